@@ -13,7 +13,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 
 /// Longest wait for a server at the start.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pauses between reconnections grow by this, up to the longest.
 const STEP: Duration = Duration::from_millis(10);
 const LONGEST_PAUSE: Duration = Duration::from_millis(500);
@@ -79,7 +79,7 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
     let mut options = ConnectOptions::new()
         .name(format!("sidecore farm {}", farm.farm))
         .custom_inbox_prefix(role.inboxes())
-        .connection_timeout(PATIENCE)
+        .connection_timeout(CONNECT_TIMEOUT)
         .max_reconnects(None)
         .reconnect_delay_callback(|attempts| {
             STEP.saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX)).min(LONGEST_PAUSE)

@@ -14,8 +14,8 @@ mod outbox;
 mod queue;
 
 use crate::args::{self, Keep};
+use crate::assign::{Assigner, End, Ended, Offered, Room, Settings};
 use crate::connect;
-use crate::handout::{End, Ended, HandOut, Offered, Room, Settings};
 use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -42,7 +42,7 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 /// Most inputs taken before anything is sent.
-const AT_ONCE: usize = 512;
+const BATCH_LIMIT: usize = 512;
 /// Most results under way to the server.
 const MOST_COMMITS: usize = 4096;
 /// Beats between two status messages, and between two retries of refused results.
@@ -84,7 +84,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
         outbox: Outbox::new(client.clone()),
         commits,
         known: Known::default(),
-        hand_out: None,
+        assigner: None,
         lead_subject: format!("farm.{farm}.dispatcher").into(),
         status_subject: format!("farm.{farm}.status").into(),
         connects: client.statistics().connects.load(Ordering::Relaxed),
@@ -115,7 +115,7 @@ struct Dispatcher<'a> {
     known: Known,
     leadership: Leadership,
     /// Only while the dispatcher is active, or was until it lost its connection.
-    hand_out: Option<HandOut<Origin>>,
+    assigner: Option<Assigner<Origin>>,
     lead_subject: Subject,
     status_subject: Subject,
     /// Number of the client's connections so far.
@@ -140,7 +140,7 @@ impl Dispatcher<'_> {
                 input = self.inputs.next() => input,
             };
             self.take(input);
-            for _ in 1..AT_ONCE {
+            for _ in 1..BATCH_LIMIT {
                 let Some(input) = self.inputs.ready() else { break };
                 self.take(input);
             }
@@ -154,8 +154,8 @@ impl Dispatcher<'_> {
             Input::Beat => self.beat(now),
             Input::Lead(message) => self.hear_lead(now, &message),
             Input::Node(message) => {
-                if let Some(hand_out) = &mut self.hand_out {
-                    hand_out.hear(now, &message.payload);
+                if let Some(assigner) = &mut self.assigner {
+                    assigner.hear(now, &message.payload);
                 }
             }
             Input::Queue(message) => self.take_message(now, message),
@@ -167,7 +167,7 @@ impl Dispatcher<'_> {
 
     /// Runs before the next input: the tag of an ended event may be reused.
     fn finish_ended(&mut self, now: Nanos) {
-        while let Some(ended) = self.hand_out.as_mut().and_then(HandOut::next_ended) {
+        while let Some(ended) = self.assigner.as_mut().and_then(Assigner::next_ended) {
             self.finish(now, ended);
         }
     }
@@ -175,12 +175,12 @@ impl Dispatcher<'_> {
     /// Does everything that follows from the inputs.
     fn advance(&mut self) {
         let now = self.now();
-        let Some(hand_out) = &mut self.hand_out else { return };
+        let Some(assigner) = &mut self.assigner else { return };
         if self.outbox.is_crowded() {
             return;
         }
-        hand_out.pump(now);
-        while let Some((subject, message)) = hand_out.next_message() {
+        assigner.pump(now);
+        while let Some((subject, message)) = assigner.next_message() {
             // The node's count reveals a message that does not arrive.
             self.outbox.send(subject, message);
         }
@@ -193,9 +193,9 @@ impl Dispatcher<'_> {
 
     fn room(&self) -> Room {
         let full = self.commits.len() >= MOST_COMMITS || !self.commits.why().is_empty();
-        match &self.hand_out {
-            Some(hand_out) if !full => {
-                let Room { events, bytes } = hand_out.room();
+        match &self.assigner {
+            Some(assigner) if !full => {
+                let Room { events, bytes } = assigner.room();
                 Room { events, bytes: bytes.saturating_sub(self.commits.bytes()) }
             }
             _ => Room { events: 0, bytes: 0 },
@@ -217,13 +217,13 @@ impl Dispatcher<'_> {
     }
 
     fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
-        let Some(hand_out) = &mut self.hand_out else { return queue::give_back(&self.outbox, &origin) };
+        let Some(assigner) = &mut self.assigner else { return queue::give_back(&self.outbox, &origin) };
         let known = self.known.get(origin.place);
         if known.is_some() {
-            hand_out.totals_mut().duplicates += 1;
+            assigner.totals_mut().duplicates += 1;
         }
         let former = match known {
-            Some(At::Held(tag)) => hand_out.origin_mut(tag),
+            Some(At::Held(tag)) => assigner.origin_mut(tag),
             Some(At::Committing(index)) => self.commits.origin_mut(index),
             Some(At::Done) => return self.outbox.send(origin.acknowledge, Bytes::new()),
             None => None,
@@ -233,7 +233,7 @@ impl Dispatcher<'_> {
             return;
         }
         let (kind, place) = (subject.rsplit('.').next().unwrap_or_default(), origin.place);
-        match hand_out.offer(now, id, kind, body, origin) {
+        match assigner.offer(now, id, kind, body, origin) {
             Offered::Held(tag) => self.known.put(place, At::Held(tag)),
             Offered::Ended => {}
             // An abandoned request still exists at the server, so more events arrived than the last request asked for.
@@ -253,8 +253,8 @@ impl Dispatcher<'_> {
 
     fn confirm(&mut self, now: Nanos, message: &Message) {
         let Some(Stored { ended, already }) = self.commits.hear(now, message, &self.outbox) else { return };
-        if let Some(hand_out) = self.hand_out.as_mut().filter(|_| matches!(ended.end, End::Done(_))) {
-            let totals = hand_out.totals_mut();
+        if let Some(assigner) = self.assigner.as_mut().filter(|_| matches!(ended.end, End::Done(_))) {
+            let totals = assigner.totals_mut();
             *(if already { &mut totals.already_committed } else { &mut totals.committed }) += 1;
         }
         self.settle(now, ended);
@@ -264,9 +264,9 @@ impl Dispatcher<'_> {
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
         let Origin { place, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(place, At::Done);
-        if let Some(hand_out) = &mut self.hand_out {
+        if let Some(assigner) = &mut self.assigner {
             let lag = if fed == 0 { 0 } else { since_1970().saturating_sub(fed) };
-            hand_out.returned(ended.by, now.saturating_sub(ended.at), lag);
+            assigner.returned(ended.by, now.saturating_sub(ended.at), lag);
         }
         // A lost acknowledgement causes a redelivery, which is recognised.
         self.outbox.send(acknowledge, Bytes::new());
@@ -288,7 +288,7 @@ impl Dispatcher<'_> {
         let away = now.saturating_sub(self.last_beat).saturating_sub(BEAT);
         if away > LATE {
             self.leadership.was_away(now, away);
-            self.hand_out.iter_mut().for_each(|hand_out| hand_out.was_away(now, away));
+            self.assigner.iter_mut().for_each(|assigner| assigner.was_away(now, away));
         }
         self.last_beat = now;
         self.beats += 1;
@@ -304,7 +304,7 @@ impl Dispatcher<'_> {
         if self.leadership.active().is_some() && self.queue.is_gone(now) {
             self.step_down(now, "the work queue does not answer");
         }
-        self.hand_out.iter_mut().for_each(|hand_out| hand_out.tick(now));
+        self.assigner.iter_mut().for_each(|assigner| assigner.tick(now));
         self.report_progress(now);
         if self.beats.is_multiple_of(SHOW) {
             self.commits.tick(now, &self.outbox);
@@ -315,7 +315,7 @@ impl Dispatcher<'_> {
     /// Reports one part of the held messages as in progress. All parts together keep each message in time.
     fn report_progress(&self, now: Nanos) {
         let (part, parts) = ((self.beats % PARTS) as usize, PARTS as usize);
-        let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(part, parts));
+        let held = self.assigner.iter().flat_map(|assigner| assigner.origins(part, parts));
         let old = |origin: &&Origin| now.saturating_sub(origin.taken) >= PROGRESS;
         held.chain(self.commits.origins(part, parts))
             .filter(old)
@@ -328,7 +328,7 @@ impl Dispatcher<'_> {
         let connected = self.client.connection_state() == State::Connected;
         if !connected || connects != self.connects {
             self.leadership.cut_off(now);
-            self.hand_out.iter_mut().for_each(|hand_out| hand_out.was_away(now + RETURN, Nanos::MAX));
+            self.assigner.iter_mut().for_each(|assigner| assigner.was_away(now + RETURN, Nanos::MAX));
         }
         (self.connects, self.connected) = (connects, connected);
     }
@@ -376,11 +376,11 @@ impl Dispatcher<'_> {
         self.queue.begin(&consumer.name, consumer.inbox);
         self.inputs.listen(nodes, consumer.messages);
         let settings = self.settings(term);
-        if let Some(hand_out) = &mut self.hand_out {
-            hand_out.resize(settings.hold_bytes, settings.message);
+        if let Some(assigner) = &mut self.assigner {
+            assigner.resize(settings.hold_bytes, settings.message);
         } else {
             self.known = Known::default();
-            self.hand_out = Some(HandOut::new(settings));
+            self.assigner = Some(Assigner::new(settings));
         }
         self.commits.send_all(now, &self.outbox);
     }
@@ -411,20 +411,20 @@ impl Dispatcher<'_> {
     fn drop_all(&mut self, now: Nanos, why: &str) {
         self.quiet.waits(now, &format!("stands by: {why}"));
         self.give_all_back();
-        self.hand_out = None;
+        self.assigner = None;
         self.inputs.deafen();
         self.commits.forget();
     }
 
     /// Returns held messages to the server, which may redeliver them.
     fn give_all_back(&self) {
-        let held = self.hand_out.iter().flat_map(|hand_out| hand_out.origins(0, 1));
+        let held = self.assigner.iter().flat_map(|assigner| assigner.origins(0, 1));
         held.chain(self.commits.origins(0, 1)).for_each(|origin| queue::give_back(&self.outbox, origin));
     }
 
     fn show(&mut self, now: Nanos) {
-        let mut status = match &mut self.hand_out {
-            Some(hand_out) => hand_out.show(now),
+        let mut status = match &mut self.assigner {
+            Some(assigner) => assigner.show(now),
             None => Status {
                 farm: self.args.farm.farm.clone(),
                 balance: self.args.balance.name().to_owned(),
@@ -456,7 +456,7 @@ impl Dispatcher<'_> {
 
     /// A killed server may lose a consumer's state: some events are then neither delivered nor in flight.
     fn look_for_stranded(&mut self, now: Nanos, queued: Queued) {
-        let has_nothing = self.commits.len() == 0 && self.hand_out.as_ref().is_some_and(HandOut::is_empty);
+        let has_nothing = self.commits.len() == 0 && self.assigner.as_ref().is_some_and(Assigner::is_empty);
         let stands_still = queued.stranded > 0 || queued.events > 0 && has_nothing;
         if !stands_still || self.leadership.active().is_none() {
             self.moving = now;
@@ -472,8 +472,8 @@ impl Dispatcher<'_> {
 
     /// Notifies the nodes, returns held messages, and empties the outbox.
     async fn end(mut self) {
-        if let Some(hand_out) = &mut self.hand_out {
-            hand_out.goodbye();
+        if let Some(assigner) = &mut self.assigner {
+            assigner.goodbye();
         }
         self.advance();
         self.give_all_back();

@@ -8,7 +8,7 @@ mod metrics;
 mod tests;
 
 use crate::args::watch::Export;
-use crate::heard::{Heard, View, Words};
+use crate::status_watch::{StatusWatch, View, Words};
 use sidecore_terminal::metrics::{Answer, Server, Wanted};
 use sidecore_terminal::output;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -28,23 +28,23 @@ pub(crate) async fn run(args: &Export) -> Result<u8, String> {
     })?;
     let mut words = Words::of(&args.farm).await?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
-    let heard = Arc::new(Mutex::new(Heard::default()));
-    let known = Arc::clone(&heard);
+    let watch = Arc::new(Mutex::new(StatusWatch::default()));
+    let known = Arc::clone(&watch);
     let mut server = spawn_blocking(move || server.run(&|wanted| answer(&view(&known), wanted)));
     loop {
         tokio::select! {
-            word = words.next() => lock(&heard).take(word?, Instant::now()),
+            word = words.next() => lock(&watch).take(word?, Instant::now()),
             ended = &mut server => return ended.map_err(|error| error.to_string())?.map(|()| 0),
         }
     }
 }
 
-fn view(heard: &Mutex<Heard>) -> View {
-    lock(heard).view(Instant::now())
+fn view(watch: &Mutex<StatusWatch>) -> View {
+    lock(watch).view(Instant::now())
 }
 
-fn lock(heard: &Mutex<Heard>) -> std::sync::MutexGuard<'_, Heard> {
-    heard.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock(watch: &Mutex<StatusWatch>) -> std::sync::MutexGuard<'_, StatusWatch> {
+    watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 fn answer(view: &View, wanted: &Wanted) -> Answer {

@@ -7,7 +7,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
 /// Longest id.
-pub(crate) const LONGEST: usize = 96;
+pub(crate) const MAX_ID_BYTES: usize = 96;
 /// Digits of a digest that stand for the rest of a long path: 128 bits.
 const DIGEST: usize = 32;
 /// Characters that distinguish feeders without a name, and runs of a named feeder.
@@ -40,12 +40,12 @@ impl Ids {
     /// For a file. A path that is too long ends in a digest.
     pub(crate) fn path(&self, path: &Path) -> String {
         let id = format!("{}-{}", self.feeder, escaped(path));
-        if id.len() <= LONGEST {
+        if id.len() <= MAX_ID_BYTES {
             return id;
         }
         // No escaped path has two underscores in a row.
         let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, path.as_os_str().as_bytes());
-        let mut id = format!("{}__", &id[..LONGEST - DIGEST - 2]);
+        let mut id = format!("{}__", &id[..MAX_ID_BYTES - DIGEST - 2]);
         for byte in &digest.as_ref()[..DIGEST / 2] {
             let _ = write!(id, "{byte:02x}");
         }
@@ -56,7 +56,7 @@ impl Ids {
 /// Whether the text can be an id: a token of a subject, and a file's name.
 pub(crate) fn is_one(text: &str) -> bool {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    !text.is_empty() && text.len() <= LONGEST && text.bytes().all(plain)
+    !text.is_empty() && text.len() <= MAX_ID_BYTES && text.bytes().all(plain)
 }
 
 /// A path of letters, digits and `-`; every other byte is `_` and its two digits in hexadecimal.

@@ -3,14 +3,14 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`handout`, `wire`|engine over core's `farm`: events, nodes, messages, without NATS and clock; their encoding|
+//! |`assign`, `wire`|engine over core's `farm`: events, nodes, messages, without NATS and clock; their encoding|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
 //! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
 //! |`connect`, `ids`, `quiet`|connections to NATS; ids of events; log lines without repetition|
 //! |`signals`, `sys`|signals and system calls|
-//! |`status`, `heard`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
+//! |`status`, `status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
 //! |`trial`, `bench`, `server`, `crew`|`try`; measurement against NATS alone; a nats-server and processes of a run|
 //! |`args`|the command line|
 
@@ -18,6 +18,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
+mod assign;
 mod bench;
 mod connect;
 mod crew;
@@ -25,8 +26,6 @@ mod dead;
 mod dispatch;
 mod export;
 mod feed;
-mod handout;
-mod heard;
 mod ids;
 mod keys;
 mod measures;
@@ -36,6 +35,7 @@ mod results;
 mod server;
 mod signals;
 mod status;
+mod status_watch;
 mod streams;
 mod sys;
 mod top;

@@ -27,7 +27,7 @@ pub(crate) struct Settings {
 }
 
 /// Most messages taken before other work is done.
-const AT_ONCE: usize = 256;
+const BATCH_LIMIT: usize = 256;
 /// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
 
@@ -80,7 +80,7 @@ impl Node {
                 () = &mut stop => self.link.leave(),
             }
             self.take_all();
-            for _ in 0..AT_ONCE {
+            for _ in 0..BATCH_LIMIT {
                 let Some(Some(finished)) = running.next().now_or_never() else { break };
                 self.finish(finished);
             }
@@ -98,7 +98,7 @@ impl Node {
     }
 
     fn take_all(&mut self) {
-        for _ in 0..AT_ONCE {
+        for _ in 0..BATCH_LIMIT {
             let Some(Some(message)) = self.down.as_mut().and_then(|down| down.next().now_or_never()) else { return };
             self.hear(&message);
         }

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep};
 /// Most results of one request.
 const BATCH: usize = 256;
 /// Time of retries while servers do not answer.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
 /// Exit code if some results were left out.
 const NO: u8 = 1;
@@ -94,7 +94,7 @@ impl Taker {
 
     /// After a failed request: logs the reason, and looks for stream and consumer again.
     async fn look_again(&mut self, error: String) -> Result<(), String> {
-        if self.answered.elapsed() > PATIENCE && !self.follow {
+        if self.answered.elapsed() > RETRY_TIMEOUT && !self.follow {
             return Err(format!("the servers do not answer: {error}"));
         }
         let why = self.source.look_up().await.err().unwrap_or(error);

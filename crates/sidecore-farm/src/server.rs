@@ -15,7 +15,7 @@ const PROGRAM: &str = "nats-server";
 const HOW_TO_GET_IT: &str = "install it with `apt-get install nats-server`, or a newer one with \
      `go install github.com/nats-io/nats-server/v2@latest`, or name yours with --nats-server FILE";
 /// Longest wait until it accepts connections.
-const PATIENCE: Duration = Duration::from_secs(20);
+const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of polls for that.
 const INTERVAL: Duration = Duration::from_millis(5);
 
@@ -97,7 +97,7 @@ impl Server {
     async fn ready(&self) -> Result<(), String> {
         let begun = Instant::now();
         while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
-            if begun.elapsed() > PATIENCE {
+            if begun.elapsed() > START_TIMEOUT {
                 return Err(slow(self.dir.path()));
             }
             sleep(INTERVAL).await;
@@ -126,7 +126,7 @@ async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
             let said = last_line(&dir.join("server.log")).map_or_else(String::new, |line| format!("; its log: {line}"));
             return Err(format!("{why}{said}"));
         }
-        if begun.elapsed() > PATIENCE {
+        if begun.elapsed() > START_TIMEOUT {
             return Err(slow(dir));
         }
         sleep(INTERVAL).await;
@@ -135,7 +135,7 @@ async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
 
 fn slow(dir: &Path) -> String {
     let said = last_line(&dir.join("server.log")).unwrap_or_else(|| "nothing".to_owned());
-    format!("{PROGRAM} takes no connections after {} s; its log ends with: {said}", PATIENCE.as_secs())
+    format!("{PROGRAM} takes no connections after {} s; its log ends with: {said}", START_TIMEOUT.as_secs())
 }
 
 fn written_port(dir: &Path) -> Option<u16> {

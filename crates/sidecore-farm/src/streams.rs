@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 /// First server version with a limit of one message for each subject, and recognition of repeated ids.
 const OLDEST: (i64, i64, i64) = (2, 9, 0);
 /// Longest wait for servers to choose a leader.
-const PATIENCE: Duration = Duration::from_secs(20);
+const LEADER_TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
@@ -119,7 +119,7 @@ async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, String> {
 
 /// One request to JetStream, repeated while its servers choose a leader.
 async fn ask<T: Serialize + ?Sized>(js: &Context, what: String, with: &T) -> Result<Response<Info>, String> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + LEADER_TIMEOUT;
     loop {
         let reply: Result<Response<Info>, _> = tokio::select! {
             reply = js.request(what.clone(), with) => reply,

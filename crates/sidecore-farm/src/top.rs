@@ -7,7 +7,7 @@ mod rows;
 mod tests;
 
 use crate::args::watch::{Status, Top};
-use crate::heard::{View, Words};
+use crate::status_watch::{View, Words};
 use comfy_table::presets::NOTHING;
 use comfy_table::{CellAlignment, ContentArrangement, Table};
 use sidecore_terminal::output;

@@ -18,7 +18,7 @@ use sidecore_core::time::Nanos;
 /// First byte of each message.
 const VERSION: u8 = 1;
 /// Most events or answers in one message.
-pub(crate) const MOST: usize = 4096;
+pub(crate) const MAX_LIST: usize = 4096;
 /// Longest name of a node, bytes.
 pub(crate) const LONGEST_NODE: usize = 64;
 /// Longest time between two beats of a node, ns.
@@ -35,7 +35,7 @@ pub(crate) const HEAD: usize = 32;
 
 /// From a node to the dispatcher.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Up<'a> {
+pub(crate) enum NodeMessage<'a> {
     #[serde(borrow)]
     Join(Join<'a>),
     #[serde(borrow)]
@@ -104,7 +104,7 @@ pub(crate) enum Outcome<'a> {
 
 /// From a dispatcher to one node.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Down<'a> {
+pub(crate) enum DispatcherMessage<'a> {
     Welcome {
         dispatcher: u64,
         incarnation: u64,
@@ -146,14 +146,14 @@ pub(crate) fn encode(message: &impl Serialize, size: usize) -> Bytes {
     postcard::to_extend(message, out).map(Bytes::from).unwrap_or_default()
 }
 
-impl<'a> Up<'a> {
+impl<'a> NodeMessage<'a> {
     /// `None`: no node sends such a message.
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let up = decode::<Self>(message)?;
         let sound = match &up {
             Self::Join(join) => join.is_sound(),
             Self::Beat(beat) => is_node(beat.node),
-            Self::Answers(answers) => answers.list.len() <= MOST && answers.list.iter().all(Answer::is_sound),
+            Self::Answers(answers) => answers.list.len() <= MAX_LIST && answers.list.iter().all(Answer::is_sound),
             Self::Leave { node, .. } => is_node(node),
         };
         sound.then_some(up)
@@ -175,12 +175,12 @@ impl Answer<'_> {
     }
 }
 
-impl<'a> Down<'a> {
+impl<'a> DispatcherMessage<'a> {
     /// `None`: no dispatcher sends such a message.
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
-            Self::Events(list) => list.len() <= MOST && list.iter().all(Event::is_sound),
+            Self::Events(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
             _ => true,
         };
         sound.then_some(down)

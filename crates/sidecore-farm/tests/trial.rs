@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 /// Longest wait for a step that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn farm(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
@@ -109,7 +109,7 @@ fn nothing_outlives_one_that_is_interrupted_or_killed() {
 fn until(mut holds: impl FnMut() -> bool, why: impl Fn() -> String) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "{}", why());
+        assert!(begun.elapsed() < MAX_WAIT, "{}", why());
         thread::sleep(Duration::from_millis(20));
     }
 }

@@ -15,7 +15,7 @@ use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
 use tracing_subscriber::layer::Context;
 
 /// Longest value in bytes; a longer one is cut.
-const MOST: usize = 2048;
+const MAX_VALUE_BYTES: usize = 2048;
 /// Mark behind a value that was cut.
 const CUT: &str = "…";
 
@@ -141,10 +141,10 @@ impl Visit for Values {
 }
 
 fn cut(text: String) -> String {
-    if text.len() <= MOST {
+    if text.len() <= MAX_VALUE_BYTES {
         return text;
     }
-    let end = (0..=MOST).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
+    let end = (0..=MAX_VALUE_BYTES).rev().find(|end| text.is_char_boundary(*end)).unwrap_or(0);
     text[..end].to_owned() + CUT
 }
 
@@ -252,8 +252,8 @@ mod tests {
 
     #[test]
     fn values_are_cut_between_letters() {
-        assert_eq!(cut("ä".repeat(MOST / 2)).len(), MOST);
-        let long = cut("a".to_owned() + &"ä".repeat(MOST));
-        assert_eq!((long.len(), long.ends_with("ä…")), (MOST - 1 + CUT.len(), true));
+        assert_eq!(cut("ä".repeat(MAX_VALUE_BYTES / 2)).len(), MAX_VALUE_BYTES);
+        let long = cut("a".to_owned() + &"ä".repeat(MAX_VALUE_BYTES));
+        assert_eq!((long.len(), long.ends_with("ä…")), (MAX_VALUE_BYTES - 1 + CUT.len(), true));
     }
 }

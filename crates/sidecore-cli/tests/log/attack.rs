@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 const REFUSALS: u64 = 100_000;
 /// Requests in flight before their replies are read.
-const AT_ONCE: u64 = 50;
+const BATCH_SIZE: u64 = 50;
 /// More settings than the pipe and the service's queue hold.
 const SETTINGS: u64 = 4000;
 /// Log lines about one user's refusals for one reason: the first of them, and one each period, s.
@@ -28,10 +28,10 @@ fn a_hundred_thousand_refusals_are_a_few_lines_and_others_are_served_meanwhile()
     let mut other = service.client();
     let session = noop(&mut other);
     let (hostile, start) = (service.dial(), Instant::now());
-    for _ in 0..REFUSALS / AT_ONCE {
-        (0..AT_ONCE).for_each(|_| hostile.say(&Request::KeyInfo { name: "absent".to_owned() }));
+    for _ in 0..REFUSALS / BATCH_SIZE {
+        (0..BATCH_SIZE).for_each(|_| hostile.say(&Request::KeyInfo { name: "absent".to_owned() }));
         assert!(other.call(session, Op::Noop, 0, &[], 0).is_ok());
-        for _ in 0..AT_ONCE {
+        for _ in 0..BATCH_SIZE {
             assert!(matches!(hostile.hear(), Reply::Refused(_)));
         }
     }

@@ -19,7 +19,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// Longest wait for steps that take milliseconds.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 
 /// A directory with a configuration, for several services in turn.
 pub(crate) struct Home(TempDir);
@@ -129,7 +129,7 @@ impl Serving {
 
     pub(crate) fn wait_for(&self, event: &str) -> String {
         loop {
-            let line = self.lines.recv_timeout(PATIENCE).unwrap_or_else(|_| panic!("no event {event}"));
+            let line = self.lines.recv_timeout(MAX_WAIT).unwrap_or_else(|_| panic!("no event {event}"));
             if field(&line, "event") == event {
                 return line;
             }

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::Duration;
 
 /// Number of polls, 10 ms apart, for steps that take milliseconds.
-const PATIENCE: u32 = 3000;
+const MAX_POLLS: u32 = 3000;
 const SOCKET: &str = "/run/sidecore/sidecore.sock";
 
 /// Gives root's service private directories in the place of the system's; they vanish with it.
@@ -35,7 +35,7 @@ impl Serving {
         let log = scratch.join("log");
         let child = command.current_dir(project()).stderr(File::create(&log).unwrap()).spawn().unwrap();
         let mut serving = Self { child, log };
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_POLLS {
             if serving.said().contains("serving at") {
                 return serving;
             }
@@ -97,7 +97,7 @@ fn each_device_works(socket: PathBuf, counters: &Path) {
         let counts = devices.iter().map(|device| (device.name.clone(), device.get(DeviceCounter::Requests)));
         counts.collect::<Vec<(String, u64)>>()
     };
-    for _ in 0..PATIENCE {
+    for _ in 0..MAX_POLLS {
         if counted() == expected {
             return;
         }

@@ -16,7 +16,7 @@ pub(crate) const USER: &str = "nobody";
 pub(crate) const USER_ID: u32 = 65534;
 
 /// Number of polls, 10 ms apart, for steps that take milliseconds.
-const PATIENCE: u32 = 3000;
+const MAX_POLLS: u32 = 3000;
 
 pub(crate) fn sidecore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore"))
@@ -99,7 +99,7 @@ pub(crate) struct Running {
 
 impl Running {
     fn await_serving(&mut self) {
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_POLLS {
             if self.said().contains("serving at") {
                 return;
             }
@@ -134,7 +134,7 @@ impl Running {
     /// Sends a signal and waits for the end.
     pub(crate) fn end(mut self, signal: Signal) -> ExitStatus {
         kill_process(self.pid(), signal).unwrap();
-        for _ in 0..PATIENCE {
+        for _ in 0..MAX_POLLS {
             if let Some(status) = self.child.try_wait().unwrap() {
                 return status;
             }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// Limit of each step. No result depends on a step's duration.
 pub(crate) const BOUND: Duration = Duration::from_secs(60);
-const LOOK: Duration = Duration::from_millis(5);
+const POLL_INTERVAL: Duration = Duration::from_millis(5);
 
 /// The project's list: each line has a program or a file's path, and the Debian packages with it.
 const PACKAGES: &str = include_str!("../../../../xtask/packages.txt");
@@ -99,7 +99,7 @@ pub(crate) fn wait_for(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool
         if start.elapsed() > bound {
             return false;
         }
-        std::thread::sleep(LOOK);
+        std::thread::sleep(POLL_INTERVAL);
     }
 }
 

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest run, seconds: a day.
-const LONGEST: u64 = 86_400;
+const MAX_RUN_SECONDS: u64 = 86_400;
 
 #[derive(Debug, Args)]
 pub(crate) struct Try {
@@ -14,7 +14,7 @@ pub(crate) struct Try {
     #[arg(long)]
     pub(crate) quick: bool,
     /// How long events come while processes are killed
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUN_SECONDS))]
     pub(crate) seconds: Option<u64>,
     /// Whom to kill with kill -9, again and again; several, with commas between
     #[arg(long, value_name = "WHOM", value_delimiter = ',', default_value = "node")]
@@ -32,7 +32,7 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) quick: bool,
     /// How long `kills` runs; 600 where nothing is said, or 10 with --quick
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=LONGEST))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUN_SECONDS))]
     pub(crate) seconds: Option<u64>,
     #[command(flatten)]
     pub(crate) also: Also,

@@ -28,7 +28,7 @@ const LOAD: f64 = 0.8;
 const STUCK: Duration = Duration::from_secs(20);
 /// Interval of progress lines, and interval of checks.
 const TELL: Duration = Duration::from_secs(1);
-const LOOK: Duration = Duration::from_millis(20);
+const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Part of the burst that the nodes' share is measured over.
 const SHARE_FROM: f64 = 0.2;
 const SHARE_TO: f64 = 0.8;
@@ -116,7 +116,7 @@ impl Scene<'_> {
                 told = Instant::now();
                 self.tell(drill).await;
             }
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
         }
         self.drain().await
     }
@@ -164,7 +164,7 @@ impl Scene<'_> {
             if results > before {
                 (before, since) = (results, Instant::now());
             }
-            sleep(LOOK).await;
+            sleep(CHECK_INTERVAL).await;
         }
         Ok(())
     }

@@ -13,7 +13,7 @@ use tokio::time::{sleep, sleep_until};
 /// Most published events without an acknowledgement.
 const IN_FLIGHT: u32 = 256;
 /// Longest time of retries for one event while the server is away.
-const PATIENCE: Duration = Duration::from_secs(60);
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
 #[derive(Clone, Debug)]
@@ -136,7 +136,7 @@ async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), St
         };
         match stored {
             Ok(()) => return Ok(()),
-            Err(error) if begun.elapsed() > PATIENCE => return Err(format!("{id} is not stored: {error}")),
+            Err(error) if begun.elapsed() > RETRY_TIMEOUT => return Err(format!("{id} is not stored: {error}")),
             Err(_) => sleep(PAUSE).await,
         }
     }

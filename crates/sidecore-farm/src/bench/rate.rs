@@ -25,7 +25,7 @@ const IN_FLIGHT: usize = 512;
 /// Events a second for the time to a worker: few enough that none waits for another.
 const SELDOM: f64 = 500.0;
 /// Longest time for all events.
-const PATIENCE: Duration = Duration::from_secs(120);
+const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// A unit of work; these events have none.
 const UNIT: Duration = Duration::from_micros(1);
 /// The farm with and without results; nodes that pull, store and acknowledge; nodes that pull and acknowledge only.
@@ -84,10 +84,10 @@ async fn through(stand: &Stand, variant: Variant) -> Result<Found, String> {
 
 async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
-    running.finish(count, PATIENCE).await?;
+    running.finish(count, RUN_TIMEOUT).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     if stored.len() < count {
-        return Err(format!("{} of {count} events came through the farm in {} s", stored.len(), PATIENCE.as_secs()));
+        return Err(format!("{} of {count} events came through the farm in {} s", stored.len(), RUN_TIMEOUT.as_secs()));
     }
     Ok(Found { ops_per_s: rate(&stored), ..Found::default() })
 }
@@ -96,9 +96,9 @@ async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize
 async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     let (from, left) = (count as u64 * 9 / 10, async || results::count(&stand.js, &running.events).await);
-    until("events to be done", PATIENCE, async || Ok(left().await? <= from)).await?;
+    until("events to be done", RUN_TIMEOUT, async || Ok(left().await? <= from)).await?;
     let (begun, rest) = (Instant::now(), left().await?);
-    until("all events to be done", PATIENCE, async || Ok(left().await? == 0)).await?;
+    until("all events to be done", RUN_TIMEOUT, async || Ok(left().await? == 0)).await?;
     Ok(Found { ops_per_s: Some(rest as f64 / begun.elapsed().as_secs_f64()), ..Found::default() })
 }
 
@@ -115,7 +115,8 @@ async fn pulled(
     let mut further = vec!["--count".to_owned(), count.to_string()];
     further.extend((!stores).then(|| "--no-results".to_owned()));
     running.nodes.push(pull_node(stand, 0, in_flight, UNIT, &further)?);
-    let said = timeout(PATIENCE, done.next()).await.map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"nothing"))?;
+    let said =
+        timeout(RUN_TIMEOUT, done.next()).await.map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"nothing"))?;
     let taken: Taken = serde_json::from_slice(&said.payload).map_err(|error| wrong(&error))?;
     let seconds = taken.last_ns.saturating_sub(taken.first_ns) as f64 / 1e9;
     Ok(Found { ops_per_s: (seconds > 0.0).then(|| (count - 1) as f64 / seconds), ..Found::default() })
@@ -142,10 +143,10 @@ async fn way_through_the_farm(
 ) -> Result<Vec<Duration>, String> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let _node = roles::node(stand, FARM, 0, UNIT)?;
-    until("the node to join", PATIENCE, async || Ok(watcher.seen().welcomed() == 1)).await?;
+    until("the node to join", RUN_TIMEOUT, async || Ok(watcher.seen().welcomed() == 1)).await?;
     let events = target.poisson(&mut Dice::new(seed), SELDOM, lasting, |_| filled(0, SIZE)).await?;
     let all = || events.iter().all(|event| watcher.seen().first(&event.id).is_some());
-    until("all events at the node", PATIENCE, async || Ok(all())).await?;
+    until("all events at the node", RUN_TIMEOUT, async || Ok(all())).await?;
     let watch = watcher.seen();
     Ok(events.iter().filter_map(|event| watch.first(&event.id)?.duration_since(event.sent).ok()).collect())
 }
@@ -166,8 +167,10 @@ async fn way_of_a_pull(stand: &Stand, target: &Target, seed: u64, lasting: Durat
         Ok::<(), String>(())
     });
     let events = target.poisson(&mut Dice::new(seed), SELDOM, lasting, |_| filled(0, SIZE)).await?;
-    until("all messages", PATIENCE, async || Ok(arrivals.lock().map_err(|error| wrong(&error))?.len() >= events.len()))
-        .await?;
+    until("all messages", RUN_TIMEOUT, async || {
+        Ok(arrivals.lock().map_err(|error| wrong(&error))?.len() >= events.len())
+    })
+    .await?;
     listening.abort();
     let at = arrivals.lock().map_err(|error| wrong(&error))?;
     Ok(events.iter().filter_map(|event| at.get(&event.id)?.duration_since(event.sent).ok()).collect())

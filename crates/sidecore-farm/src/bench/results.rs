@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
 /// Longest wait for one more message that the server has announced.
-const PATIENCE: Duration = Duration::from_secs(10);
+const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
@@ -60,7 +60,7 @@ pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, Strin
     let mut stored = Vec::new();
     let mut last = 0;
     while (stored.len() as u64) < expected {
-        let next = timeout(PATIENCE, messages.next()).await;
+        let next = timeout(MESSAGE_TIMEOUT, messages.next()).await;
         let message = next.map_err(|_| wrong(&format!("only {} of {expected} messages came", stored.len())))?;
         let message = message.ok_or_else(|| wrong(&"it ended"))?.map_err(|error| wrong(&error))?;
         let info = message.info().map_err(|error| wrong(&error))?;

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 /// Silence after which a node is lost. It is shorter than the default, because the gap after a kill is measured on a
 /// quiet machine.
-const SILENCE: &str = "40ms";
+const NODE_TIMEOUT: &str = "40ms";
 
 /// A dispatcher, with further options.
 ///
 /// # Errors
 /// It cannot be started.
 pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, String> {
-    let further = [&["--silence", SILENCE], further].concat();
+    let further = [&["--silence", NODE_TIMEOUT], further].concat();
     start(stand, farm, format!("dispatcher {number}"), "dispatch", &further, false)
 }
 

@@ -14,7 +14,7 @@ use std::time::Duration;
 pub(crate) const FARM: &str = "bench";
 const KIND: &str = "event";
 /// Longest wait for nodes to be ready.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// The way of events to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,7 +117,7 @@ impl<'a> Running<'a> {
         let watcher = Watcher::new(&self.stand.client, FARM).await?;
         let nodes = units.iter().enumerate().map(|(number, unit)| roles::node(self.stand, FARM, number, *unit));
         self.nodes = nodes.collect::<Result<_, String>>()?;
-        until("nodes to join", PATIENCE, async || match self.ended() {
+        until("nodes to join", READY_TIMEOUT, async || match self.ended() {
             Some(why) => Err(why),
             None => Ok(watcher.seen().welcomed() == units.len()),
         })
@@ -128,7 +128,7 @@ impl<'a> Running<'a> {
         let nodes = units.iter().enumerate().map(|(number, unit)| pull_node(self.stand, number, in_flight, *unit, &[]));
         self.nodes = nodes.collect::<Result<_, String>>()?;
         let (stand, wanted) = (self.stand, units.len() * in_flight);
-        until("nodes to pull", PATIENCE, async || Ok(waiting(stand).await? == wanted)).await
+        until("nodes to pull", READY_TIMEOUT, async || Ok(waiting(stand).await? == wanted)).await
     }
 
     /// Waits until `count` results are stored, for `patience` at most. Returns the number of stored results.

@@ -20,7 +20,7 @@ const HOLD: [&str; 2] = ["--hold", "512"];
 const FROM: f64 = 0.2;
 const TO: f64 = 0.8;
 /// Limit of the run, as a multiple of that time.
-const LONGEST: f64 = 1.3;
+const MAX_DURATION_RATIO: f64 = 1.3;
 const SHARE: Figure = |found| found.share;
 
 /// Measures all variants.
@@ -52,7 +52,7 @@ async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, Strin
     let count = (load::events_per_s(UNIT) * lasting.as_secs_f64()) as usize;
     let events = (0..count).map(|_| dice.size()).map(|units| (units, load::event(units)));
     let fed = running.target.all_at_once(events).await?;
-    running.finish(count, lasting.mul_f64(LONGEST)).await?;
+    running.finish(count, lasting.mul_f64(MAX_DURATION_RATIO)).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     let cpu = running.cpu(stored.len());
     running.end().await;

@@ -18,7 +18,7 @@ const LOAD: f64 = 0.8;
 /// Part of the time that is not measured: rates are learned until then.
 const AFTER: f64 = 0.2;
 /// Longest wait for the last events.
-const LONGEST: Duration = Duration::from_secs(10);
+const MAX_WAIT: Duration = Duration::from_secs(10);
 const P99: Figure = |found| found.total.map(|times| times.p99);
 
 /// Measures all variants.
@@ -45,7 +45,7 @@ async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, Strin
     let mut running = Running::start(stand, variant, &sixteen(UNIT), &[]).await?;
     let mut dice = Dice::new(seed);
     let fed = running.target.poisson(&mut dice, LOAD * load::events_per_s(UNIT), lasting, load::event).await?;
-    running.finish(fed.len(), LONGEST).await?;
+    running.finish(fed.len(), MAX_WAIT).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     let cpu = running.cpu(stored.len());
     running.end().await;

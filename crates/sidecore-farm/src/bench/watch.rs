@@ -1,7 +1,7 @@
 //! The owners of events, observed from outside: assignments of a dispatcher, and answers of nodes. They show the time
 //! that a killed node's events had no owner, the events assigned more than once, and the late answers.
 
-use crate::wire::{Down, Up};
+use crate::wire::{DispatcherMessage, NodeMessage};
 use async_nats::Client;
 use futures_util::StreamExt;
 use std::collections::{BTreeSet, HashMap};
@@ -158,11 +158,11 @@ impl Watch {
         let mut tokens = subject.rsplit('.');
         let incarnation = tokens.next().and_then(|token| token.parse().ok());
         let (Some(incarnation), Some(node)) = (incarnation, tokens.next()) else { return };
-        match Down::decode(payload) {
-            Some(Down::Welcome { .. }) => {
+        match DispatcherMessage::decode(payload) {
+            Some(DispatcherMessage::Welcome { .. }) => {
                 self.nodes.insert(node.to_owned(), incarnation);
             }
-            Some(Down::Events(list)) => {
+            Some(DispatcherMessage::Events(list)) => {
                 for event in list {
                     self.handed(now, (incarnation, event.ticket), event.id);
                 }
@@ -172,7 +172,7 @@ impl Watch {
     }
 
     fn hear_up(&mut self, payload: &[u8]) {
-        let Some(Up::Answers(answers)) = Up::decode(payload) else { return };
+        let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(payload) else { return };
         for answer in &answers.list {
             self.answered((answers.incarnation, answer.ticket));
         }

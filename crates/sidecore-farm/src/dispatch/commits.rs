@@ -5,7 +5,7 @@ mod said;
 
 use super::known::Origin;
 use super::outbox::Outbox;
-use crate::handout::{End, Ended};
+use crate::assign::{End, Ended};
 use crate::streams::names;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
@@ -16,9 +16,9 @@ use sidecore_terminal::output::tell;
 use std::collections::VecDeque;
 
 /// A result without an answer is sent again after this time. The server stores one of each id.
-const PATIENCE: Nanos = 5_000_000_000;
+const CONFIRM_TIMEOUT: Nanos = 5_000_000_000;
 /// Refused results that one beat tries again.
-const AT_ONCE: usize = 16;
+const RETRY_LIMIT: usize = 16;
 const SILENT: &str = "the server does not answer to results; sending them again";
 const TOO_SMALL: &str =
     "the stream of dead letters takes no message that is large enough for a reason: raise its maximum message size";
@@ -197,8 +197,9 @@ impl Commits {
 
     /// Sends refused commits again, and commits without an answer.
     pub(super) fn tick(&mut self, now: Nanos, outbox: &Outbox) {
-        self.again(now, AT_ONCE, outbox);
-        let late = |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > PATIENCE;
+        self.again(now, RETRY_LIMIT, outbox);
+        let late =
+            |commit: &Commit| !commit.refused && commit.sent > 0 && now.saturating_sub(commit.sent) > CONFIRM_TIMEOUT;
         for index in 0..self.under_way.len() {
             if self.under_way[index].as_ref().is_some_and(late) {
                 SILENT.clone_into(&mut self.why);

@@ -7,10 +7,10 @@
 use sidecore_core::time::Nanos;
 
 /// Time without an announcement after which a dispatcher begins a term, ns.
-const SILENCE: Nanos = 100_000_000;
+const LEADER_TIMEOUT: Nanos = 100_000_000;
 /// Most extra wait, ns: dispatchers begin at different times.
 const SPREAD: Nanos = 100_000_000;
-/// A beat with this delay may have cost the lead, ns: others wait for [`SILENCE`].
+/// A beat with this delay may have cost the lead, ns: others wait for [`LEADER_TIMEOUT`].
 const LATE: Nanos = 60_000_000;
 /// Time that a late leader listens before it goes on, ns.
 const LISTENS: Nanos = 50_000_000;
@@ -55,7 +55,7 @@ impl Leadership {
     /// `random` differs between dispatchers.
     pub(super) fn new(now: Nanos, random: u64) -> Self {
         let (apart, random) = (random % SPREAD, random & !(u64::MAX << RANDOM_BITS));
-        Self { state: State::Waits(now + SILENCE + apart), heard: 0, apart, random }
+        Self { state: State::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random }
     }
 
     /// Its term, if it is active.
@@ -129,9 +129,9 @@ impl Leadership {
     /// The connection to the servers is or was lost: silence does not show that others are gone.
     pub(super) fn cut_off(&mut self, now: Nanos) {
         self.state = match self.state {
-            State::Waits(_) => State::Waits(now + SILENCE + self.apart),
+            State::Waits(_) => State::Waits(now + LEADER_TIMEOUT + self.apart),
             State::Begins(own) | State::Active(own) | State::Late(own, _) | State::Returns(own, _) => {
-                State::Returns(own, now + SILENCE)
+                State::Returns(own, now + LEADER_TIMEOUT)
             }
         };
     }
@@ -149,7 +149,7 @@ impl Leadership {
     }
 
     fn wait(&mut self, now: Nanos) {
-        self.state = State::Waits(now + SILENCE + self.apart);
+        self.state = State::Waits(now + LEADER_TIMEOUT + self.apart);
     }
 }
 

@@ -6,7 +6,7 @@ use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 
 /// Most messages that wait for the network. Further ones are dropped, as on a network: each kind is repeated.
-const MOST: usize = 65_536;
+const MAX_WAITING_MESSAGES: usize = 65_536;
 
 #[derive(Debug)]
 struct Message {
@@ -24,7 +24,7 @@ pub(super) struct Outbox {
 
 impl Outbox {
     pub(super) fn new(client: Client) -> Self {
-        let (messages, waiting) = mpsc::channel(MOST);
+        let (messages, waiting) = mpsc::channel(MAX_WAITING_MESSAGES);
         Self { messages, sending: tokio::spawn(send_all(client, waiting)) }
     }
 
@@ -39,7 +39,7 @@ impl Outbox {
 
     /// True while the network is behind: the caller must not begin work that sends more.
     pub(super) fn is_crowded(&self) -> bool {
-        self.messages.capacity() < MOST / 2
+        self.messages.capacity() < MAX_WAITING_MESSAGES / 2
     }
 
     pub(super) async fn close(self) {

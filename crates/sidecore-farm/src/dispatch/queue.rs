@@ -5,7 +5,7 @@
 
 use super::known::{Origin, Place};
 use super::outbox::Outbox;
-use crate::handout::Room;
+use crate::assign::Room;
 use crate::streams::{Streams, names};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -30,13 +30,13 @@ const LATER: &[u8] = br#"-NAK {"delay": 100000000}"#;
 const EXPIRES: Duration = Duration::from_secs(30);
 const HEARTBEAT: Duration = Duration::from_millis(500);
 /// A request without message or heartbeat for this time is lost, ns.
-const SILENCE: Nanos = 2_000_000_000;
+const REQUEST_TIMEOUT: Nanos = 2_000_000_000;
 /// Lost requests in a row after which the consumer is taken for gone.
-const MOST_LOST: u32 = 2;
+const MAX_LOST: u32 = 2;
 /// Pause after a failed request, ns.
 const PAUSE: Nanos = 50_000_000;
 /// Largest request, messages.
-const MOST: usize = 8192;
+const MAX_BATCH: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
@@ -171,7 +171,7 @@ impl Queue {
             return;
         }
         self.request += 1;
-        self.left = room.events.min(MOST);
+        self.left = room.events.min(MAX_BATCH);
         self.heard = now;
         let request = Request {
             batch: self.left,
@@ -197,11 +197,11 @@ impl Queue {
     }
 
     pub(super) fn is_gone(&mut self, now: Nanos) -> bool {
-        if self.left > 0 && now.saturating_sub(self.heard) > SILENCE {
+        if self.left > 0 && now.saturating_sub(self.heard) > REQUEST_TIMEOUT {
             self.left = 0;
             self.lost += 1;
         }
-        self.lost >= MOST_LOST
+        self.lost >= MAX_LOST
     }
 
     fn told(&mut self, now: Nanos, status: StatusCode, message: &Message) -> Taken {

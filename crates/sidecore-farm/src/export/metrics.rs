@@ -1,7 +1,7 @@
 //! The exported metrics of a farm.
 
-use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, State, Status};
+use crate::status_watch::View;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;

@@ -2,8 +2,8 @@
 
 use super::answer;
 use super::metrics::page;
-use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, Status, Totals};
+use crate::status_watch::View;
 use sidecore_terminal::metrics::Server;
 use sidecore_testing::scraped::{number, parsed};
 use std::io::{Read, Write};

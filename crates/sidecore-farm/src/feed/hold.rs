@@ -11,7 +11,7 @@ use tokio::time::Instant;
 /// Interval of attempts with one event while nothing can be stored.
 const PROBE: Duration = Duration::from_millis(50);
 /// Interval of checks of the farm's streams meanwhile.
-const LOOK: Duration = Duration::from_secs(5);
+const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Hold {
     js: Context,
@@ -82,7 +82,7 @@ impl Hold {
             self.found = look.await.unwrap_or(Ok(())).err();
             self.explain();
         }
-        let is_due = self.looked.is_none_or(|at| now.duration_since(at) >= LOOK);
+        let is_due = self.looked.is_none_or(|at| now.duration_since(at) >= CHECK_INTERVAL);
         if self.said.is_some() && self.look.is_none() && is_due {
             self.looked = Some(now);
             let (js, farm) = (self.js.clone(), self.farm.clone());

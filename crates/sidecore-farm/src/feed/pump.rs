@@ -28,7 +28,7 @@ const OVERDUE: Duration = Duration::from_secs(5);
 /// Time at the end to store all events read, and then the place.
 const LAST: Duration = Duration::from_secs(10);
 /// Most answers, or events, taken together.
-const AT_ONCE: usize = 256;
+const BATCH_LIMIT: usize = 256;
 /// Exit code if some events were not stored.
 const NO: u8 = 1;
 
@@ -141,7 +141,7 @@ impl Pump {
     /// Takes one answer and further ones that are available.
     fn answers(&mut self, reply: &Message) {
         self.answer(reply);
-        for _ in 0..AT_ONCE {
+        for _ in 0..BATCH_LIMIT {
             let Some(Some(reply)) = self.replies.next().now_or_never() else { break };
             self.answer(&reply);
         }
@@ -211,7 +211,7 @@ impl Pump {
             return;
         };
         self.accept(found);
-        for _ in 0..AT_ONCE {
+        for _ in 0..BATCH_LIMIT {
             if !self.outbox.has_room() {
                 break;
             }

@@ -8,7 +8,7 @@
 mod tests;
 
 use super::Settings;
-use crate::wire::{self, Answer, Answers, Beat, Down, Join, Lead, Octets, Up};
+use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, Lead, NodeMessage, Octets};
 use crate::work::{Outcome, Task};
 use async_nats::Subject;
 use bytes::Bytes;
@@ -18,7 +18,7 @@ use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
 /// Silence after which any other dispatcher may be followed, ns.
-const SILENCE: Nanos = 100_000_000;
+const DISPATCHER_TIMEOUT: Nanos = 100_000_000;
 /// Time between two requests to join, ns.
 const AGAIN: Nanos = 100_000_000;
 /// Time until the next request to join after the dispatcher had no room, ns.
@@ -121,7 +121,7 @@ impl Link {
         let Some(Lead { dispatcher }) = Lead::decode(message) else { return };
         match &mut self.follows {
             Some((follows, heard)) if *follows == dispatcher => *heard = now,
-            Some((follows, heard)) if *follows > dispatcher && now.saturating_sub(*heard) < SILENCE => {}
+            Some((follows, heard)) if *follows > dispatcher && now.saturating_sub(*heard) < DISPATCHER_TIMEOUT => {}
             _ => {
                 self.follows = Some((dispatcher, now));
                 self.join_anew(now);
@@ -131,20 +131,20 @@ impl Link {
 
     /// Handles a message of the dispatcher to this node.
     pub(super) fn hear(&mut self, now: Nanos, message: &Bytes) {
-        match Down::decode(message) {
-            Some(Down::Welcome { dispatcher, incarnation }) => {
+        match DispatcherMessage::decode(message) {
+            Some(DispatcherMessage::Welcome { dispatcher, incarnation }) => {
                 self.welcome |=
                     self.follows.is_some_and(|(follows, _)| follows == dispatcher) && incarnation == self.incarnation;
             }
-            Some(Down::Events(list)) => self.take(now, &list, message),
-            Some(Down::JoinAgain) => self.join_anew(now),
-            Some(Down::Full { most }) => {
+            Some(DispatcherMessage::Events(list)) => self.take(now, &list, message),
+            Some(DispatcherMessage::JoinAgain) => self.join_anew(now),
+            Some(DispatcherMessage::Full { most }) => {
                 let text = format!("the dispatcher has {most} nodes, and takes no more; trying again");
                 self.acts.push_back(Act::Tell(text));
                 self.asks = now.saturating_add(LATER);
             }
             // Any other dispatcher may be followed immediately.
-            Some(Down::Gone) => self.follows = None,
+            Some(DispatcherMessage::Gone) => self.follows = None,
             None => {}
         }
     }
@@ -162,7 +162,7 @@ impl Link {
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         if self.welcome {
-            let leave = Up::Leave { node: &self.settings.name, incarnation: self.incarnation };
+            let leave = NodeMessage::Leave { node: &self.settings.name, incarnation: self.incarnation };
             self.acts.push_back(Act::Say(wire::encode(&leave, self.settings.name.len())));
         }
     }
@@ -194,7 +194,7 @@ impl Link {
             let (list, size) = fill(now, rest, self.most);
             rest = &rest[list.len()..];
             self.answered += list.len() as u64;
-            let answers = Up::Answers(Answers { incarnation: self.incarnation, list });
+            let answers = NodeMessage::Answers(Answers { incarnation: self.incarnation, list });
             self.acts.push_back(Act::Say(wire::encode(&answers, size)));
         }
         self.ready = ready;
@@ -247,12 +247,12 @@ impl Link {
             offers: offers.iter().map(String::as_str).collect(),
             beat_ns: beat.as_nanos() as Nanos,
         };
-        self.acts.push_back(Act::Say(wire::encode(&Up::Join(join), 256)));
+        self.acts.push_back(Act::Say(wire::encode(&NodeMessage::Join(join), 256)));
     }
 
     fn beat(&mut self) {
         let Self { incarnation, received, answered, running, .. } = *self;
-        let beat = Up::Beat(Beat { node: &self.settings.name, incarnation, received, answered, running });
+        let beat = NodeMessage::Beat(Beat { node: &self.settings.name, incarnation, received, answered, running });
         self.acts.push_back(Act::Say(wire::encode(&beat, self.settings.name.len())));
     }
 
@@ -275,8 +275,8 @@ impl Link {
 /// The longest list of answers that fits into a message, at least one, and its size.
 fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
     let mut size = wire::HEAD;
-    let mut list = Vec::with_capacity(ready.len().min(wire::MOST));
-    for one in ready.iter().take(wire::MOST) {
+    let mut list = Vec::with_capacity(ready.len().min(wire::MAX_LIST));
+    for one in ready.iter().take(wire::MAX_LIST) {
         let (outcome, octets) = match &one.outcome {
             Outcome::Done(result) => (wire::Outcome::Done(Octets(result)), result.len()),
             Outcome::Failed(reason) => (wire::Outcome::Failed { reason }, reason.len()),

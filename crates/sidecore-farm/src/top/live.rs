@@ -2,7 +2,7 @@
 
 use super::rows::{header, nodes, trouble};
 use crate::args::Farm;
-use crate::heard::{Heard, View, Words};
+use crate::status_watch::{StatusWatch, View, Words};
 use ratatui::Frame;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
 use ratatui::style::{Modifier, Style};
@@ -22,20 +22,20 @@ const INTERVAL: Duration = Duration::from_millis(250);
 /// Shows this farm until the user quits. The screen has a separate thread, which waits for keys.
 pub(super) async fn run(farm: &Farm) -> Result<(), String> {
     let mut words = Words::of(farm).await?;
-    let heard = Arc::new(Mutex::new(Ok(words.now().await?)));
-    let (shown, name) = (Arc::clone(&heard), farm.farm.clone());
+    let watch = Arc::new(Mutex::new(Ok(words.now().await?)));
+    let (shown, name) = (Arc::clone(&watch), farm.farm.clone());
     let screen = spawn_blocking(move || {
         let read = || view(&shown);
         show(&mut Screen::new(name, read()?), read, INTERVAL)
     });
     tokio::select! {
         ended = screen => ended.map_err(|error| format!("the view ended: {error}"))?,
-        never = follow(&mut words, &heard) => match never {},
+        never = follow(&mut words, &watch) => match never {},
     }
 }
 
 /// Status messages so far, or the error that ended them.
-type Known = Mutex<Result<Heard, String>>;
+type Known = Mutex<Result<StatusWatch, String>>;
 
 /// Takes status messages. After their end it stores the error and waits forever, and the screen goes on.
 async fn follow(words: &mut Words, known: &Known) -> Infallible {
@@ -43,7 +43,7 @@ async fn follow(words: &mut Words, known: &Known) -> Infallible {
         let word = words.next().await;
         let mut known = known.lock().unwrap_or_else(PoisonError::into_inner);
         match (word, &mut *known) {
-            (Ok(status), Ok(heard)) => heard.take(status, Instant::now()),
+            (Ok(status), Ok(watch)) => watch.take(status, Instant::now()),
             (Err(error), _) => *known = Err(error),
             (Ok(_), Err(_)) => {}
         }
@@ -56,7 +56,7 @@ async fn follow(words: &mut Words, known: &Known) -> Infallible {
 
 fn view(known: &Known) -> Result<View, String> {
     let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    known.as_ref().map(|heard| heard.view(Instant::now())).map_err(Clone::clone)
+    known.as_ref().map(|watch| watch.view(Instant::now())).map_err(Clone::clone)
 }
 
 #[derive(Debug)]

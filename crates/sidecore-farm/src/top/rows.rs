@@ -1,7 +1,7 @@
 //! The state of a farm, as lines and a table.
 
-use crate::heard::View;
 use crate::status::{Node, Quantiles, State, Status, Totals};
+use crate::status_watch::View;
 use sidecore_terminal::table::Rows;
 use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
 

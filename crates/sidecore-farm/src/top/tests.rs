@@ -2,8 +2,8 @@
 
 use super::live::Screen;
 use super::render;
-use crate::heard::View;
 use crate::status::{Node, Quantiles, Stages, State, Status, Totals};
+use crate::status_watch::View;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};

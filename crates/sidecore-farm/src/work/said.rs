@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// Longest line that is passed on, and longest last line in a reason, bytes.
-const LONGEST: usize = 1_000;
-const LONGEST_REASON: usize = 200;
+const MAX_LINE_BYTES: usize = 1_000;
+const MAX_REASON_BYTES: usize = 200;
 /// Lines of all programs of a node before the rate applies, and lines a second afterwards.
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 20;
@@ -38,7 +38,7 @@ impl Teller {
 
     /// For a program with this name in log lines.
     pub(super) fn of(&self, of: &str) -> Said {
-        Said { teller: self.clone(), of: clean(of, LONGEST_REASON), line: Vec::new(), last: String::new() }
+        Said { teller: self.clone(), of: clean(of, MAX_REASON_BYTES), line: Vec::new(), last: String::new() }
     }
 
     fn pass_on(&self, of: &str, line: &str) {
@@ -84,7 +84,7 @@ impl Said {
     }
 
     pub(super) fn end(&mut self) {
-        let line = clean(&String::from_utf8_lossy(&self.line), LONGEST);
+        let line = clean(&String::from_utf8_lossy(&self.line), MAX_LINE_BYTES);
         self.line.clear();
         if !line.is_empty() {
             self.teller.pass_on(&self.of, &line);
@@ -97,11 +97,11 @@ impl Said {
         if self.last.is_empty() {
             return what.to_owned();
         }
-        format!("{what}: {}", clean(&self.last, LONGEST_REASON))
+        format!("{what}: {}", clean(&self.last, MAX_REASON_BYTES))
     }
 
     fn add(&mut self, bytes: &[u8]) {
-        let room = LONGEST.saturating_sub(self.line.len());
+        let room = MAX_LINE_BYTES.saturating_sub(self.line.len());
         self.line.extend_from_slice(&bytes[..bytes.len().min(room)]);
     }
 }
@@ -138,9 +138,9 @@ mod tests {
     fn a_long_line_is_cut_between_characters() {
         let mut said = Teller::new().of("test");
         said.hear("ä".repeat(1_000_000).as_bytes());
-        assert!(said.line.len() <= LONGEST);
+        assert!(said.line.len() <= MAX_LINE_BYTES);
         said.hear(b"\n");
-        assert_eq!(said.after("x"), format!("x: {}", "ä".repeat(LONGEST_REASON / 2)));
+        assert_eq!(said.after("x"), format!("x: {}", "ä".repeat(MAX_REASON_BYTES / 2)));
     }
 
     #[test]

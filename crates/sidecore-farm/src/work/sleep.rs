@@ -11,7 +11,7 @@ use std::io;
 use std::time::Duration;
 
 /// Longest number at the beginning of an event, bytes.
-const LONGEST: usize = 32;
+const MAX_NUMBER_BYTES: usize = 32;
 
 /// See the module.
 pub(super) struct Sleep {
@@ -40,7 +40,7 @@ impl Work for Sleep {
 }
 
 fn units(body: &[u8]) -> Option<f64> {
-    let body = &body[..body.len().min(LONGEST)];
+    let body = &body[..body.len().min(MAX_NUMBER_BYTES)];
     let end = body.iter().position(|byte| !byte.is_ascii_digit() && *byte != b'.').unwrap_or(body.len());
     str::from_utf8(&body[..end]).ok()?.parse().ok()
 }

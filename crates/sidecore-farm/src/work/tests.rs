@@ -11,7 +11,7 @@ use std::time::Duration;
 
 /// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(600);
-const MOST: usize = 100_000;
+const MAX_RESULT_BYTES: usize = 100_000;
 
 fn line(words: &[&str]) -> Line {
     let line = Line::find(&words.iter().map(OsString::from).collect::<Vec<_>>()).unwrap();

@@ -1,6 +1,6 @@
 //! The accounts of `packaging/farm`: the subjects that each role may use, and the roles at work.
 
-use crate::program::{PATIENCE, Running, farm, fine, run, run_with, until};
+use crate::program::{MAX_WAIT, Running, farm, fine, run, run_with, until};
 use crate::queue::count;
 use crate::server::Server;
 use std::collections::BTreeSet;
@@ -97,7 +97,7 @@ struct Wire(BufReader<TcpStream>);
 impl Wire {
     fn of(server: &Server, role: &str) -> Self {
         let stream = TcpStream::connect(server.url().replace("nats://", "")).unwrap();
-        stream.set_read_timeout(Some(PATIENCE)).unwrap();
+        stream.set_read_timeout(Some(MAX_WAIT)).unwrap();
         let mut wire = Self(BufReader::new(stream));
         let connect = format!(r#"CONNECT {{"user":"{role}","pass":"{role}","verbose":false,"pedantic":false}}"#);
         assert!(wire.allows(&connect), "{role} may connect");

@@ -1,7 +1,7 @@
 //! The configuration for three servers, with TLS and an account for each role. It works unchanged from
 //! `packaging/farm`, and the death of one server loses nothing.
 
-use crate::program::{MOMENT, PATIENCE, Running, farm, fine, refused, run, run_with, until};
+use crate::program::{MAX_WAIT, MOMENT, Running, farm, fine, refused, run, run_with, until};
 use crate::queue::number;
 use sidecore_testing::skipped;
 use std::fs::File;
@@ -47,7 +47,7 @@ impl Cluster {
         }
         let begun = Instant::now();
         while cluster.clients.iter().any(|port| TcpStream::connect(("127.0.0.1", *port)).is_err()) {
-            assert!(begun.elapsed() < PATIENCE, "the servers do not listen");
+            assert!(begun.elapsed() < MAX_WAIT, "the servers do not listen");
             thread::sleep(MOMENT);
         }
         Some(cluster)

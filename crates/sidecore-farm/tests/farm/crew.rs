@@ -15,7 +15,7 @@ use tokio::time::sleep;
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
 /// Longest wait, far longer than any step needs.
-const PATIENCE: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(10);
 
@@ -143,13 +143,13 @@ impl Crew {
         let mut shown = self.client.subscribe("farm.f.status").await.unwrap();
         let begun = Instant::now();
         loop {
-            let message = tokio::time::timeout(PATIENCE, shown.next()).await;
+            let message = tokio::time::timeout(MAX_WAIT, shown.next()).await;
             let message = message.unwrap_or_else(|_| panic!("no status: {what}")).unwrap();
             let status: Value = serde_json::from_slice(&message.payload).unwrap();
             if is(&status) {
                 return status;
             }
-            assert!(begun.elapsed() < PATIENCE, "{what}: {status}");
+            assert!(begun.elapsed() < MAX_WAIT, "{what}: {status}");
         }
     }
 
@@ -164,7 +164,7 @@ impl Crew {
     pub(crate) async fn until(&self, what: &str, is: impl AsyncFn(&Self) -> bool) {
         let begun = Instant::now();
         while !is(self).await {
-            assert!(begun.elapsed() < PATIENCE, "no {what}");
+            assert!(begun.elapsed() < MAX_WAIT, "no {what}");
             sleep(MOMENT).await;
         }
     }

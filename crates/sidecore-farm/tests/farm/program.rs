@@ -6,7 +6,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait, far longer than any step needs.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Interval of polls.
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
 
@@ -60,7 +60,7 @@ pub(crate) fn refused(output: &Output, code: i32, parts: &[&str]) {
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     let begun = Instant::now();
     while !holds() {
-        assert!(begun.elapsed() < PATIENCE, "{what}: not within {PATIENCE:?}");
+        assert!(begun.elapsed() < MAX_WAIT, "{what}: not within {MAX_WAIT:?}");
         thread::sleep(MOMENT);
     }
 }

@@ -1,6 +1,6 @@
 //! The contents of a farm's streams.
 
-use crate::program::PATIENCE;
+use crate::program::MAX_WAIT;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{Config, Info};
 use async_nats::jetstream::{self, Context};
@@ -70,7 +70,7 @@ pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
             let wanted = (most - events.len()).min(256);
             let mut batch = consumer.fetch().max_messages(wanted).messages().await.unwrap();
             let before = events.len();
-            while let Some(message) = tokio::time::timeout(PATIENCE, batch.next()).await.unwrap() {
+            while let Some(message) = tokio::time::timeout(MAX_WAIT, batch.next()).await.unwrap() {
                 let message = message.unwrap();
                 let headers = message.headers.clone().unwrap_or_default();
                 let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default();

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest line of the protocol that is relayed, bytes.
-const LONGEST: u64 = 1 << 20;
+const MAX_LINE_BYTES: u64 = 1 << 20;
 
 #[derive(Debug, Default)]
 struct Rules {
@@ -147,7 +147,9 @@ fn read(
     frame: &mut Vec<u8>,
     is_cut: impl Fn() -> bool,
 ) -> io::Result<Option<String>> {
-    if !patiently(&is_cut, || from.by_ref().take(LONGEST).read_until(b'\n', frame).map(drop))? || frame.is_empty() {
+    if !patiently(&is_cut, || from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', frame).map(drop))?
+        || frame.is_empty()
+    {
         return Ok(None);
     }
     let line = String::from_utf8_lossy(frame).into_owned();

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Longest wait for a server, far longer than any needs.
-const PATIENCE: Duration = Duration::from_secs(30);
+const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(5);
 
@@ -143,7 +143,7 @@ impl Server {
                 let log = fs::read_to_string(self.scratch.path().join("log")).unwrap_or_default();
                 panic!("nats-server ended, {status}: {log}");
             }
-            assert!(begun.elapsed() < PATIENCE, "nats-server does not listen");
+            assert!(begun.elapsed() < START_TIMEOUT, "nats-server does not listen");
             thread::sleep(MOMENT);
         }
     }

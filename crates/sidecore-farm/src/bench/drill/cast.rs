@@ -17,7 +17,7 @@ const AWAY: Duration = Duration::from_millis(250);
 /// would.
 const EXCUSED: Duration = Duration::from_secs(3);
 /// Longest wait for all nodes.
-const PATIENCE: Duration = Duration::from_secs(30);
+const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Who {
@@ -58,7 +58,7 @@ impl<'a> Cast<'a> {
         let ended = |dispatchers: &mut [Process], nodes: &mut [Process]| {
             dispatchers.iter_mut().chain(nodes).find_map(Process::ended)
         };
-        until("nodes to join", PATIENCE, async || match ended(&mut dispatchers, &mut nodes) {
+        until("nodes to join", JOIN_TIMEOUT, async || match ended(&mut dispatchers, &mut nodes) {
             Some(why) => Err(why),
             None => Ok(watcher.seen().welcomed() == load::NODES),
         })

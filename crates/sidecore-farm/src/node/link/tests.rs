@@ -19,13 +19,13 @@ fn lead(link: &mut Link, now: Nanos, dispatcher: u64) {
     link.lead(now, &wire::encode(&Lead { dispatcher }, 0));
 }
 
-fn hear(link: &mut Link, now: Nanos, down: &Down) {
+fn hear(link: &mut Link, now: Nanos, down: &DispatcherMessage) {
     link.hear(now, &wire::encode(down, 0));
 }
 
 fn welcome(link: &mut Link, now: Nanos, dispatcher: u64) {
     let incarnation = link.incarnation();
-    hear(link, now, &Down::Welcome { dispatcher, incarnation });
+    hear(link, now, &DispatcherMessage::Welcome { dispatcher, incarnation });
 }
 
 /// A link that follows dispatcher 5, without anything to send.
@@ -39,7 +39,7 @@ fn joined() -> Link {
 
 fn give(link: &mut Link, now: Nanos, tickets: std::ops::Range<u64>) {
     let event = |ticket| wire::Event { ticket, kind: "k", id: "e", body: Octets(b"body"), limit_ns: 9 };
-    hear(link, now, &Down::Events(tickets.map(event).collect()));
+    hear(link, now, &DispatcherMessage::Events(tickets.map(event).collect()));
 }
 
 fn acts(link: &mut Link) -> Vec<Act> {
@@ -65,7 +65,7 @@ fn a_node_joins_the_dispatcher_that_it_hears_and_asks_until_it_is_welcome() {
     let mut first = acts(&mut link);
     assert_eq!(first.remove(0), Act::Listen(subject));
     let Act::Say(message) = first.remove(0) else { panic!() };
-    let Some(Up::Join(join)) = Up::decode(&message) else { panic!() };
+    let Some(NodeMessage::Join(join)) = NodeMessage::decode(&message) else { panic!() };
     assert_eq!((join.node, join.incarnation, join.dispatcher, join.slots), ("n", link.incarnation(), 5, 2));
     link.tick(99 * MS);
     assert_eq!(acts(&mut link), []);
@@ -73,7 +73,7 @@ fn a_node_joins_the_dispatcher_that_it_hears_and_asks_until_it_is_welcome() {
     assert_eq!(said(&mut link), [message]);
     welcome(&mut link, 101 * MS, 5);
     link.tick(110 * MS);
-    assert!(matches!(Up::decode(&said(&mut link)[0]), Some(Up::Beat(_))));
+    assert!(matches!(NodeMessage::decode(&said(&mut link)[0]), Some(NodeMessage::Beat(_))));
 }
 
 #[test]
@@ -88,13 +88,13 @@ fn so_many_events_as_there_are_slots_are_begun_and_answers_go_together() {
     assert!(link.begin().is_some());
     link.answer(50);
     let messages = said(&mut link);
-    let Some(Up::Answers(answers)) = Up::decode(&messages[0]) else { panic!("{messages:?}") };
+    let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(&messages[0]) else { panic!("{messages:?}") };
     assert_eq!((messages.len(), answers.list.len()), (2, 1), "two do not fit into 512 octets");
     let Answer { ticket, held_ns, work_ns, outcome } = answers.list[0];
     assert_eq!((ticket, held_ns, work_ns, outcome), (0, 40, 20, wire::Outcome::Done(Octets(b"result"))));
     link.tick(60);
     let beat = said(&mut link).pop().unwrap();
-    let Some(Up::Beat(beat)) = Up::decode(&beat) else { panic!() };
+    let Some(NodeMessage::Beat(beat)) = NodeMessage::decode(&beat) else { panic!() };
     assert_eq!((beat.received, beat.answered, beat.running), (3, 2, 1));
 }
 
@@ -105,7 +105,7 @@ fn who_must_join_again_forgets_what_it_had_and_never_answers_it() {
     let (begun, ready) = (link.begin().unwrap(), link.begin().unwrap());
     link.finish(&ready, 1, done());
     let before = link.incarnation();
-    hear(&mut link, MS, &Down::JoinAgain);
+    hear(&mut link, MS, &DispatcherMessage::JoinAgain);
     assert!(link.incarnation() != before && link.is_idle());
     acts(&mut link);
     link.finish(&begun, 1, done());
@@ -122,8 +122,8 @@ fn a_later_dispatcher_is_followed_and_an_earlier_one_only_where_the_later_is_sil
     lead(&mut link, 20 * MS, 6);
     let after = link.incarnation();
     assert_ne!(after, before);
-    hear(&mut link, 20 * MS, &Down::Welcome { dispatcher: 5, incarnation: after });
-    hear(&mut link, 20 * MS, &Down::Welcome { dispatcher: 6, incarnation: before });
+    hear(&mut link, 20 * MS, &DispatcherMessage::Welcome { dispatcher: 5, incarnation: after });
+    hear(&mut link, 20 * MS, &DispatcherMessage::Welcome { dispatcher: 6, incarnation: before });
     acts(&mut link);
     link.tick(21 * MS);
     assert_eq!(acts(&mut link), [], "neither welcome was for this");
@@ -131,7 +131,7 @@ fn a_later_dispatcher_is_followed_and_an_earlier_one_only_where_the_later_is_sil
     assert_eq!(link.incarnation(), after);
     lead(&mut link, 121 * MS, 5);
     assert_ne!(link.incarnation(), after);
-    hear(&mut link, 122 * MS, &Down::Gone);
+    hear(&mut link, 122 * MS, &DispatcherMessage::Gone);
     lead(&mut link, 123 * MS, 1);
     assert!(matches!(acts(&mut link).pop(), Some(Act::Say(_))));
 }
@@ -141,7 +141,7 @@ fn where_there_is_no_place_the_node_says_so_and_asks_later() {
     let mut link = link();
     lead(&mut link, 0, 5);
     acts(&mut link);
-    hear(&mut link, 0, &Down::Full { most: 64 });
+    hear(&mut link, 0, &DispatcherMessage::Full { most: 64 });
     let Some(Act::Tell(text)) = link.next_act() else { panic!() };
     assert!(text.contains("64 nodes"), "{text}");
     link.tick(999 * MS);
@@ -158,7 +158,7 @@ fn a_result_that_fits_into_no_message_is_a_failure_that_says_so() {
     link.finish(&begun, 1, Outcome::Done(Bytes::from(vec![0; 600])));
     link.answer(2);
     let message = said(&mut link).pop().unwrap();
-    let Some(Up::Answers(answers)) = Up::decode(&message) else { panic!() };
+    let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(&message) else { panic!() };
     assert!(matches!(answers.list[0].outcome, wire::Outcome::Failed { reason } if reason.contains("600 octets")));
 }
 
@@ -167,7 +167,7 @@ fn who_leaves_finishes_what_it_has_and_joins_nobody() {
     let mut link = joined();
     give(&mut link, 0, 0..1);
     link.leave();
-    assert!(matches!(Up::decode(&said(&mut link)[0]), Some(Up::Leave { .. })));
+    assert!(matches!(NodeMessage::decode(&said(&mut link)[0]), Some(NodeMessage::Leave { .. })));
     let begun = link.begin().unwrap();
     assert!(!link.is_idle());
     link.finish(&begun, 1, done());

@@ -1,6 +1,6 @@
 //! A program for each event.
 
-use super::{LONG, MOST, done, failed, line, task};
+use super::{LONG, MAX_RESULT_BYTES, done, failed, line, task};
 use crate::work::each::Each;
 use crate::work::{Outcome, Task, Work};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
@@ -12,7 +12,7 @@ use std::time::Duration;
 const SHORT: Duration = Duration::from_millis(200);
 
 fn each(words: &[&str], limit: Duration) -> Each {
-    Each::new(line(words), limit, MOST).unwrap()
+    Each::new(line(words), limit, MAX_RESULT_BYTES).unwrap()
 }
 
 fn shell(script: &str) -> Each {
@@ -36,9 +36,9 @@ async fn the_event_goes_in_and_the_result_comes_out() {
     assert_eq!(each(&["cat"], LONG).run(&task("a-1", "some bytes\0")).await, done("some bytes\0"));
     assert_eq!(shell("echo $FARM_ID $FARM_KIND").run(&task("a-2", "")).await, done("a-2 kind\n"));
     // More than a pipe holds, both ways.
-    let large = vec![7; MOST];
+    let large = vec![7; MAX_RESULT_BYTES];
     assert_eq!(each(&["cat"], LONG).run(&task("a-3", large.clone())).await, done(large));
-    assert_eq!(shell("cat >&2; echo done").run(&task("a-4", vec![b'x'; MOST])).await, done("done\n"));
+    assert_eq!(shell("cat >&2; echo done").run(&task("a-4", vec![b'x'; MAX_RESULT_BYTES])).await, done("done\n"));
 }
 
 #[tokio::test]
@@ -66,7 +66,7 @@ async fn how_it_ended_is_the_reason() {
 
 #[tokio::test]
 async fn a_program_need_not_read_its_event() {
-    let large = vec![7; 10 * MOST];
+    let large = vec![7; 10 * MAX_RESULT_BYTES];
     for (script, result) in
         [("echo done", "done\n"), ("exec <&-; echo closed", "closed\n"), ("head -c 3", "\u{7}\u{7}\u{7}")]
     {
@@ -81,7 +81,7 @@ async fn a_result_that_is_too_large_fails_the_event() {
     let reason = "its result has more than 100000 bytes";
     assert_eq!(shell("yes").run(&task("a-1", "")).await, failed(reason), "however long it would go on");
     assert_eq!(shell("head -c 100001 /dev/zero").run(&task("a-1", "")).await, failed(reason));
-    assert_eq!(shell("head -c 100000 /dev/zero").run(&task("a-1", "")).await, done(vec![0; MOST]));
+    assert_eq!(shell("head -c 100000 /dev/zero").run(&task("a-1", "")).await, done(vec![0; MAX_RESULT_BYTES]));
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Long-lived programs.
 
-use super::{LONG, MOST, done, failed, line, task};
+use super::{LONG, MAX_RESULT_BYTES, done, failed, line, task};
 use crate::work::Work;
 use crate::work::pipe::Pipes;
 use std::fs;
@@ -15,14 +15,14 @@ async fn shell(script: &str) -> Pipes {
 }
 
 async fn limited(script: &str, limit: Duration) -> Pipes {
-    Pipes::start(line(&["sh", "-c", script]), 1, limit, MOST).await.unwrap()
+    Pipes::start(line(&["sh", "-c", script]), 1, limit, MAX_RESULT_BYTES).await.unwrap()
 }
 
 #[tokio::test]
 async fn events_go_through_a_program_that_lives_on() {
     // `cat` returns each event with its length.
-    let pipes = Pipes::start(line(&["cat"]), 2, LONG, MOST).await.unwrap();
-    for body in [&b"some bytes\0"[..], b"", &vec![7; MOST]] {
+    let pipes = Pipes::start(line(&["cat"]), 2, LONG, MAX_RESULT_BYTES).await.unwrap();
+    for body in [&b"some bytes\0"[..], b"", &vec![7; MAX_RESULT_BYTES]] {
         assert_eq!(pipes.run(&task("a-1", body.to_vec())).await, done(body.to_vec()));
     }
     let counting = shell(&COUNT.replace("DO", ":")).await;
@@ -33,7 +33,7 @@ async fn events_go_through_a_program_that_lives_on() {
 
 #[tokio::test]
 async fn each_event_at_a_time_has_a_program_of_its_own() {
-    let pipes = Pipes::start(line(&["cat"]), 4, LONG, MOST).await.unwrap();
+    let pipes = Pipes::start(line(&["cat"]), 4, LONG, MAX_RESULT_BYTES).await.unwrap();
     let tasks: Vec<_> = (0..4).map(|i| task("a", vec![i; 50_000])).collect();
     let outcomes = futures_util::future::join_all(tasks.iter().map(|task| pipes.run(task))).await;
     for (i, outcome) in (0..).zip(outcomes) {
@@ -83,7 +83,7 @@ async fn rubbish_fails_the_event() {
         assert_eq!(shell(script).await.run(&task("a-1", "x")).await, failed(reason), "{script}");
     }
     let early = shell("head -c 5 >/dev/null; printf '\\000\\000\\000\\001x'; sleep 600").await;
-    let outcome = early.run(&task("a-1", vec![7; 10 * MOST])).await;
+    let outcome = early.run(&task("a-1", vec![7; 10 * MAX_RESULT_BYTES])).await;
     assert_eq!(outcome, failed("it answered before it had read the event"));
 }
 
@@ -110,7 +110,7 @@ async fn a_program_that_hangs_is_ended_at_the_limit() {
         assert_eq!(pipes.run(&task("a-1", "x")).await, failed("took longer than 2s: I wait"));
     }
     // The program reads nothing, and the event is larger than a pipe.
-    let outcome = pipes.run(&task("a-1", vec![7; 10 * MOST])).await;
+    let outcome = pipes.run(&task("a-1", vec![7; 10 * MAX_RESULT_BYTES])).await;
     assert_eq!(outcome, failed("took longer than 2s: I wait"));
 }
 
@@ -131,6 +131,6 @@ async fn a_program_that_cannot_be_started_is_no_reason_to_join() {
     let file = scratch.path().join("program");
     fs::write(&file, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
-    let why = Pipes::start(line(&[file.to_str().unwrap()]), 1, LONG, MOST).await.err().unwrap();
+    let why = Pipes::start(line(&[file.to_str().unwrap()]), 1, LONG, MAX_RESULT_BYTES).await.err().unwrap();
     assert!(why.starts_with("cannot start") && why.contains("No such file"), "{why}");
 }

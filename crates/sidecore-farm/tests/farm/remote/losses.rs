@@ -1,6 +1,6 @@
 //! Losses of a machine, a process or NATS.
 
-use super::site::{PATIENCE, Process, Site, User, named, pkcs1};
+use super::site::{MAX_WAIT, Process, Site, User, named, pkcs1};
 use crate::server::Server;
 use rustix::process::Signal;
 use sidecore::client::{Buffer, Received, Request};
@@ -148,7 +148,7 @@ impl<'a> Load<'a> {
 
     /// Runs until `more` further requests are done.
     pub(super) fn run(&mut self, more: usize, expected: &[u8]) {
-        let (until, end) = (self.done + more, Instant::now() + PATIENCE);
+        let (until, end) = (self.done + more, Instant::now() + MAX_WAIT);
         while self.done < until {
             assert!(Instant::now() < end, "{} of {until} done, {} failed", self.done, self.failed);
             let tag = self.take(expected);

@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Longest wait before the test reports a stall.
-pub(super) const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const FARM: &str = "keys";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
 /// A user without any key.
@@ -158,7 +158,7 @@ impl Process {
 
     /// Waits for a line with these words.
     pub(super) fn says(&self, words: &str) -> String {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + MAX_WAIT;
         loop {
             let left = end.saturating_duration_since(Instant::now());
             let line = self.lines.recv_timeout(left).unwrap_or_else(|_| panic!("it never said: {words}"));
@@ -214,7 +214,7 @@ impl User {
 
     /// Repeats the request until it succeeds.
     pub(super) fn call_soon(&mut self, op: Op, input: &[u8]) -> Vec<u8> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + MAX_WAIT;
         loop {
             match self.call(op, input) {
                 Ok(result) => return result,
@@ -235,7 +235,7 @@ impl User {
     }
 
     fn fails_soon(&mut self, op: Op, input: &[u8], is_it: fn(&Error) -> bool) -> Error {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + MAX_WAIT;
         loop {
             match self.call(op, input) {
                 Err(error) if is_it(&error) => return error,

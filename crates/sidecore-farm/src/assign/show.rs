@@ -1,12 +1,12 @@
 //! The state of the assigner, for display.
 
-use super::HandOut;
+use super::Assigner;
 use super::node::Node;
 use crate::status::{self, State, Status};
 use sidecore_core::farm::{Farm, View};
 use sidecore_core::time::Nanos;
 
-impl<T> HandOut<T> {
+impl<T> Assigner<T> {
     /// The fields that are known here; the owner adds the rest.
     pub(crate) fn show(&mut self, now: Nanos) -> Status {
         let Self { farm, nodes, settings, .. } = self;

@@ -5,11 +5,11 @@
 //!
 //! | Step | Meaning |
 //! |---|---|
-//! | [`HandOut::offer`], [`HandOut::hear`], [`HandOut::tick`] | an event, a message of a node, the time |
-//! | [`HandOut::pump`] | assigns waiting events |
-//! | [`HandOut::next_ended`], [`HandOut::next_message`] | results and messages, until there are none |
+//! | [`Assigner::offer`], [`Assigner::hear`], [`Assigner::tick`] | an event, a message of a node, the time |
+//! | [`Assigner::pump`] | assigns waiting events |
+//! | [`Assigner::next_ended`], [`Assigner::next_message`] | results and messages, until there are none |
 //!
-//! Limits: events and octets held (the owner stays within [`HandOut::room`]), nodes (core's), one message.
+//! Limits: events and octets held (the owner stays within [`Assigner::room`]), nodes (core's), one message.
 
 mod answers;
 mod kinds;
@@ -21,7 +21,7 @@ mod tests;
 mod waiting;
 
 use crate::status::Totals;
-use crate::wire::{self, Down, Octets};
+use crate::wire::{self, DispatcherMessage, Octets};
 use async_nats::Subject;
 use bytes::Bytes;
 use kinds::Kinds;
@@ -106,7 +106,7 @@ pub(crate) struct Room {
 }
 
 #[derive(Debug)]
-struct Held<T> {
+struct PendingEvent<T> {
     event: Event<T>,
     class: Class,
     arrived: Nanos,
@@ -114,13 +114,13 @@ struct Held<T> {
     refusals: u32,
 }
 
-pub(crate) struct HandOut<T> {
+pub(crate) struct Assigner<T> {
     settings: Settings,
     farm: Farm,
     kinds: Kinds,
     nodes: Nodes,
     /// By tag.
-    held: Vec<Option<Held<T>>>,
+    held: Vec<Option<PendingEvent<T>>>,
     free: Vec<u32>,
     bytes: usize,
     waiting: Waiting,
@@ -129,7 +129,7 @@ pub(crate) struct HandOut<T> {
     totals: Totals,
 }
 
-impl<T> HandOut<T> {
+impl<T> Assigner<T> {
     pub(crate) fn new(settings: Settings) -> Self {
         let hold = settings.hold;
         let core = farm::Settings {
@@ -186,7 +186,7 @@ impl<T> HandOut<T> {
         };
         self.totals.seen += 1;
         self.bytes += size;
-        self.held[tag as usize] = Some(Held { event, class, arrived: now, refusals: 0 });
+        self.held[tag as usize] = Some(PendingEvent { event, class, arrived: now, refusals: 0 });
         self.waiting.last(class, tag);
         Offered::Held(tag)
     }
@@ -219,15 +219,15 @@ impl<T> HandOut<T> {
         self.take_moved(now);
         let Self { farm, waiting, held, nodes, .. } = self;
         waiting.place(|class, tag| {
-            let Some(event) = &held[tag as usize] else { return waiting::Place::Gone };
+            let Some(event) = &held[tag as usize] else { return waiting::PlaceOutcome::Gone };
             let size = u32::try_from(event.event.body.len()).unwrap_or(u32::MAX);
             match farm.place(now, tag, class, size) {
                 Placed::Given { member, ticket } => {
                     nodes.give(member, tag, ticket);
-                    waiting::Place::Given
+                    waiting::PlaceOutcome::Given
                 }
-                Placed::Avoided => waiting::Place::Passed,
-                Placed::Full | Placed::Nobody => waiting::Place::Waits,
+                Placed::Avoided => waiting::PlaceOutcome::Passed,
+                Placed::Full | Placed::Nobody => waiting::PlaceOutcome::Waits,
             }
         });
         self.send_events();
@@ -256,7 +256,7 @@ impl<T> HandOut<T> {
 
     /// Notifies all nodes that this dispatcher ends.
     pub(crate) fn goodbye(&mut self) {
-        let gone = wire::encode(&Down::Gone, 0);
+        let gone = wire::encode(&DispatcherMessage::Gone, 0);
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
     }
 
@@ -264,7 +264,7 @@ impl<T> HandOut<T> {
         let had = self.farm.view(member).map_or(0, |view| view.in_flight);
         let Some(node) = self.nodes.remove(member, had) else { return };
         self.farm.lose(now, member);
-        self.messages.push_back((node.subject, wire::encode(&Down::JoinAgain, 0)));
+        self.messages.push_back((node.subject, wire::encode(&DispatcherMessage::JoinAgain, 0)));
         self.take_moved(now);
     }
 
@@ -313,7 +313,7 @@ impl<T> HandOut<T> {
             while !rest.is_empty() {
                 let (list, size) = fill(rest, held, settings);
                 rest = &rest[list.len().max(1)..];
-                messages.push_back((node.clone(), wire::encode(&Down::Events(list), size)));
+                messages.push_back((node.clone(), wire::encode(&DispatcherMessage::Events(list), size)));
             }
         });
     }
@@ -322,12 +322,12 @@ impl<T> HandOut<T> {
 /// The longest list of events that fits in one message, and its size.
 fn fill<'a, T>(
     given: &[(u32, Ticket)],
-    held: &'a [Option<Held<T>>],
+    held: &'a [Option<PendingEvent<T>>],
     settings: &Settings,
 ) -> (Vec<wire::Event<'a>>, usize) {
     let mut size = 0;
-    let mut list = Vec::with_capacity(given.len().min(wire::MOST));
-    for (tag, ticket) in given.iter().take(wire::MOST) {
+    let mut list = Vec::with_capacity(given.len().min(wire::MAX_LIST));
+    for (tag, ticket) in given.iter().take(wire::MAX_LIST) {
         let Some(held) = &held[*tag as usize] else { break };
         let more = size_of(&held.event);
         if !list.is_empty() && size + more + wire::HEAD > settings.message {

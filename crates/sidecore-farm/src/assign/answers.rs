@@ -1,8 +1,8 @@
 //! Messages of nodes.
 
 use super::stages::Stage;
-use super::{End, HandOut};
-use crate::wire::{self, Answer, Answers, Beat, Down, Join, Outcome, Up};
+use super::{Assigner, End};
+use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, NodeMessage, Outcome};
 use bytes::Bytes;
 use sidecore_core::farm::{Answered, Failed, Heard, MAX_NODES, Member};
 use sidecore_core::inflight::Ticket;
@@ -13,14 +13,14 @@ const MOST_REFUSALS: u32 = 100;
 /// Most messages that wait to be sent to nodes. Beyond it, answers to requests without events are dropped.
 const MOST_REPLIES: usize = 1024;
 
-impl<T> HandOut<T> {
+impl<T> Assigner<T> {
     /// Handles a message of a node, or of another program that may publish there.
     pub(crate) fn hear(&mut self, now: Nanos, message: &Bytes) {
-        match Up::decode(message) {
-            Some(Up::Join(join)) => self.join(now, &join),
-            Some(Up::Beat(beat)) => self.beat(now, &beat),
-            Some(Up::Answers(answers)) => self.answers(now, &answers, message),
-            Some(Up::Leave { node, incarnation }) => self.leave(node, incarnation),
+        match NodeMessage::decode(message) {
+            Some(NodeMessage::Join(join)) => self.join(now, &join),
+            Some(NodeMessage::Beat(beat)) => self.beat(now, &beat),
+            Some(NodeMessage::Answers(answers)) => self.answers(now, &answers, message),
+            Some(NodeMessage::Leave { node, incarnation }) => self.leave(node, incarnation),
             None => self.totals.garbage += 1,
         }
     }
@@ -31,9 +31,9 @@ impl<T> HandOut<T> {
         }
         if self.nodes.of(join.incarnation).is_none() && !self.admit(now, join) {
             self.totals.turned_away += 1;
-            return self.reply(join.node, join.incarnation, &Down::Full { most: MAX_NODES as u32 });
+            return self.reply(join.node, join.incarnation, &DispatcherMessage::Full { most: MAX_NODES as u32 });
         }
-        let welcome = Down::Welcome { dispatcher: join.dispatcher, incarnation: join.incarnation };
+        let welcome = DispatcherMessage::Welcome { dispatcher: join.dispatcher, incarnation: join.incarnation };
         self.reply(join.node, join.incarnation, &welcome);
     }
 
@@ -51,7 +51,7 @@ impl<T> HandOut<T> {
 
     fn beat(&mut self, now: Nanos, beat: &Beat) {
         let Some(node) = self.nodes.of(beat.incarnation) else {
-            return self.reply(beat.node, beat.incarnation, &Down::JoinAgain);
+            return self.reply(beat.node, beat.incarnation, &DispatcherMessage::JoinAgain);
         };
         let member = node.member;
         if self.farm.beat(now, member, beat.received, beat.answered) != Heard::Fine {
@@ -133,7 +133,7 @@ impl<T> HandOut<T> {
         self.again(tag);
     }
 
-    fn reply(&mut self, name: &str, incarnation: u64, down: &Down) {
+    fn reply(&mut self, name: &str, incarnation: u64, down: &DispatcherMessage) {
         if self.messages.len() < MOST_REPLIES {
             let subject = self.nodes.subject(name, incarnation);
             self.messages.push_back((subject, wire::encode(down, 0)));

@@ -4,10 +4,10 @@ use sidecore_core::session::Class;
 use std::collections::VecDeque;
 
 /// Most events of one class that one search passes over.
-const MOST_PASSED: usize = 64;
+const MAX_PASSED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PlaceOutcome {
     Given,
     /// It ended while it waited.
     Gone,
@@ -50,7 +50,7 @@ impl Waiting {
     }
 
     /// Tries the first event of each class in turn until every class waits.
-    pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> Place) {
+    pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
         let classes = self.queues.len();
         self.queues.iter_mut().for_each(|queue| queue.passed = 0);
         let mut waits = 0;
@@ -61,17 +61,17 @@ impl Waiting {
             let queue = &mut self.queues[index];
             let (Some(class), Some(tag)) = (Class::from_index(index), queue.next()) else { continue };
             match place(class, tag) {
-                Place::Given | Place::Gone => {
+                PlaceOutcome::Given | PlaceOutcome::Gone => {
                     queue.remove_next();
                     self.total -= 1;
                     waits = 0;
                 }
-                Place::Passed if queue.pass() => {
+                PlaceOutcome::Passed if queue.pass() => {
                     // The same class has another turn.
                     self.turn = index;
                     waits -= 1;
                 }
-                Place::Passed | Place::Waits => {}
+                PlaceOutcome::Passed | PlaceOutcome::Waits => {}
             }
         }
     }
@@ -93,7 +93,7 @@ impl Queue {
     }
 
     fn looked_at(&self) -> Option<&u32> {
-        self.again.get(self.passed).filter(|_| self.passed < MOST_PASSED)
+        self.again.get(self.passed).filter(|_| self.passed < MAX_PASSED)
     }
 
     fn remove_next(&mut self) {
@@ -131,17 +131,17 @@ mod tests {
         let mut order = Vec::new();
         waiting.place(|class, tag| {
             if class == one && tag == 1 {
-                return Place::Waits;
+                return PlaceOutcome::Waits;
             }
             order.push(tag);
-            Place::Given
+            PlaceOutcome::Given
         });
         assert_eq!((order, waiting.len()), (vec![0, 10, 11, 12], 2));
         waiting.again(one, 9);
         let mut order = Vec::new();
         waiting.place(|_, tag| {
             order.push(tag);
-            Place::Given
+            PlaceOutcome::Given
         });
         assert_eq!((order, waiting.len()), (vec![9, 1, 2], 0));
     }
@@ -155,18 +155,18 @@ mod tests {
         }
         let mut order = Vec::new();
         waiting.place(|_, tag| match tag {
-            7 => Place::Passed,
-            2 => Place::Waits,
+            7 => PlaceOutcome::Passed,
+            2 => PlaceOutcome::Waits,
             _ => {
                 order.push(tag);
-                Place::Given
+                PlaceOutcome::Given
             }
         });
         assert_eq!((order, waiting.len()), (vec![8, 0, 1], 2));
         let mut order = Vec::new();
         waiting.place(|_, tag| {
             order.push(tag);
-            Place::Given
+            PlaceOutcome::Given
         });
         assert_eq!(order, [7, 2]);
     }
@@ -180,16 +180,16 @@ mod tests {
         waiting.place(|_, tag| {
             asked += 1;
             if tag < 1_000 {
-                return Place::Passed;
+                return PlaceOutcome::Passed;
             }
             given.push(tag);
-            Place::Given
+            PlaceOutcome::Given
         });
-        assert_eq!((asked, given), (MOST_PASSED + 3, vec![1_000, 1_001, 1_002]));
+        assert_eq!((asked, given), (MAX_PASSED + 3, vec![1_000, 1_001, 1_002]));
         let mut asked = 0;
         waiting.place(|_, _| {
             asked += 1;
-            Place::Waits
+            PlaceOutcome::Waits
         });
         assert_eq!(asked, 1, "a farm that is full is asked once");
     }

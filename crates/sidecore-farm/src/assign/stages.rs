@@ -7,7 +7,7 @@ use sidecore_core::time::Nanos;
 /// Length of a span, ns. The display shows the last complete one.
 const SPAN: Nanos = 5_000_000_000;
 /// Longest time that is distinguished, us.
-const LONGEST: u64 = 3_600_000_000;
+const MAX_TIME_US: u64 = 3_600_000_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Stage {
@@ -29,7 +29,7 @@ pub(super) struct Stages {
 impl Stages {
     pub(super) fn new(now: Nanos) -> Self {
         // The bounds are constants, and in order.
-        let empty = || Histogram::new_with_bounds(1, LONGEST, 2).expect("bounds of a histogram");
+        let empty = || Histogram::new_with_bounds(1, MAX_TIME_US, 2).expect("bounds of a histogram");
         let all = || std::array::from_fn(|_| empty());
         Self { since: now, now: all(), before: all() }
     }

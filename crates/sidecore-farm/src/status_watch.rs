@@ -11,12 +11,12 @@ use std::time::{Duration, Instant};
 use tokio::time::{Instant as Deadline, timeout_at};
 
 /// A dispatcher that is silent for this time is gone: eight intervals of its status.
-const SILENCE: Duration = Duration::from_secs(2);
+const DISPATCHER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most standby dispatchers counted, and most nodes shown: no dispatcher has more.
 const STANDING_BY: usize = 16;
 const NODES: usize = 256;
 /// Longest displayed text, characters.
-const LONGEST: usize = 200;
+const MAX_TEXT_CHARS: usize = 200;
 
 pub(crate) struct Words {
     farm: String,
@@ -24,7 +24,7 @@ pub(crate) struct Words {
 }
 
 #[derive(Debug, Default)]
-pub(crate) struct Heard {
+pub(crate) struct StatusWatch {
     active: Option<(Instant, Status)>,
     standing_by: BTreeMap<u64, Instant>,
 }
@@ -64,23 +64,23 @@ impl Words {
         }
     }
 
-    /// Collects status messages until the active dispatcher's came, or for [`SILENCE`].
+    /// Collects status messages until the active dispatcher's came, or for [`DISPATCHER_TIMEOUT`].
     ///
     /// # Errors
     /// As for [`Self::next`].
-    pub(crate) async fn now(&mut self) -> Result<Heard, String> {
-        let (mut heard, until) = (Heard::default(), Deadline::now() + SILENCE);
-        while heard.active.is_none() {
+    pub(crate) async fn now(&mut self) -> Result<StatusWatch, String> {
+        let (mut watch, until) = (StatusWatch::default(), Deadline::now() + DISPATCHER_TIMEOUT);
+        while watch.active.is_none() {
             match timeout_at(until, self.next()).await {
-                Ok(status) => heard.take(status?, Instant::now()),
+                Ok(status) => watch.take(status?, Instant::now()),
                 Err(_) => break,
             }
         }
-        Ok(heard)
+        Ok(watch)
     }
 }
 
-impl Heard {
+impl StatusWatch {
     /// Takes one dispatcher's status. Of two active ones the later dispatcher counts.
     pub(crate) fn take(&mut self, status: Status, now: Instant) {
         self.standing_by.retain(|_, heard| is_fresh(*heard, now));
@@ -103,7 +103,7 @@ impl Heard {
 }
 
 fn is_fresh(heard: Instant, now: Instant) -> bool {
-    now.saturating_duration_since(heard) < SILENCE
+    now.saturating_duration_since(heard) < DISPATCHER_TIMEOUT
 }
 
 /// Any program with access may publish here: displayed text has no control characters and a bounded length.
@@ -115,7 +115,7 @@ fn read(message: &[u8], farm: &str) -> Option<Status> {
     status.nodes.truncate(NODES);
     let names = status.nodes.iter_mut().map(|node| &mut node.name);
     for text in names.chain([&mut status.balance, &mut status.holds]) {
-        *text = text.chars().take(LONGEST).map(shown).collect();
+        *text = text.chars().take(MAX_TEXT_CHARS).map(shown).collect();
     }
     Some(status)
 }
@@ -130,29 +130,29 @@ mod tests {
 
     #[test]
     fn the_later_of_two_that_hand_out_is_believed_while_it_is_heard() {
-        let (mut heard, start) = (Heard::default(), Instant::now());
+        let (mut watch, start) = (StatusWatch::default(), Instant::now());
         let at = |ms| start + Duration::from_millis(ms);
-        assert_eq!(heard.view(start), View::default());
+        assert_eq!(watch.view(start), View::default());
         for (ms, dispatcher) in [(0, 1), (1, 2), (2, 1)] {
-            heard.take(status(dispatcher, true), at(ms));
+            watch.take(status(dispatcher, true), at(ms));
         }
-        assert_eq!(heard.view(at(2)).active.unwrap().dispatcher, 2);
-        heard.take(status(1, true), at(2_500));
-        assert_eq!(heard.view(at(2_500)).active.unwrap().dispatcher, 1, "the other one is gone");
-        assert_eq!(heard.view(at(4_500)).active, None);
+        assert_eq!(watch.view(at(2)).active.unwrap().dispatcher, 2);
+        watch.take(status(1, true), at(2_500));
+        assert_eq!(watch.view(at(2_500)).active.unwrap().dispatcher, 1, "the other one is gone");
+        assert_eq!(watch.view(at(4_500)).active, None);
     }
 
     #[test]
     fn who_stands_by_is_counted_until_it_is_gone_or_hands_out() {
-        let (mut heard, now) = (Heard::default(), Instant::now());
+        let (mut watch, now) = (StatusWatch::default(), Instant::now());
         for dispatcher in 0..100 {
-            heard.take(status(dispatcher, false), now);
-            heard.take(status(dispatcher, false), now);
+            watch.take(status(dispatcher, false), now);
+            watch.take(status(dispatcher, false), now);
         }
-        assert_eq!(heard.view(now).standing_by, STANDING_BY);
-        heard.take(status(3, true), now);
-        assert_eq!(heard.view(now).standing_by, STANDING_BY - 1);
-        assert_eq!(heard.view(now + SILENCE), View::default());
+        assert_eq!(watch.view(now).standing_by, STANDING_BY);
+        watch.take(status(3, true), now);
+        assert_eq!(watch.view(now).standing_by, STANDING_BY - 1);
+        assert_eq!(watch.view(now + DISPATCHER_TIMEOUT), View::default());
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         hostile.nodes = vec![node("\x1b[2J\r\n"); 1_000];
         let read = read(&serde_json::to_vec(&hostile).unwrap(), "f").unwrap();
         assert_eq!(read.nodes.len(), NODES);
-        assert_eq!(read.balance.chars().count(), LONGEST);
+        assert_eq!(read.balance.chars().count(), MAX_TEXT_CHARS);
         assert_eq!(
             (read.holds.as_str(), read.nodes[0].name.as_str()),
             ("a\u{fffd}b\u{fffd}c", "\u{fffd}[2J\u{fffd}\u{fffd}")

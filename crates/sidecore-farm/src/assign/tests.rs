@@ -1,0 +1,290 @@
+//! The assigner alone, with simulated nodes.
+
+use super::*;
+use crate::wire::{Answer, Answers, Beat, Join, NodeMessage, Outcome};
+
+const MS: Nanos = 1_000_000;
+const US: u64 = 9;
+
+fn settings() -> Settings {
+    Settings {
+        farm: "f".to_owned(),
+        dispatcher: US,
+        balance: Balance::Eft,
+        tries: 2,
+        hold: 16,
+        hold_bytes: 4096,
+        silence: 40 * MS,
+        limit: 7,
+        message: 1024,
+    }
+}
+
+fn assigner() -> Assigner<u32> {
+    Assigner::new(settings())
+}
+
+fn say(assigner: &mut Assigner<u32>, now: Nanos, up: &NodeMessage) {
+    assigner.hear(now, &wire::encode(up, 0));
+}
+
+fn join(assigner: &mut Assigner<u32>, now: Nanos, node: &str, incarnation: u64) {
+    let join = Join { node, incarnation, dispatcher: US, slots: 1, offers: Vec::new(), beat_ns: 10 };
+    say(assigner, now, &NodeMessage::Join(join));
+}
+
+fn beat(assigner: &mut Assigner<u32>, now: Nanos, node: &str, incarnation: u64, received: u64, answered: u64) {
+    say(assigner, now, &NodeMessage::Beat(Beat { node, incarnation, received, answered, running: 0 }));
+}
+
+fn answer(assigner: &mut Assigner<u32>, now: Nanos, incarnation: u64, ticket: u64, outcome: Outcome) {
+    let list = vec![Answer { ticket, held_ns: 10, work_ns: 5, outcome }];
+    say(assigner, now, &NodeMessage::Answers(Answers { incarnation, list }));
+}
+
+fn offer(assigner: &mut Assigner<u32>, number: u32) -> Option<u32> {
+    match assigner.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number) {
+        Offered::Held(tag) => Some(tag),
+        Offered::Ended | Offered::NoRoom(_) => None,
+    }
+}
+
+/// The messages to send: subject and content.
+fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
+    let mut all = Vec::new();
+    while let Some((subject, message)) = assigner.next_message() {
+        let said = match DispatcherMessage::decode(&message).unwrap() {
+            DispatcherMessage::Events(list) => {
+                Message::Events(list.iter().map(|event| (event.id.to_owned(), event.ticket)).collect())
+            }
+            DispatcherMessage::Welcome { .. } => Message::Welcome,
+            DispatcherMessage::JoinAgain => Message::JoinAgain,
+            DispatcherMessage::Full { most } => Message::Full(most),
+            DispatcherMessage::Gone => Message::Gone,
+        };
+        all.push((subject.to_string(), said));
+    }
+    all
+}
+
+#[derive(Debug, PartialEq)]
+enum Message {
+    Events(Vec<(String, u64)>),
+    Welcome,
+    JoinAgain,
+    Full(u32),
+    Gone,
+}
+
+fn events(assigner: &mut Assigner<u32>, now: Nanos, to: &str) -> Vec<(String, u64)> {
+    assigner.pump(now);
+    match sent(assigner).pop() {
+        Some((subject, Message::Events(list))) if subject == to => list,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn an_event_goes_to_a_node_and_its_result_comes_back_with_what_was_kept() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    assert_eq!(sent(&mut assigner), [("farm.f.down.n.1".to_owned(), Message::Welcome)]);
+    offer(&mut assigner, 3).unwrap();
+    let [(id, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
+    assert_eq!(id, "e-3");
+    answer(&mut assigner, MS, 1, ticket, Outcome::Done(Octets(b"result")));
+    let ended = assigner.next_ended().unwrap();
+    assert_eq!((ended.event.origin, ended.end), (3, End::Done(Bytes::from("result"))));
+    assert_eq!(assigner.room(), Room { events: 16, bytes: 4096 });
+    let shown = assigner.show(2 * MS);
+    assert_eq!((shown.nodes[0].done, shown.totals.seen, shown.totals.late), (1, 1, 0));
+}
+
+#[test]
+fn answers_count_only_from_who_has_the_event_and_only_once() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "honest", 1);
+    offer(&mut assigner, 3).unwrap();
+    let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.honest.1").try_into().unwrap();
+    join(&mut assigner, 0, "other", 2);
+    let forged = Outcome::Done(Octets(b"forged"));
+    answer(&mut assigner, MS, 2, ticket, forged);
+    answer(&mut assigner, MS, 99, ticket, forged);
+    answer(&mut assigner, MS, 1, ticket ^ 1, forged);
+    answer(&mut assigner, MS, 1, u64::MAX, forged);
+    assert!(assigner.next_ended().is_none());
+    answer(&mut assigner, MS, 1, ticket, Outcome::Done(Octets(b"real")));
+    answer(&mut assigner, MS, 1, ticket, forged);
+    assert_eq!(assigner.next_ended().unwrap().end, End::Done(Bytes::from("real")));
+    assert!(assigner.next_ended().is_none());
+    assert_eq!(assigner.show(MS).totals.late, 5);
+}
+
+#[test]
+fn events_of_a_silent_node_go_to_another_and_its_late_answer_does_not_count() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "first", 1);
+    offer(&mut assigner, 3).unwrap();
+    let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.first.1").try_into().unwrap();
+    join(&mut assigner, 0, "second", 2);
+    beat(&mut assigner, 30 * MS, "second", 2, 0, 0);
+    sent(&mut assigner);
+    assigner.tick(41 * MS);
+    let [(id, new)] = events(&mut assigner, 41 * MS, "farm.f.down.second.2").try_into().unwrap();
+    assert!(id == "e-3" && new != ticket);
+    answer(&mut assigner, 42 * MS, 1, ticket, Outcome::Done(Octets(b"late")));
+    answer(&mut assigner, 42 * MS, 2, ticket, Outcome::Done(Octets(b"void")));
+    assert!(assigner.next_ended().is_none());
+    answer(&mut assigner, 43 * MS, 2, new, Outcome::Done(Octets(b"done")));
+    assert_eq!(assigner.next_ended().unwrap().end, End::Done(Bytes::from("done")));
+    beat(&mut assigner, 44 * MS, "first", 1, 1, 1);
+    assert_eq!(sent(&mut assigner), [("farm.f.down.first.1".to_owned(), Message::JoinAgain)]);
+    assert_eq!(assigner.show(44 * MS).totals.redone, 1);
+}
+
+#[test]
+fn a_node_that_begins_anew_loses_what_it_had() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    offer(&mut assigner, 3).unwrap();
+    events(&mut assigner, 0, "farm.f.down.n.1");
+    join(&mut assigner, MS, "n", 2);
+    let [(id, ticket)] = events(&mut assigner, MS, "farm.f.down.n.2").try_into().unwrap();
+    assert_eq!(id, "e-3");
+    answer(&mut assigner, MS, 2, ticket, Outcome::Done(Octets(b"")));
+    assert!(assigner.next_ended().is_some());
+}
+
+#[test]
+fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    offer(&mut assigner, 3).unwrap();
+    for reason in ["exit code 1", "exit code 2"] {
+        let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
+        answer(&mut assigner, 0, 1, ticket, Outcome::Failed { reason });
+    }
+    let end = assigner.next_ended().unwrap().end;
+    assert_eq!(end, End::Dead { reason: "exit code 2".to_owned(), tries: 2 });
+    assert_eq!((assigner.show(0).totals.dead, assigner.show(0).totals.redone), (1, 1));
+}
+
+#[test]
+fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
+    let mut assigner = Assigner::new(Settings { balance: Balance::Tokens, ..settings() });
+    join(&mut assigner, 0, "n", 1);
+    offer(&mut assigner, 0).unwrap();
+    let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
+    join(&mut assigner, 0, "m", 2);
+    offer(&mut assigner, 1).unwrap();
+    let [(_, long)] = events(&mut assigner, 0, "farm.f.down.m.2").try_into().unwrap();
+    for number in 2..5 {
+        offer(&mut assigner, number).unwrap();
+    }
+    answer(&mut assigner, MS, 1, ticket, Outcome::Failed { reason: "exit code 1" });
+    let [(id, ticket)] = events(&mut assigner, MS, "farm.f.down.n.1").try_into().unwrap();
+    assert_eq!(id, "e-2", "it is new there how long they take");
+    answer(&mut assigner, 2 * MS, 1, ticket, Outcome::Done(Octets(b"")));
+    let ids: Vec<_> = events(&mut assigner, 2 * MS, "farm.f.down.n.1").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(ids, ["e-3", "e-4"]);
+    answer(&mut assigner, 3 * MS, 2, long, Outcome::Done(Octets(b"")));
+    let [(id, _)] = events(&mut assigner, 3 * MS, "farm.f.down.m.2").try_into().unwrap();
+    assert_eq!(id, "e-0", "the last try of what failed is the other node's");
+}
+
+#[test]
+fn what_every_node_refuses_is_given_up_with_what_they_say() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    offer(&mut assigner, 3).unwrap();
+    let (mut now, mut refused) = (0, 0);
+    let end = loop {
+        // A node that refuses much is paused, longer each time.
+        now += 20_000 * MS;
+        beat(&mut assigner, now, "n", 1, refused, refused);
+        refused += 1;
+        assigner.was_away(now, Nanos::MAX);
+        assigner.tick(now);
+        let [(_, ticket)] = events(&mut assigner, now, "farm.f.down.n.1").try_into().unwrap();
+        answer(&mut assigner, now, 1, ticket, Outcome::Refused { reason: "no program" });
+        if let Some(ended) = assigner.next_ended() {
+            break ended.end;
+        }
+    };
+    assert_eq!(end, End::Dead { reason: "no node can do it: no program".to_owned(), tries: 0 });
+}
+
+#[test]
+fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwise() {
+    let mut assigner = assigner();
+    let large = Bytes::from(vec![0; 1024]);
+    assert_eq!(assigner.offer(0, "large".into(), "k", large, 0), Offered::Ended);
+    assert!(matches!(assigner.next_ended().unwrap().end, End::Dead { tries: 0, .. }));
+    join(&mut assigner, 0, "n", 1);
+    sent(&mut assigner);
+    (0..16).for_each(|number| assert!(offer(&mut assigner, number).is_some()));
+    assert_eq!(assigner.room().events, 0);
+    // A full message does not count against the event.
+    assert_eq!((offer(&mut assigner, 16), assigner.next_ended().is_none()), (None, true));
+    assigner.pump(0);
+    let lists = sent(&mut assigner);
+    let counts = lists.iter().map(|(_, said)| if let Message::Events(list) = said { list.len() } else { 0 });
+    assert_eq!(counts.collect::<Vec<_>>(), [7, 7, 2]);
+}
+
+#[test]
+fn an_event_has_no_room_where_its_octets_have_none() {
+    let mut assigner = assigner();
+    let large = Bytes::from(vec![0; 900]);
+    let offered = [0, 1, 2, 3, 4].map(|number| assigner.offer(0, "large".into(), "k", large.clone(), number));
+    assert_eq!(offered[4], Offered::NoRoom(4), "of 4096 octets");
+    assert!(offered[..4].iter().all(|offered| matches!(offered, Offered::Held(_))));
+    assert!(assigner.next_ended().is_none());
+    assert_eq!(assigner.origins(0, 2).chain(assigner.origins(1, 2)).count(), 4);
+}
+
+#[test]
+fn there_is_place_for_so_many_nodes_and_the_others_are_told() {
+    let mut assigner = assigner();
+    for node in 0..5000 {
+        join(&mut assigner, 0, &format!("n{node}"), node + 1);
+        while assigner.next_message().is_some_and(|_| node < 4999) {}
+    }
+    join(&mut assigner, 0, "last", 6000);
+    let most = farm::MAX_NODES as u32;
+    assert_eq!(sent(&mut assigner), [("farm.f.down.last.6000".to_owned(), Message::Full(most))]);
+    assert_eq!(assigner.show(0).nodes.len(), farm::MAX_NODES);
+    assert_eq!(assigner.show(0).totals.turned_away, 5001 - u64::from(most));
+}
+
+#[test]
+fn who_only_asks_is_not_answered_without_end() {
+    let mut assigner = assigner();
+    (0..100_000).for_each(|stranger| beat(&mut assigner, 0, "n", stranger, 0, 0));
+    assert!(sent(&mut assigner).len() <= 1024);
+}
+
+#[test]
+fn garbage_is_counted_and_joining_another_dispatcher_is_none_of_ours() {
+    let mut assigner = assigner();
+    for message in [&b""[..], b"\x01", b"\x02\x00", b"GET / HTTP/1.1", &vec![0xff; 100_000]] {
+        assigner.hear(0, &Bytes::copy_from_slice(message));
+    }
+    let join = Join { node: "n", incarnation: 1, dispatcher: US + 1, slots: 1, offers: Vec::new(), beat_ns: 10 };
+    say(&mut assigner, 0, &NodeMessage::Join(join));
+    assert_eq!((assigner.show(0).totals.garbage, sent(&mut assigner).len()), (5, 0));
+}
+
+#[test]
+fn who_leaves_is_given_nothing_more_and_all_are_told_when_the_dispatcher_ends() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    join(&mut assigner, 0, "m", 2);
+    say(&mut assigner, 0, &NodeMessage::Leave { node: "n", incarnation: 1 });
+    sent(&mut assigner);
+    offer(&mut assigner, 1).unwrap();
+    offer(&mut assigner, 2).unwrap();
+    assert_eq!(events(&mut assigner, 0, "farm.f.down.m.2").len(), 2);
+    assigner.goodbye();
+    assert!(sent(&mut assigner).iter().all(|(_, said)| *said == Message::Gone));
+}
