@@ -13,7 +13,7 @@ pub(crate) mod work;
 pub(crate) use dead::Dead;
 pub(crate) use dispatch::{Dispatch, Keep};
 pub(crate) use durability::{Durability, Storage};
-pub(crate) use feed::{Feed, WhenFull};
+pub(crate) use feed::{Feed, OverflowPolicy};
 pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use results::Results;
 

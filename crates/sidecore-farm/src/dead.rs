@@ -21,7 +21,7 @@ const LONGEST_REASON: usize = 120;
 
 /// An event that the farm has abandoned.
 #[derive(Debug, Serialize)]
-struct Letter {
+struct DeadEvent {
     id: String,
     kind: String,
     tries: u32,
@@ -52,13 +52,13 @@ pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
     Ok(0)
 }
 
-async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<Letter>, String> {
+async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>, String> {
     let all = names::dead(&args.farm.farm, "*");
     let mut letters = Vec::new();
     let mut sequence = 1;
     while let Some(message) = from(dead, &all, sequence).await? {
         sequence = message.sequence + 1;
-        let letter = Letter::read(message);
+        let letter = DeadEvent::read(message);
         if !args.ids.is_empty() && !args.ids.contains(&letter.id) {
             continue;
         }
@@ -84,7 +84,7 @@ async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<
     }
 }
 
-impl Letter {
+impl DeadEvent {
     fn read(message: StreamMessage) -> Self {
         let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
         let token = message.subject.rsplit('.').next().unwrap_or_default();
@@ -135,12 +135,12 @@ impl Letter {
     }
 }
 
-fn lines(letters: &[Letter]) -> Result<String, String> {
+fn lines(letters: &[DeadEvent]) -> Result<String, String> {
     let line = |letter| serde_json::to_string(letter).map(|line| line + "\n").map_err(|error| error.to_string());
     letters.iter().map(line).collect()
 }
 
-fn table(letters: &[Letter]) -> String {
+fn table(letters: &[DeadEvent]) -> String {
     if letters.is_empty() {
         return "no dead letters\n".into();
     }

@@ -29,7 +29,7 @@ use commits::{Commits, Stored};
 use counts::Counts;
 use depth::{Depth, Queued};
 use inputs::{Begun, Input, Inputs};
-use known::{At, Known, Origin};
+use known::{Known, MessageState, Origin};
 use lead::{Leadership, Turn};
 use outbox::Outbox;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
@@ -204,12 +204,12 @@ impl Dispatcher<'_> {
 
     fn take_message(&mut self, now: Nanos, message: Message) {
         match self.queue.take(now, message) {
-            Taken::Event(message, place) => {
-                if let Some((id, subject, body, origin)) = queue::event(now, message, place) {
+            Taken::Event(message, position) => {
+                if let Some((id, subject, body, origin)) = queue::event(now, message, position) {
                     self.take_event(now, id, &subject, body, origin);
                 }
             }
-            Taken::Said => {}
+            Taken::Handled => {}
             // During a takeover this dispatcher deletes its former consumer itself.
             Taken::Gone if self.leadership.active().is_none() => {}
             Taken::Gone => self.step_down(now, "the work queue's consumer is gone; making it again"),
@@ -218,23 +218,23 @@ impl Dispatcher<'_> {
 
     fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
         let Some(assigner) = &mut self.assigner else { return queue::give_back(&self.outbox, &origin) };
-        let known = self.known.get(origin.place);
+        let known = self.known.get(origin.position);
         if known.is_some() {
             assigner.totals_mut().duplicates += 1;
         }
         let former = match known {
-            Some(At::Held(tag)) => assigner.origin_mut(tag),
-            Some(At::Committing(index)) => self.commits.origin_mut(index),
-            Some(At::Done) => return self.outbox.send(origin.acknowledge, Bytes::new()),
+            Some(MessageState::Held(tag)) => assigner.origin_mut(tag),
+            Some(MessageState::Committing(index)) => self.commits.origin_mut(index),
+            Some(MessageState::Done) => return self.outbox.send(origin.acknowledge, Bytes::new()),
             None => None,
         };
-        if let Some(former) = former.filter(|former| former.place == origin.place) {
+        if let Some(former) = former.filter(|former| former.position == origin.position) {
             *former = origin;
             return;
         }
-        let (kind, place) = (subject.rsplit('.').next().unwrap_or_default(), origin.place);
+        let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
         match assigner.offer(now, id, kind, body, origin) {
-            Offered::Held(tag) => self.known.put(place, At::Held(tag)),
+            Offered::Held(tag) => self.known.put(position, MessageState::Held(tag)),
             Offered::Ended => {}
             // An abandoned request still exists at the server, so more events arrived than the last request asked for.
             Offered::NoRoom(origin) => queue::give_back_for_later(&self.outbox, &origin),
@@ -243,12 +243,12 @@ impl Dispatcher<'_> {
 
     /// Ends an event: commits its result, or acknowledges it if no results are kept.
     fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
-        let place = ended.event.origin.place;
+        let position = ended.event.origin.position;
         if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
             return self.settle(now, ended);
         }
         let index = self.commits.commit(now, ended, &self.outbox);
-        self.known.put(place, At::Committing(index));
+        self.known.put(position, MessageState::Committing(index));
     }
 
     fn confirm(&mut self, now: Nanos, message: &Message) {
@@ -262,8 +262,8 @@ impl Dispatcher<'_> {
 
     /// Acknowledges an event that needs nothing more.
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
-        let Origin { place, acknowledge, fed, .. } = ended.event.origin;
-        self.known.put(place, At::Done);
+        let Origin { position, acknowledge, fed, .. } = ended.event.origin;
+        self.known.put(position, MessageState::Done);
         if let Some(assigner) = &mut self.assigner {
             let lag = if fed == 0 { 0 } else { since_1970().saturating_sub(fed) };
             assigner.returned(ended.by, now.saturating_sub(ended.at), lag);
@@ -412,7 +412,7 @@ impl Dispatcher<'_> {
         self.quiet.waits(now, &format!("stands by: {why}"));
         self.give_all_back();
         self.assigner = None;
-        self.inputs.deafen();
+        self.inputs.unsubscribe_all();
         self.commits.forget();
     }
 

@@ -54,7 +54,7 @@ pub(crate) struct Totals {
 #[serde(default)]
 pub(crate) struct Node {
     pub(crate) name: String,
-    pub(crate) state: State,
+    pub(crate) state: NodeState,
     pub(crate) slots: u16,
     /// Work until it stops asking; below 0: it has more.
     pub(crate) credit_ns: i64,
@@ -77,7 +77,7 @@ pub(crate) struct Node {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum State {
+pub(crate) enum NodeState {
     #[default]
     Up,
     /// It receives no events for a while after many failures.

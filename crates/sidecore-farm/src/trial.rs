@@ -1,7 +1,7 @@
 //! `sidecore farm try`: the farm's main job in one command, without any setup.
 
 use crate::args::bench::{Try, Victim};
-use crate::bench::drill::{self, Drill, Drilled};
+use crate::bench::drill::{self, CrashTest, Drilled};
 use crate::bench::rows::{self, Row, Times, count, time};
 use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
@@ -31,7 +31,7 @@ pub(crate) async fn run(args: &Try) -> Result<u8, String> {
 
 async fn try_it(args: &Try) -> Result<u8, String> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
-    let drill = Drill {
+    let drill = CrashTest {
         unit: UNIT,
         burst: stand.pick(Duration::from_secs(2), Duration::from_secs(5)),
         lasting: Duration::from_secs(args.seconds.unwrap_or(stand.pick(6, 20))),

@@ -5,9 +5,9 @@ mod leave;
 mod line;
 mod pipe;
 mod program;
-mod said;
 pub(crate) mod sleep;
 mod starter;
+mod stderr;
 #[cfg(test)]
 mod tests;
 

@@ -32,7 +32,7 @@ pub(crate) struct Feed {
     pub(crate) name: Option<String>,
     /// What is done with events while the farm is full: wait, or drop and count them
     #[arg(long, value_name = "HOW", default_value = "hold")]
-    pub(crate) when_full: WhenFull,
+    pub(crate) when_full: OverflowPolicy,
     /// Most events that are read and not yet stored
     #[arg(long, value_name = "N", default_value_t = 1_024, value_parser = clap::value_parser!(u16).range(1..=4_096))]
     pub(crate) in_flight: u16,
@@ -50,7 +50,7 @@ pub(crate) struct Feed {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum WhenFull {
+pub(crate) enum OverflowPolicy {
     Hold,
     Shed,
 }

@@ -2,7 +2,7 @@
 
 use super::Assigner;
 use super::node::Node;
-use crate::status::{self, State, Status};
+use crate::status::{self, NodeState, Status};
 use sidecore_core::farm::{Farm, View};
 use sidecore_core::time::Nanos;
 
@@ -48,10 +48,10 @@ fn show(now: Nanos, farm: &Farm, node: &mut Node) -> Option<status::Node> {
     })
 }
 
-fn state(view: &View) -> State {
+fn state(view: &View) -> NodeState {
     match view {
-        View { leaving: true, .. } => State::Leaving,
-        View { paused: true, .. } => State::Paused,
-        _ => State::Up,
+        View { leaving: true, .. } => NodeState::Leaving,
+        View { paused: true, .. } => NodeState::Paused,
+        _ => NodeState::Up,
     }
 }

@@ -1,7 +1,7 @@
 //! Variants measured in turn, with repeats.
 
 use super::found::{Found, apart};
-use super::rows::{Reach, Row, median};
+use super::rows::{Goal, Row, median};
 use super::running::Variant;
 use super::stand::Stand;
 use sidecore_terminal::output::tell;
@@ -82,7 +82,7 @@ pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: 
 }
 
 /// The same row with its comparison.
-pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Reach) -> Row {
+pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Goal) -> Row {
     let is_itself = std::ptr::eq(of, by);
     let compares = of.variant.balance().is_some() && !is_itself;
     let ratio = ratio(of, by, figure).filter(|_| compares);

@@ -1,8 +1,8 @@
 //! A farm at work while its processes are killed with `kill -9` and restarted. Afterwards each fed id is looked up
 //! among the committed ones.
 
-mod cast;
 mod due;
+mod targets;
 
 use super::feeding::Fed;
 use super::ledger::Verdict;
@@ -12,11 +12,11 @@ use super::stand::Stand;
 use super::watch::Watcher;
 use super::{found, script::Script};
 use crate::args::bench::Victim;
-use cast::{Cast, Who};
 use due::Dues;
 use sidecore_terminal::output::tell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
+use targets::{CrashTargets, Who};
 use tokio::time::sleep;
 
 /// The farm, and the feeder's name in ids.
@@ -34,7 +34,7 @@ const SHARE_FROM: f64 = 0.2;
 const SHARE_TO: f64 = 0.8;
 
 #[derive(Clone, Debug)]
-pub(crate) struct Drill {
+pub(crate) struct CrashTest {
     pub(crate) unit: Duration,
     /// Work of the first events, as time of all nodes. No process is killed in that time.
     pub(crate) burst: Duration,
@@ -72,27 +72,27 @@ impl Drilled {
 ///
 /// # Errors
 /// The farm cannot be started, or one of its processes ended by itself.
-pub(crate) async fn run(stand: &mut Stand, drill: &Drill) -> Result<Drilled, String> {
+pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled, String> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let script = Arc::new(Script::new(stand.seed, drill.unit, drill.burst, drill.lasting, LOAD));
     let standby = drill.kills.iter().any(|(victim, _)| *victim == Victim::Dispatcher);
     let seed = stand.seed;
-    let cast = Cast::start(stand, drill.unit, standby, &watcher).await?;
+    let targets = CrashTargets::start(stand, drill.unit, standby, &watcher).await?;
     let (begun, start) = (Instant::now(), SystemTime::now());
     let dues = Dues::new(&drill.kills, begun + drill.burst + drill.burst / 4, !seed);
-    let mut scene = Scene { cast, script, watcher, dues, begun, start };
+    let mut scene = Scene { targets, script, watcher, dues, begun, start };
     scene.play(drill).await?;
     let took = scene.begun.elapsed();
-    let stored = results::all(scene.cast.js(), &stream("results")).await?;
-    let dead = results::all(scene.cast.js(), &stream("dead")).await?;
+    let stored = results::all(scene.targets.js(), &stream("results")).await?;
+    let dead = results::all(scene.targets.js(), &stream("dead")).await?;
     let reason = dead.iter().find_map(|dead| Some(format!("{} was given up: {}", dead.id, dead.reason.as_ref()?)));
-    let left = results::left(scene.cast.js(), &stream("events")).await;
+    let left = results::left(scene.targets.js(), &stream("events")).await;
     let left = left.into_iter().chain(reason).collect();
     Ok(Drilled { took, left, ..scene.told(drill, &stored, &dead) })
 }
 
 struct Scene<'a> {
-    cast: Cast<'a>,
+    targets: CrashTargets<'a>,
     script: Arc<Script>,
     watcher: Watcher,
     dues: Dues,
@@ -102,13 +102,13 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// Kills and restarts processes until all events have come, then waits for the rest.
-    async fn play(&mut self, drill: &Drill) -> Result<(), String> {
-        self.cast.feed(self.script.clone(), self.begun)?;
+    async fn play(&mut self, drill: &CrashTest) -> Result<(), String> {
+        self.targets.feed(self.script.clone(), self.begun)?;
         let end = self.begun + self.script.end();
         let mut told = Instant::now();
         while Instant::now() < end {
-            self.cast.rise().await?;
-            self.cast.look()?;
+            self.targets.rise().await?;
+            self.targets.look()?;
             while let Some(who) = self.dues.next(Instant::now()) {
                 self.strike(who);
             }
@@ -123,7 +123,7 @@ impl Scene<'_> {
 
     fn strike(&mut self, who: Who) {
         let now = SystemTime::now();
-        if !self.cast.kill(who) {
+        if !self.targets.kill(who) {
             return;
         }
         self.dues.killed(who);
@@ -134,8 +134,8 @@ impl Scene<'_> {
         }
     }
 
-    async fn tell(&self, drill: &Drill) {
-        let done = results::count(self.cast.js(), &stream("results")).await;
+    async fn tell(&self, drill: &CrashTest) {
+        let done = results::count(self.targets.js(), &stream("results")).await;
         let done = done.map_or_else(|_| "unknown".to_owned(), count);
         let (of, killed) =
             (count(self.script.events().len() as u64), self.dues.times().iter().map(|(_, times)| times).sum::<u64>());
@@ -152,13 +152,13 @@ impl Scene<'_> {
         let all = self.script.events().len() as u64;
         let (mut before, mut since) = (0, Instant::now());
         while since.elapsed() < STUCK {
-            self.cast.rise().await?;
-            self.cast.look()?;
+            self.targets.rise().await?;
+            self.targets.look()?;
             // A restarted server may not answer yet.
-            let results = results::count(self.cast.js(), &stream("results")).await.unwrap_or(before);
-            let dead = results::count(self.cast.js(), &stream("dead")).await.unwrap_or(0);
-            let left = results::count(self.cast.js(), &stream("events")).await.unwrap_or(1);
-            if results + dead >= all && left == 0 && self.cast.has_fed_all() {
+            let results = results::count(self.targets.js(), &stream("results")).await.unwrap_or(before);
+            let dead = results::count(self.targets.js(), &stream("dead")).await.unwrap_or(0);
+            let left = results::count(self.targets.js(), &stream("events")).await.unwrap_or(1);
+            if results + dead >= all && left == 0 && self.targets.has_fed_all() {
                 return Ok(());
             }
             if results > before {
@@ -169,7 +169,7 @@ impl Scene<'_> {
         Ok(())
     }
 
-    fn told(&self, drill: &Drill, stored: &[Stored], dead: &[Stored]) -> Drilled {
+    fn told(&self, drill: &CrashTest, stored: &[Stored], dead: &[Stored]) -> Drilled {
         let fed = self.fed();
         // Sleeping work returns the event's id as its result.
         let committed = stored.iter().map(|stored| (stored.id.as_str(), stored.body == stored.id.as_bytes()));

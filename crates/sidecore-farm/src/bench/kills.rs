@@ -1,7 +1,7 @@
 //! `kills`: one node is killed each second, and each other kind that is named each minute.
 
-use super::drill::{self, Drill};
-use super::rows::{Reach, Row};
+use super::drill::{self, CrashTest};
+use super::rows::{Goal, Row};
 use super::share::UNIT;
 use super::stand::Stand;
 use crate::args::bench::{Bench, Victim};
@@ -26,7 +26,7 @@ pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>,
         (args.also.server, Victim::Server),
     ];
     let others = others.into_iter().filter(|(wanted, _)| *wanted).map(|(_, victim)| (victim, seldom));
-    let drill = Drill {
+    let drill = CrashTest {
         unit: UNIT,
         burst: BURST,
         lasting: Duration::from_secs(args.seconds.unwrap_or(stand.pick(10, 600))),
@@ -38,5 +38,5 @@ pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>,
     }
     let row = trial::row(stand, "kills", &done);
     let ratio = row.gap_us.map(|gap| gap.p99 / GAP);
-    Ok(vec![Row { ratio, baseline: Some("100 ms".into()), reach: Some(Reach::AtMost(1.0)), ..row }])
+    Ok(vec![Row { ratio, baseline: Some("100 ms".into()), reach: Some(Goal::AtMost(1.0)), ..row }])
 }

@@ -7,7 +7,7 @@ use super::found::{Found, rate};
 use super::load::{Dice, filled};
 use super::pull::{self, Taken};
 use super::results;
-use super::rows::{Reach, Row, Times};
+use super::rows::{Goal, Row, Times};
 use super::running::{FARM, Running, Variant, pull_node};
 use super::stand::{Stand, until};
 use super::watch::Watcher;
@@ -48,12 +48,12 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
         way(stand, variant, seed).await
     })
     .await?;
-    let rates = rows(stand, "rate", &rates, RATE, Reach::AtLeast(0.7));
-    Ok([rates, rows(stand, "way", &ways, QUEUE, Reach::AtMost(1.5))].concat())
+    let rates = rows(stand, "rate", &rates, RATE, Goal::AtLeast(0.7));
+    Ok([rates, rows(stand, "way", &ways, QUEUE, Goal::AtMost(1.5))].concat())
 }
 
 /// Pairs of a farm's row and its baseline: both store results, or neither does.
-fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure, reach: Reach) -> Vec<Row> {
+fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure, reach: Goal) -> Vec<Row> {
     let row = |entry, bare| Row {
         devices: "1 node".into(),
         size: Some(SIZE),

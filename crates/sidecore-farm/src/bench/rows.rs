@@ -97,7 +97,7 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) baseline: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) reach: Option<Reach>,
+    pub(crate) reach: Option<Goal>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) spread: Option<f64>,
     pub(crate) repeats: usize,
@@ -111,12 +111,12 @@ pub(crate) struct Row {
 
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Reach {
+pub(crate) enum Goal {
     AtLeast(f64),
     AtMost(f64),
 }
 
-impl Reach {
+impl Goal {
     pub(crate) fn holds(self, figure: f64) -> bool {
         match self {
             Self::AtLeast(least) => figure >= least,
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_table_shows_the_columns_that_have_something() {
-        let reach = Some(Reach::AtLeast(0.95));
+        let reach = Some(Goal::AtLeast(0.95));
         let row =
             |variant: &str, share| Row { scenario: "share", variant: variant.into(), share, reach, ..Row::default() };
         let text = table(&[row("tokens", Some(0.96)), row("round-robin", Some(0.11))]);
@@ -307,6 +307,6 @@ mod tests {
     fn numbers_are_written_for_people() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
         assert_eq!([12.34, 1_500.0, 2_500_000.0].map(time), ["12.3 us", "1.5 ms", "2.50 s"]);
-        assert!(Reach::AtMost(0.7).holds(0.7) && !Reach::AtMost(0.7).holds(0.71));
+        assert!(Goal::AtMost(0.7).holds(0.7) && !Goal::AtMost(0.7).holds(0.71));
     }
 }

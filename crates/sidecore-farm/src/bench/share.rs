@@ -4,7 +4,7 @@ use super::contest::{self, Figure};
 use super::found::{Found, share, share_to_the_end};
 use super::load::{self, Dice};
 use super::results;
-use super::rows::{Reach, Row};
+use super::rows::{Goal, Row};
 use super::running::{Running, Variant, sixteen};
 use super::stand::Stand;
 use std::time::Duration;
@@ -35,7 +35,7 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     let row = |(place, entry): (usize, &contest::Entry)| Row {
         devices: devices(),
         best: best == Some(place),
-        reach: (entry.variant == Variant::Farm("tokens")).then_some(Reach::AtLeast(0.95)),
+        reach: (entry.variant == Variant::Farm("tokens")).then_some(Goal::AtLeast(0.95)),
         ..contest::row(stand, "share", entry, SHARE)
     };
     Ok(entries.iter().enumerate().map(row).collect())

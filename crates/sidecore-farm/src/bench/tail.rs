@@ -4,7 +4,7 @@ use super::contest::{self, Figure};
 use super::found::{Found, total};
 use super::load::{self, Dice};
 use super::results;
-use super::rows::{Reach, Row, Times};
+use super::rows::{Goal, Row, Times};
 use super::running::{Running, Variant, sixteen};
 use super::share::{UNIT, devices};
 use super::stand::Stand;
@@ -33,7 +33,7 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     let row = |entry| {
         let row = Row { devices: devices(), ..contest::row(stand, "tail", entry, P99) };
         match best {
-            Some(best) => contest::compared(row, entry, best, P99, Reach::AtMost(0.7)),
+            Some(best) => contest::compared(row, entry, best, P99, Goal::AtMost(0.7)),
             None => row,
         }
     };

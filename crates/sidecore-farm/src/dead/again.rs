@@ -5,7 +5,7 @@
 //! name, then its event enters the queue, and only then the letter is removed. Servers recognise an id of the last two
 //! minutes and store nothing: the command waits until that time is over.
 
-use super::Letter;
+use super::DeadEvent;
 use crate::feed::HEADROOM;
 use crate::streams::{REMEMBERED, names};
 use async_nats::HeaderMap;
@@ -26,7 +26,7 @@ const MARGIN: Duration = Duration::from_secs(30);
 const NO: u8 = 1;
 
 /// Returns the exit code.
-pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<Letter>) -> Result<u8, String> {
+pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, String> {
     let most = js.client().max_payload().saturating_sub(HEADROOM);
     let mut odd = 0;
     let mut sound = Vec::new();
@@ -73,7 +73,7 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
 }
 
 /// Renames a letter, so that its event may die again.
-async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Letter) -> Result<(), String> {
+async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut DeadEvent) -> Result<(), String> {
     if letter.again {
         return Ok(());
     }
@@ -90,7 +90,7 @@ async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Let
 }
 
 /// Puts an event back into the queue. `false`: the servers recognise its id and have stored nothing.
-async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &Letter) -> Result<bool, String> {
+async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &DeadEvent) -> Result<bool, String> {
     let mut headers = HeaderMap::new();
     headers.insert(names::ID, letter.id.as_str());
     headers.insert(names::KIND, letter.kind.as_str());
@@ -106,7 +106,7 @@ async fn publish(
     js: &Context,
     subject: String,
     headers: HeaderMap,
-    letter: &Letter,
+    letter: &DeadEvent,
 ) -> Result<Option<async_nats::jetstream::publish::PublishAck>, String> {
     let sent =
         js.publish_with_headers(subject, headers, letter.body.clone()).await.map_err(|error| cannot(letter, error))?;
@@ -117,10 +117,10 @@ async fn publish(
     }
 }
 
-async fn remove(dead: &Stream<()>, letter: &Letter) -> Result<(), String> {
+async fn remove(dead: &Stream<()>, letter: &DeadEvent) -> Result<(), String> {
     dead.delete_message(letter.sequence).await.map(drop).map_err(|error| cannot(letter, error))
 }
 
-fn cannot(letter: &Letter, error: impl std::fmt::Display) -> String {
+fn cannot(letter: &DeadEvent, error: impl std::fmt::Display) -> String {
     format!("cannot feed {} again: {error}; nothing is lost: try again", letter.id)
 }

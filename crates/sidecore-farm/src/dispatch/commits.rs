@@ -1,7 +1,7 @@
 //! Results and dead letters on their way to their streams. An event is acknowledged once the server confirms them.
 
 mod letter;
-mod said;
+mod reply;
 
 use super::known::Origin;
 use super::outbox::Outbox;
@@ -9,7 +9,7 @@ use crate::assign::{End, Ended};
 use crate::streams::names;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
-use said::{Asked, Said, said};
+use reply::{Asked, PublishResult, publish_result};
 use serde_json::json;
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
@@ -111,15 +111,15 @@ impl Commits {
     /// Handles an answer of the server. Returns the commit if it is stored.
     pub(super) fn hear(&mut self, now: Nanos, message: &Message, outbox: &Outbox) -> Option<Stored> {
         let (index, serial, asked) = self.name_of(&message.subject)?;
-        match said(asked, message) {
-            Said::Stored => return self.stored(now, index, false, outbox),
-            Said::Before => return self.stored(now, index, true, outbox),
-            Said::Taken => self.ask(now, index, None, outbox),
-            Said::Foreign(number) => self.remove(now, index, number, outbox),
-            Said::Removed => self.send(now, index, outbox),
-            Said::TooLarge if self.bury(index) => self.send(now, index, outbox),
-            Said::TooLarge => self.refuse(index, serial, TOO_SMALL.to_owned()),
-            Said::Refused(why) => self.refuse(index, serial, why),
+        match publish_result(asked, message) {
+            PublishResult::Stored => return self.stored(now, index, false, outbox),
+            PublishResult::Before => return self.stored(now, index, true, outbox),
+            PublishResult::Taken => self.ask(now, index, None, outbox),
+            PublishResult::Foreign(number) => self.remove(now, index, number, outbox),
+            PublishResult::Removed => self.send(now, index, outbox),
+            PublishResult::TooLarge if self.bury(index) => self.send(now, index, outbox),
+            PublishResult::TooLarge => self.refuse(index, serial, TOO_SMALL.to_owned()),
+            PublishResult::Refused(why) => self.refuse(index, serial, why),
         }
         None
     }

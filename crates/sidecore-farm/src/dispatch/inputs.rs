@@ -65,7 +65,7 @@ impl Inputs {
     }
 
     /// Keeps only the subscription to dispatchers.
-    pub(super) fn deafen(&mut self) {
+    pub(super) fn unsubscribe_all(&mut self) {
         (self.nodes, self.queue, self.beginning) = (None, None, None);
     }
 

@@ -9,12 +9,12 @@ const REMEMBERED: usize = 65_536;
 
 /// Identity of a message in the queue. A recreated stream repeats numbers, but not times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) struct Place {
+pub(super) struct StreamPosition {
     pub(super) number: u64,
     pub(super) published: u64,
 }
 
-impl Place {
+impl StreamPosition {
     /// Parses the subject of an acknowledgement: `$JS.ACK.STREAM.CONSUMER.DELIVERED.NUMBER.SEQUENCE.TIME.PENDING`, or
     /// with domain and account behind `ACK`.
     pub(super) fn of(acknowledge: &str) -> Option<Self> {
@@ -28,7 +28,7 @@ impl Place {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum MessageState {
     /// Held under this tag.
     Held(u32),
     /// Its result is under way, with this index.
@@ -38,21 +38,21 @@ pub(super) enum At {
 
 #[derive(Debug, Default)]
 pub(super) struct Known {
-    at: HashMap<Place, At>,
-    done: VecDeque<Place>,
+    states: HashMap<StreamPosition, MessageState>,
+    done: VecDeque<StreamPosition>,
 }
 
 impl Known {
-    pub(super) fn get(&self, place: Place) -> Option<At> {
-        self.at.get(&place).copied()
+    pub(super) fn get(&self, position: StreamPosition) -> Option<MessageState> {
+        self.states.get(&position).copied()
     }
 
-    pub(super) fn put(&mut self, place: Place, at: At) {
-        self.at.insert(place, at);
-        if at == At::Done {
-            self.done.push_back(place);
+    pub(super) fn put(&mut self, position: StreamPosition, state: MessageState) {
+        self.states.insert(position, state);
+        if state == MessageState::Done {
+            self.done.push_back(position);
             if self.done.len() > REMEMBERED {
-                self.done.pop_front().and_then(|oldest| self.at.remove(&oldest));
+                self.done.pop_front().and_then(|oldest| self.states.remove(&oldest));
             }
         }
     }
@@ -61,7 +61,7 @@ impl Known {
 /// The queue's data for one event.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
-    pub(super) place: Place,
+    pub(super) position: StreamPosition,
     /// Subject of its acknowledgement.
     pub(super) acknowledge: Subject,
     /// When it was taken, ns.
@@ -76,22 +76,25 @@ mod tests {
 
     #[test]
     fn a_message_has_its_number_and_time_from_old_and_new_servers() {
-        let place = Some(Place { number: 17, published: 1_795_398_095_088_542_727 });
-        assert_eq!(Place::of("$JS.ACK.F-events.F-dispatch.1.17.2.1795398095088542727.2"), place);
-        assert_eq!(Place::of("$JS.ACK._.hash.F-events.F-dispatch.1.17.2.1795398095088542727.2.token"), place);
+        let position = Some(StreamPosition { number: 17, published: 1_795_398_095_088_542_727 });
+        assert_eq!(StreamPosition::of("$JS.ACK.F-events.F-dispatch.1.17.2.1795398095088542727.2"), position);
+        assert_eq!(
+            StreamPosition::of("$JS.ACK._.hash.F-events.F-dispatch.1.17.2.1795398095088542727.2.token"),
+            position
+        );
         for wrong in ["", "$JS.ACK.", "_INBOX.a", "$JS.ACK.a.b.1.x.2.3.4", "$JS.ACK.a.b.1.2"] {
-            assert_eq!(Place::of(wrong), None, "{wrong}");
+            assert_eq!(StreamPosition::of(wrong), None, "{wrong}");
         }
     }
 
     #[test]
     fn of_what_is_done_so_much_is_remembered() {
         let mut known = Known::default();
-        let place = |number| Place { number, published: 1 };
-        known.put(place(0), At::Held(3));
+        let position = |number| StreamPosition { number, published: 1 };
+        known.put(position(0), MessageState::Held(3));
         for number in 0..=REMEMBERED as u64 {
-            known.put(place(number), At::Done);
+            known.put(position(number), MessageState::Done);
         }
-        assert_eq!((known.get(place(0)), known.get(place(1))), (None, Some(At::Done)));
+        assert_eq!((known.get(position(0)), known.get(position(1))), (None, Some(MessageState::Done)));
     }
 }

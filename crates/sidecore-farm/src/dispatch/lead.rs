@@ -29,7 +29,7 @@ pub(super) enum Turn {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum LeadState {
     /// Begins a term then, unless an announcement arrives first.
     Waits(Nanos),
     /// Takes the queue over for this term, which is announced already.
@@ -43,7 +43,7 @@ enum State {
 
 #[derive(Debug)]
 pub(super) struct Leadership {
-    state: State,
+    state: LeadState,
     heard: u64,
     /// This dispatcher's part of [`SPREAD`].
     apart: Nanos,
@@ -55,21 +55,21 @@ impl Leadership {
     /// `random` differs between dispatchers.
     pub(super) fn new(now: Nanos, random: u64) -> Self {
         let (apart, random) = (random % SPREAD, random & !(u64::MAX << RANDOM_BITS));
-        Self { state: State::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random }
+        Self { state: LeadState::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random }
     }
 
     /// Its term, if it is active.
     pub(super) fn active(&self) -> Option<u64> {
         match self.state {
-            State::Active(term) => Some(term),
+            LeadState::Active(term) => Some(term),
             _ => None,
         }
     }
 
     pub(super) fn announced(&self) -> Option<u64> {
         match self.state {
-            State::Begins(term) | State::Active(term) | State::Late(term, _) => Some(term),
-            State::Waits(_) | State::Returns(..) => None,
+            LeadState::Begins(term) | LeadState::Active(term) | LeadState::Late(term, _) => Some(term),
+            LeadState::Waits(_) | LeadState::Returns(..) => None,
         }
     }
 
@@ -77,11 +77,13 @@ impl Leadership {
     pub(super) fn hear(&mut self, now: Nanos, term: u64) -> Turn {
         self.heard = self.heard.max(term);
         match self.state {
-            State::Waits(_) => {
+            LeadState::Waits(_) => {
                 self.wait(now);
                 Turn::Nothing
             }
-            State::Begins(own) | State::Active(own) | State::Late(own, _) | State::Returns(own, _) if term <= own => {
+            LeadState::Begins(own) | LeadState::Active(own) | LeadState::Late(own, _) | LeadState::Returns(own, _)
+                if term <= own =>
+            {
                 Turn::Nothing
             }
             _ => {
@@ -95,24 +97,24 @@ impl Leadership {
     /// terms.
     pub(super) fn tick(&mut self, now: Nanos, since_1970: Nanos) -> Turn {
         let term = match self.state {
-            State::Waits(until) if until <= now => self.next_term(since_1970),
-            State::Returns(own, until) if until <= now => own,
-            State::Late(own, until) if until <= now => {
-                self.state = State::Active(own);
+            LeadState::Waits(until) if until <= now => self.next_term(since_1970),
+            LeadState::Returns(own, until) if until <= now => own,
+            LeadState::Late(own, until) if until <= now => {
+                self.state = LeadState::Active(own);
                 return Turn::Nothing;
             }
             _ => return Turn::Nothing,
         };
-        self.state = State::Begins(term);
+        self.state = LeadState::Begins(term);
         Turn::Begin(term)
     }
 
     /// The takeover for that term is complete. `false`: the term has ended meanwhile.
     #[must_use]
     pub(super) fn has_begun(&mut self, term: u64) -> bool {
-        let begins = self.state == State::Begins(term);
+        let begins = self.state == LeadState::Begins(term);
         if begins {
-            self.state = State::Active(term);
+            self.state = LeadState::Active(term);
         }
         begins
     }
@@ -120,8 +122,8 @@ impl Leadership {
     /// This process did not run for `away` ns, and cannot have heard announcements meanwhile.
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.state = match self.state {
-            State::Waits(until) => State::Waits(until.saturating_add(away)),
-            State::Active(own) if away >= LATE => State::Late(own, now + LISTENS),
+            LeadState::Waits(until) => LeadState::Waits(until.saturating_add(away)),
+            LeadState::Active(own) if away >= LATE => LeadState::Late(own, now + LISTENS),
             state => state,
         };
     }
@@ -129,9 +131,9 @@ impl Leadership {
     /// The connection to the servers is or was lost: silence does not show that others are gone.
     pub(super) fn cut_off(&mut self, now: Nanos) {
         self.state = match self.state {
-            State::Waits(_) => State::Waits(now + LEADER_TIMEOUT + self.apart),
-            State::Begins(own) | State::Active(own) | State::Late(own, _) | State::Returns(own, _) => {
-                State::Returns(own, now + LEADER_TIMEOUT)
+            LeadState::Waits(_) => LeadState::Waits(now + LEADER_TIMEOUT + self.apart),
+            LeadState::Begins(own) | LeadState::Active(own) | LeadState::Late(own, _) | LeadState::Returns(own, _) => {
+                LeadState::Returns(own, now + LEADER_TIMEOUT)
             }
         };
     }
@@ -149,7 +151,7 @@ impl Leadership {
     }
 
     fn wait(&mut self, now: Nanos) {
-        self.state = State::Waits(now + LEADER_TIMEOUT + self.apart);
+        self.state = LeadState::Waits(now + LEADER_TIMEOUT + self.apart);
     }
 }
 

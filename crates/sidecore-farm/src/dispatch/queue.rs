@@ -3,7 +3,7 @@
 //! On each takeover a dispatcher makes a consumer of a new name, and deletes consumers of earlier terms. A late request
 //! of an earlier term names a deleted consumer, and takes nothing.
 
-use super::known::{Origin, Place};
+use super::known::{Origin, StreamPosition};
 use super::outbox::Outbox;
 use crate::assign::Room;
 use crate::streams::{Streams, names};
@@ -44,9 +44,9 @@ const UNLISTED: &str = "the servers refuse a consumer of the queue and list none
 
 /// A message of the queue's inbox.
 pub(super) enum Taken {
-    Event(Message, Place),
+    Event(Message, StreamPosition),
     /// A status message of the queue, already handled.
-    Said,
+    Handled,
     /// The consumer does not exist any more: a later term took the queue over, or an operator removed it.
     Gone,
 }
@@ -190,10 +190,12 @@ impl Queue {
         if let Some(status) = message.status {
             return self.told(now, status, &message);
         }
-        let Some(place) = message.reply.as_ref().and_then(|reply| Place::of(reply)) else { return Taken::Said };
+        let Some(position) = message.reply.as_ref().and_then(|reply| StreamPosition::of(reply)) else {
+            return Taken::Handled;
+        };
         self.left = self.left.saturating_sub(1);
         self.lost = 0;
-        Taken::Event(message, place)
+        Taken::Event(message, position)
     }
 
     pub(super) fn is_gone(&mut self, now: Nanos) -> bool {
@@ -207,11 +209,11 @@ impl Queue {
     fn told(&mut self, now: Nanos, status: StatusCode, message: &Message) -> Taken {
         let request = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
         if request != Some(self.request) {
-            return Taken::Said;
+            return Taken::Handled;
         }
         self.lost = 0;
         if status == StatusCode::IDLE_HEARTBEAT {
-            return Taken::Said;
+            return Taken::Handled;
         }
         self.left = 0;
         if status == StatusCode::NO_RESPONDERS || message.description.as_deref() == Some("Consumer Deleted") {
@@ -220,7 +222,7 @@ impl Queue {
         if status != StatusCode::TIMEOUT {
             self.not_before = now + PAUSE;
         }
-        Taken::Said
+        Taken::Handled
     }
 }
 
@@ -238,14 +240,18 @@ pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
 }
 
-pub(super) fn event(now: Nanos, message: Message, place: Place) -> Option<(Box<str>, Subject, Bytes, Origin)> {
+pub(super) fn event(
+    now: Nanos,
+    message: Message,
+    position: StreamPosition,
+) -> Option<(Box<str>, Subject, Bytes, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();
     let id = headers.and_then(|headers| header(headers, names::ID));
     let id = id.filter(|id| crate::wire::is_token(id, crate::wire::ID));
     let fed = headers.and_then(|headers| headers.get(names::FED)?.as_str().parse().ok());
-    let id = id.unwrap_or_else(|| format!("s-{}", place.number));
-    let origin = Origin { place, acknowledge: message.reply?, taken: now, fed: fed.unwrap_or_default() };
+    let id = id.unwrap_or_else(|| format!("s-{}", position.number));
+    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed: fed.unwrap_or_default() };
     Some((id.into(), message.subject, message.payload, origin))
 }
 

@@ -1,6 +1,6 @@
 //! The exported metrics of a farm.
 
-use crate::status::{Node, Quantiles, Stages, State, Status};
+use crate::status::{Node, NodeState, Quantiles, Stages, Status};
 use crate::status_watch::View;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
@@ -59,7 +59,7 @@ const QUEUE: [Known; 2] = [
 
 const NODE: [Row<Node>; 12] = [
     ("node_up", "Whether the node gets events: 0 while it is paused or leaves.", Level, |node| {
-        flag(node.state == State::Up)
+        flag(node.state == NodeState::Up)
     }),
     ("node_slots", "Events that the node does at a time.", Level, |node| node.slots.into()),
     ("node_credit", "Work that the node still asks for; below 0 it has more.", Seconds, |node| {

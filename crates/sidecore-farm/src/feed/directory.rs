@@ -1,7 +1,7 @@
 //! Events from a directory, one for each file.
 
 use super::place::{self, Mark};
-use super::source::{Found, Unfit};
+use super::source::{Found, InvalidInput};
 use crate::ids::{self, Ids};
 use std::ffi::OsString;
 use std::fs;
@@ -123,22 +123,22 @@ impl Directory {
     }
 
     fn refused(&self, path: &Path, why: &str) -> Found {
-        let body = Err(Unfit::Unreadable(why.to_owned()));
+        let body = Err(InvalidInput::Unreadable(why.to_owned()));
         Found { id: self.ids.path(path), name: Some(shown(path)), body, after: None, asker: None }
     }
 }
 
-async fn content(path: &Path, limit: usize) -> Result<bytes::Bytes, Unfit> {
-    let unreadable = |error: std::io::Error| Unfit::Unreadable(format!("it cannot be read: {error}"));
+async fn content(path: &Path, limit: usize) -> Result<bytes::Bytes, InvalidInput> {
+    let unreadable = |error: std::io::Error| InvalidInput::Unreadable(format!("it cannot be read: {error}"));
     let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
     let len = file.metadata().await.map_err(unreadable)?.len();
     if len > limit as u64 {
-        return Err(Unfit::TooLarge(len, limit));
+        return Err(InvalidInput::TooLarge(len, limit));
     }
     let mut body = Vec::with_capacity(usize::try_from(len).unwrap_or(limit));
     // The file may grow meanwhile.
     file.take(limit as u64 + 1).read_to_end(&mut body).await.map_err(unreadable)?;
-    if body.len() > limit { Err(Unfit::TooLarge(body.len() as u64, limit)) } else { Ok(body.into()) }
+    if body.len() > limit { Err(InvalidInput::TooLarge(body.len() as u64, limit)) } else { Ok(body.into()) }
 }
 
 /// A path for display: a name may hold control characters of a terminal.

@@ -4,8 +4,8 @@
 //! receives `stored N` once all events up to its Nth are dealt with. Before that it receives `refused N WHY` or `shed
 //! N` for each event that is not stored.
 
-use super::source::{CHUNK, Found, Unfit};
-use super::splitter::{Cut, Form, Splitter};
+use super::source::{CHUNK, Found, InvalidInput};
+use super::splitter::{Form, Record, Splitter};
 use crate::args::Feed;
 use crate::ids::Ids;
 use rustix::fd::AsFd;
@@ -152,9 +152,9 @@ async fn read(mut input: OwnedReadHalf, shared: &Shared, asker: &Arc<Asker>, giv
     let mut number = 0;
     let mut begun = Instant::now();
     loop {
-        while let Some(cut) = splitter.cut() {
+        while let Some(record) = splitter.cut() {
             number += 1;
-            let Some(found) = found(cut, number, shared, asker) else { return };
+            let Some(found) = found(record, number, shared, asker) else { return };
             if give.send(found).await.is_err() {
                 return;
             }
@@ -177,8 +177,8 @@ async fn read(mut input: OwnedReadHalf, shared: &Shared, asker: &Arc<Asker>, giv
     }
     match splitter.end() {
         Ok(None) => {}
-        Ok(Some(cut)) => {
-            if let Some(found) = found(cut, number + 1, shared, asker) {
+        Ok(Some(record)) => {
+            if let Some(found) = found(record, number + 1, shared, asker) {
                 drop(give.send(found).await);
             }
         }
@@ -187,11 +187,11 @@ async fn read(mut input: OwnedReadHalf, shared: &Shared, asker: &Arc<Asker>, giv
 }
 
 /// `None`: the client was sent the reason.
-fn found(cut: Cut, number: u64, shared: &Shared, asker: &Arc<Asker>) -> Option<Found> {
-    let body = match cut {
-        Cut::Event(body) => Ok(body),
-        Cut::TooLarge(size) => Err(Unfit::TooLarge(size, shared.limit)),
-        Cut::Text => {
+fn found(record: Record, number: u64, shared: &Shared, asker: &Arc<Asker>) -> Option<Found> {
+    let body = match record {
+        Record::Event(body) => Ok(body),
+        Record::TooLarge(size) => Err(InvalidInput::TooLarge(size, shared.limit)),
+        Record::Text => {
             asker.refuse(format!(
                 "refused {number} text where an event's length should be: this feeder needs --lines for that\n"
             ));

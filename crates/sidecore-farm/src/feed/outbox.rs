@@ -15,7 +15,7 @@ pub(super) enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum PendingState {
     Ready,
     Sent(Instant),
     Over(Outcome),
@@ -32,7 +32,7 @@ pub(super) struct Attempt {
 #[derive(Debug)]
 struct Pending {
     found: Found,
-    state: State,
+    state: PendingState,
     tries: u32,
 }
 
@@ -71,8 +71,8 @@ impl Outbox {
     pub(super) fn push(&mut self, found: Found) {
         let number = self.first + self.pending.len() as u64;
         self.bytes += size(&found);
-        let state = if found.body.is_ok() { State::Ready } else { State::Over(Outcome::Refused) };
-        if state == State::Ready {
+        let state = if found.body.is_ok() { PendingState::Ready } else { PendingState::Over(Outcome::Refused) };
+        if state == PendingState::Ready {
             self.ready.push_back(number);
         }
         self.pending.push_back(Pending { found, state, tries: 0 });
@@ -82,12 +82,12 @@ impl Outbox {
     pub(super) fn publish(&mut self, now: Instant) -> Option<(Attempt, &Found)> {
         let is_ready = |number: u64| {
             let at = usize::try_from(number.checked_sub(self.first)?).ok()?;
-            self.pending.get(at).filter(|pending| pending.state == State::Ready).map(|_| number)
+            self.pending.get(at).filter(|pending| pending.state == PendingState::Ready).map(|_| number)
         };
         // Skips events that an earlier attempt has stored after all.
         let event = std::iter::from_fn(|| self.ready.pop_front()).find_map(is_ready)?;
         let pending = self.pending.get_mut(usize::try_from(event - self.first).ok()?)?;
-        pending.state = State::Sent(now);
+        pending.state = PendingState::Sent(now);
         pending.tries += 1;
         Some((Attempt { event, number: pending.tries }, &pending.found))
     }
@@ -96,16 +96,16 @@ impl Outbox {
     /// this feeder started.
     pub(super) fn stored(&mut self, attempt: Attempt, duplicate: bool) {
         let is_open =
-            |pending: &&mut Pending| !matches!(pending.state, State::Over(_)) && attempt.number <= pending.tries;
+            |pending: &&mut Pending| !matches!(pending.state, PendingState::Over(_)) && attempt.number <= pending.tries;
         let Some(pending) = self.pending(attempt.event).filter(is_open) else { return };
         let outcome = if duplicate && attempt.number == 1 { Outcome::Already } else { Outcome::Stored };
-        pending.state = State::Over(outcome);
+        pending.state = PendingState::Over(outcome);
     }
 
     /// Ends an event that will not be stored. `None`: it was over before, or another attempt has no answer yet.
     pub(super) fn give_up(&mut self, attempt: Attempt, outcome: Outcome) -> Option<&Found> {
         let pending = self.latest(attempt)?;
-        pending.state = State::Over(outcome);
+        pending.state = PendingState::Over(outcome);
         Some(&pending.found)
     }
 
@@ -120,14 +120,15 @@ impl Outbox {
 
     fn make_ready(&mut self, number: u64) {
         let Some(pending) = self.sent(number) else { return };
-        pending.state = State::Ready;
+        pending.state = PendingState::Ready;
         let at = self.ready.partition_point(|ready| *ready < number);
         self.ready.insert(at, number);
     }
 
     /// Queues all events again whose attempt is older than `age` and has no answer. Returns their number.
     pub(super) fn again_since(&mut self, now: Instant, age: Duration) -> usize {
-        let overdue = |pending: &Pending| matches!(pending.state, State::Sent(at) if now.duration_since(at) >= age);
+        let overdue =
+            |pending: &Pending| matches!(pending.state, PendingState::Sent(at) if now.duration_since(at) >= age);
         let numbers: Vec<u64> = (self.first..)
             .zip(&self.pending)
             .filter(|(_, pending)| overdue(pending))
@@ -141,7 +142,7 @@ impl Outbox {
 
     /// Removes the first event if it is over.
     pub(super) fn pop(&mut self) -> Option<(Found, Outcome)> {
-        let State::Over(outcome) = self.pending.front()?.state else { return None };
+        let PendingState::Over(outcome) = self.pending.front()?.state else { return None };
         let found = self.pending.pop_front()?.found;
         self.first += 1;
         self.bytes -= size(&found);
@@ -154,7 +155,7 @@ impl Outbox {
     }
 
     fn sent(&mut self, number: u64) -> Option<&mut Pending> {
-        self.pending(number).filter(|pending| matches!(pending.state, State::Sent(_)))
+        self.pending(number).filter(|pending| matches!(pending.state, PendingState::Sent(_)))
     }
 
     fn pending(&mut self, number: u64) -> Option<&mut Pending> {
@@ -169,7 +170,7 @@ fn size(found: &Found) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::Unfit;
+    use super::super::source::InvalidInput;
     use super::*;
 
     fn event(number: u64) -> Found {
@@ -284,7 +285,7 @@ mod tests {
     #[test]
     fn what_is_unfit_is_refused_in_its_turn() {
         let mut outbox = filled(1);
-        outbox.push(Found { body: Err(Unfit::TooLarge(9, 5)), ..event(1) });
+        outbox.push(Found { body: Err(InvalidInput::TooLarge(9, 5)), ..event(1) });
         assert_eq!(published(&mut outbox), [0]);
         assert!(outbox.pop().is_none());
         outbox.give_up(attempt(0, 1), Outcome::Shed);

@@ -27,7 +27,7 @@ pub(super) struct Mark {
 }
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Place {
+struct SavedPosition {
     source: String,
     #[serde(flatten)]
     mark: Mark,
@@ -120,13 +120,13 @@ impl Keeper {
     fn place_at(&mut self, now: Instant) -> Bytes {
         self.sent = Some((self.mark.clone(), now));
         self.serial += 1;
-        let place = Place { source: self.source.clone(), mark: self.mark.clone() };
+        let place = SavedPosition { source: self.source.clone(), mark: self.mark.clone() };
         // Text and numbers always serialise.
         serde_json::to_vec(&place).unwrap_or_default().into()
     }
 }
 
-async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<Place>, String> {
+async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<SavedPosition>, String> {
     let places = crate::streams::handles(js, farm).await?.places;
     let asked = tokio::select! {
         asked = places.get_last_raw_message_by_subject(subject) => asked,

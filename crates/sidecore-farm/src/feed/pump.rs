@@ -5,9 +5,9 @@ use super::acks::{self, Ack};
 use super::hold::Hold;
 use super::outbox::{Attempt, Outbox, Outcome};
 use super::place::Keeper;
-use super::source::{Found, Unfit};
+use super::source::{Found, InvalidInput};
 use super::summary::Summary;
-use crate::args::{Feed, WhenFull};
+use crate::args::{Feed, OverflowPolicy};
 use crate::connect;
 use crate::signals::Signals;
 use crate::streams::names;
@@ -45,7 +45,7 @@ pub(super) struct Pump {
     keeper: Option<Keeper>,
     again: Arc<Notify>,
     take: mpsc::Receiver<Found>,
-    when_full: WhenFull,
+    when_full: OverflowPolicy,
     summary: Summary,
     hold: Hold,
     /// The source has ended.
@@ -125,7 +125,7 @@ impl Pump {
         let Ok(body) = &found.body else { return Ok(true) };
         let limit = self.client.max_payload().saturating_sub(HEADROOM);
         if body.len() > limit {
-            let why = Unfit::TooLarge(body.len() as u64, limit).to_string();
+            let why = InvalidInput::TooLarge(body.len() as u64, limit).to_string();
             self.refuse(attempt, &why);
             return Ok(true);
         }
@@ -169,7 +169,7 @@ impl Pump {
                 self.outbox.stored(attempt, duplicate);
                 self.goes_on();
             }
-            Ack::Full if self.when_full == WhenFull::Shed => {
+            Ack::Full if self.when_full == OverflowPolicy::Shed => {
                 self.outbox.give_up(attempt, Outcome::Shed);
             }
             Ack::Never(why) => self.refuse(attempt, &why),

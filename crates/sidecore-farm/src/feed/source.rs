@@ -3,7 +3,7 @@
 use super::directory::Directory;
 use super::listen::{Asker, Listen};
 use super::place::{self, Mark};
-use super::splitter::{Cut, Form, Splitter};
+use super::splitter::{Form, Record, Splitter};
 use crate::args::Feed;
 use crate::ids::Ids;
 use crate::measures;
@@ -25,7 +25,7 @@ pub(super) struct Found {
     pub(super) id: String,
     /// A displayed name, if the id does not say enough.
     pub(super) name: Option<String>,
-    pub(super) body: Result<Bytes, Unfit>,
+    pub(super) body: Result<Bytes, InvalidInput>,
     /// The source's place behind it.
     pub(super) after: Option<Mark>,
     /// The client that receives the outcome, and the number among its own events.
@@ -33,7 +33,7 @@ pub(super) struct Found {
 }
 
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-pub(super) enum Unfit {
+pub(super) enum InvalidInput {
     #[error("{0} bytes are more than the {1} that the server's max_payload leaves for an event")]
     TooLarge(u64, usize),
     #[error("{0}")]
@@ -139,8 +139,8 @@ impl Stream {
         let mut splitter = Splitter::new(self.form, self.limit, self.from.offset);
         let mut numbering = Numbering::new(&self);
         loop {
-            while let Some(cut) = splitter.cut() {
-                let found = numbering.found(cut, splitter.taken(), &name)?;
+            while let Some(record) = splitter.cut() {
+                let found = numbering.found(record, splitter.taken(), &name)?;
                 if let Some(found) = found
                     && give.send(found).await.is_err()
                 {
@@ -155,8 +155,8 @@ impl Stream {
             }
         }
         let last = splitter.end().map_err(|error| format!("{name}: {error}"))?;
-        if let Some(cut) = last
-            && let Some(found) = numbering.found(cut, splitter.taken(), &name)?
+        if let Some(record) = last
+            && let Some(found) = numbering.found(record, splitter.taken(), &name)?
         {
             drop(give.send(found).await);
         }
@@ -179,11 +179,11 @@ impl<'a> Numbering<'a> {
         Self { stream, mark: Mark::default(), skip: stream.from.number }
     }
 
-    fn found(&mut self, cut: Cut, taken: u64, name: &str) -> Result<Option<Found>, String> {
-        let body = match cut {
-            Cut::Event(body) => Ok(body),
-            Cut::TooLarge(size) => Err(Unfit::TooLarge(size, self.stream.limit)),
-            Cut::Text => {
+    fn found(&mut self, record: Record, taken: u64, name: &str) -> Result<Option<Found>, String> {
+        let body = match record {
+            Record::Event(body) => Ok(body),
+            Record::TooLarge(size) => Err(InvalidInput::TooLarge(size, self.stream.limit)),
+            Record::Text => {
                 return Err(format!(
                     "{name} has text where an event's length should be: give --lines if each line is an event"
                 ));

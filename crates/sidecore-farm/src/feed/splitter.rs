@@ -14,7 +14,7 @@ pub(super) enum Form {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Cut {
+pub(super) enum Record {
     Event(Bytes),
     /// An event of this length, which was dropped.
     TooLarge(u64),
@@ -59,7 +59,7 @@ impl Splitter {
     }
 
     /// The next event; `None` until more has come.
-    pub(super) fn cut(&mut self) -> Option<Cut> {
+    pub(super) fn cut(&mut self) -> Option<Record> {
         match self.form {
             Form::Frames => self.frame(),
             Form::Lines => self.line(),
@@ -67,7 +67,7 @@ impl Splitter {
     }
 
     /// The source has ended: a last line needs no line feed. An error if it ends within a frame.
-    pub(super) fn end(&mut self) -> Result<Option<Cut>, String> {
+    pub(super) fn end(&mut self) -> Result<Option<Record>, String> {
         if !self.partial() {
             return Ok(None);
         }
@@ -77,10 +77,10 @@ impl Splitter {
         let size = self.skipping.take().map(|skip| skip.size + self.buffer.len() as u64);
         self.taken += self.buffer.len() as u64;
         let rest = self.buffer.split().freeze();
-        Ok(Some(size.map_or(Cut::Event(rest), Cut::TooLarge)))
+        Ok(Some(size.map_or(Record::Event(rest), Record::TooLarge)))
     }
 
-    fn frame(&mut self) -> Option<Cut> {
+    fn frame(&mut self) -> Option<Record> {
         if self.skipping.is_some() {
             return self.skipped();
         }
@@ -88,7 +88,7 @@ impl Splitter {
         let len = u32::from_be_bytes(header) as usize;
         if len > self.limit {
             if header.iter().all(|byte| byte.is_ascii_graphic() || byte.is_ascii_whitespace()) {
-                return Some(Cut::Text);
+                return Some(Record::Text);
             }
             self.buffer.advance(HEADER);
             self.taken += HEADER as u64;
@@ -101,11 +101,11 @@ impl Splitter {
         }
         self.buffer.advance(HEADER);
         self.taken += (HEADER + len) as u64;
-        Some(Cut::Event(self.buffer.split_to(len).freeze()))
+        Some(Record::Event(self.buffer.split_to(len).freeze()))
     }
 
     /// Drops received bytes of a frame that is too large.
-    fn skipped(&mut self) -> Option<Cut> {
+    fn skipped(&mut self) -> Option<Record> {
         let skip = self.skipping.as_mut()?;
         let now = self.buffer.len().min(usize::try_from(skip.left).unwrap_or(usize::MAX));
         skip.left -= now as u64;
@@ -114,10 +114,10 @@ impl Splitter {
         if skip.left > 0 {
             return None;
         }
-        self.skipping.take().map(|skip| Cut::TooLarge(skip.size))
+        self.skipping.take().map(|skip| Record::TooLarge(skip.size))
     }
 
-    fn line(&mut self) -> Option<Cut> {
+    fn line(&mut self) -> Option<Record> {
         let fresh = &self.buffer[self.searched..];
         let Some(at) = fresh.iter().position(|&byte| byte == b'\n').map(|at| at + self.searched) else {
             self.searched = self.buffer.len();
@@ -129,7 +129,7 @@ impl Splitter {
         let line = self.buffer.split_to(at).freeze();
         self.buffer.advance(1);
         let size = line.len() as u64 + self.skipping.take().map_or(0, |skip| skip.size);
-        Some(if size > self.limit as u64 { Cut::TooLarge(size) } else { Cut::Event(line) })
+        Some(if size > self.limit as u64 { Record::TooLarge(size) } else { Record::Event(line) })
     }
 
     /// Drops a line that is already too long, to save memory.
@@ -149,14 +149,19 @@ mod tests {
     use super::*;
 
     /// The output for input in pieces of this size.
-    fn cuts(form: Form, limit: usize, input: &[u8], piece: usize) -> (Vec<Cut>, Result<Option<Cut>, String>, u64) {
+    fn cuts(
+        form: Form,
+        limit: usize,
+        input: &[u8],
+        piece: usize,
+    ) -> (Vec<Record>, Result<Option<Record>, String>, u64) {
         let mut splitter = Splitter::new(form, limit, 0);
         let mut out = Vec::new();
         for piece in input.chunks(piece) {
             splitter.buffer.extend_from_slice(piece);
-            while let Some(cut) = splitter.cut() {
-                let end = cut == Cut::Text;
-                out.push(cut);
+            while let Some(record) = splitter.cut() {
+                let end = record == Record::Text;
+                out.push(record);
                 if end {
                     break;
                 }
@@ -166,15 +171,15 @@ mod tests {
         (out, end, splitter.taken())
     }
 
-    fn event(text: &'static str) -> Cut {
-        Cut::Event(Bytes::from_static(text.as_bytes()))
+    fn event(text: &'static str) -> Record {
+        Record::Event(Bytes::from_static(text.as_bytes()))
     }
 
     #[test]
     fn lines_are_the_same_however_they_come() {
         for piece in 1..20 {
             let (out, end, taken) = cuts(Form::Lines, 5, b"one\n\ntwelve\nfive5\nlast", piece);
-            assert_eq!(out, [event("one"), event(""), Cut::TooLarge(6), event("five5")], "{piece}");
+            assert_eq!(out, [event("one"), event(""), Record::TooLarge(6), event("five5")], "{piece}");
             assert_eq!((end, taken), (Ok(Some(event("last"))), 22));
         }
     }
@@ -184,7 +189,7 @@ mod tests {
         let input = b"\0\0\0\x03one\0\0\0\0\0\0\0\x06twelve\0\0\0\x02ok";
         for piece in 1..20 {
             let (out, end, taken) = cuts(Form::Frames, 5, input, piece);
-            assert_eq!(out, [event("one"), event(""), Cut::TooLarge(6), event("ok")], "{piece}");
+            assert_eq!(out, [event("one"), event(""), Record::TooLarge(6), event("ok")], "{piece}");
             assert_eq!((end, taken), (Ok(None), input.len() as u64));
         }
     }
@@ -193,12 +198,12 @@ mod tests {
     fn a_frame_that_is_cut_short_is_an_error_and_a_line_is_not() {
         assert!(cuts(Form::Frames, 5, b"\0\0\0\x03on", 2).1.is_err());
         assert_eq!(cuts(Form::Lines, 5, b"on", 1).1, Ok(Some(event("on"))));
-        assert_eq!(cuts(Form::Lines, 5, b"far too long", 1).1, Ok(Some(Cut::TooLarge(12))));
+        assert_eq!(cuts(Form::Lines, 5, b"far too long", 1).1, Ok(Some(Record::TooLarge(12))));
     }
 
     #[test]
     fn text_is_seen_where_a_length_should_be() {
-        assert_eq!(cuts(Form::Frames, 1 << 20, b"GET / HTTP/1.1\r\n", 3).0.first(), Some(&Cut::Text));
+        assert_eq!(cuts(Form::Frames, 1 << 20, b"GET / HTTP/1.1\r\n", 3).0.first(), Some(&Record::Text));
     }
 
     #[test]

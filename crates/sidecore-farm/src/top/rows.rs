@@ -1,6 +1,6 @@
 //! The state of a farm, as lines and a table.
 
-use crate::status::{Node, Quantiles, State, Status, Totals};
+use crate::status::{Node, NodeState, Quantiles, Status, Totals};
 use crate::status_watch::View;
 use sidecore_terminal::table::Rows;
 use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
@@ -100,11 +100,11 @@ fn listed(numbers: &[(&str, u64)]) -> String {
     numbers.iter().map(|(name, number)| format!("{name}: {}", count(*number))).collect::<Vec<_>>().join(", ")
 }
 
-fn state(state: State) -> &'static str {
+fn state(state: NodeState) -> &'static str {
     match state {
-        State::Up => "up",
-        State::Paused => "paused",
-        State::Leaving => "leaving",
+        NodeState::Up => "up",
+        NodeState::Paused => "paused",
+        NodeState::Leaving => "leaving",
     }
 }
 

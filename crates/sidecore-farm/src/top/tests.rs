@@ -2,7 +2,7 @@
 
 use super::live::Screen;
 use super::render;
-use crate::status::{Node, Quantiles, Stages, State, Status, Totals};
+use crate::status::{Node, NodeState, Quantiles, Stages, Status, Totals};
 use crate::status_watch::View;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
@@ -28,7 +28,7 @@ fn node(name: &str) -> Node {
 
 fn view() -> View {
     let totals = Totals { seen: 1_000_000, committed: 999_995, redone: 7, dead: 1, ..Totals::default() };
-    let nodes = vec![node("two"), Node { state: State::Leaving, ..node("one") }];
+    let nodes = vec![node("two"), Node { state: NodeState::Leaving, ..node("one") }];
     let status = Status {
         farm: "f".to_owned(),
         balance: "tokens".to_owned(),

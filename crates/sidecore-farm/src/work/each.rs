@@ -2,8 +2,8 @@
 
 use super::line::Line;
 use super::program::Program;
-use super::said::{Teller, clean};
 use super::starter::Starter;
+use super::stderr::{StderrPump, clean};
 use super::{Outcome, Task, Work, refuse, too_long};
 use std::io;
 use std::time::Duration;
@@ -21,19 +21,19 @@ pub(super) struct Each {
     limit: Duration,
     max_result: usize,
     starter: Starter,
-    teller: Teller,
+    pump: StderrPump,
 }
 
 impl Each {
     /// # Errors
     /// The system has no room.
     pub(super) fn new(line: Line, limit: Duration, max_result: usize) -> Result<Self, String> {
-        Ok(Self { line, limit, max_result, starter: Starter::new()?, teller: Teller::new() })
+        Ok(Self { line, limit, max_result, starter: Starter::new()?, pump: StderrPump::new() })
     }
 
     async fn start(&self, task: &Task) -> io::Result<Program> {
         let command = self.line.command(&[(ID, &task.id), (KIND, &task.kind)]);
-        Program::new(self.starter.start(command).await?, self.teller.of(&clean(&task.id, LONGEST_ID)))
+        Program::new(self.starter.start(command).await?, self.pump.of(&clean(&task.id, LONGEST_ID)))
     }
 
     async fn finish(&self, program: &mut Program, body: &[u8]) -> Outcome {

@@ -3,8 +3,8 @@
 
 use super::line::Line;
 use super::program::Program;
-use super::said::Teller;
 use super::starter::Starter;
+use super::stderr::StderrPump;
 use super::{Outcome, Task, Work, refuse, too_long};
 use bytes::Bytes;
 use sidecore_terminal::output;
@@ -21,7 +21,7 @@ pub(super) struct Pipes {
     limit: Duration,
     max_result: usize,
     starter: Starter,
-    teller: Teller,
+    pump: StderrPump,
     /// Programs that wait for an event.
     idle: Mutex<Vec<Program>>,
 }
@@ -32,8 +32,8 @@ impl Pipes {
     /// # Errors
     /// The program cannot be started.
     pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, String> {
-        let (starter, teller) = (Starter::new()?, Teller::new());
-        let pipes = Self { line, limit, max_result, starter, teller, idle: Mutex::default() };
+        let (starter, pump) = (Starter::new()?, StderrPump::new());
+        let pipes = Self { line, limit, max_result, starter, pump, idle: Mutex::default() };
         for _ in 0..jobs {
             let program =
                 pipes.another().await.map_err(|error| format!("cannot start {}: {error}", pipes.line.name()))?;
@@ -55,7 +55,7 @@ impl Pipes {
     }
 
     async fn another(&self) -> io::Result<Program> {
-        Program::new(self.starter.start(self.line.command(&[])).await?, self.teller.of(&self.line.name()))
+        Program::new(self.starter.start(self.line.command(&[])).await?, self.pump.of(&self.line.name()))
     }
 
     fn put(&self, program: Program) {

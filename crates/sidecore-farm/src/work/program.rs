@@ -1,6 +1,6 @@
 //! A running program: its pipes, its end, and its messages.
 
-use super::said::Said;
+use super::stderr::StderrLog;
 use crate::sys;
 use rustix::fd::OwnedFd;
 use rustix::io::Errno;
@@ -28,7 +28,7 @@ pub(super) struct Program {
     input: Input,
     output: Output,
     errors: Receiver,
-    said: Said,
+    log: StderrLog,
 }
 
 struct Input {
@@ -52,8 +52,8 @@ struct Leader {
 }
 
 impl Program {
-    /// Takes the pipes of a child that has just started. Its messages go to `said`.
-    pub(super) fn new(mut child: Child, said: Said) -> io::Result<Self> {
+    /// Takes the pipes of a child that has just started. Its messages go to `log`.
+    pub(super) fn new(mut child: Child, log: StderrLog) -> io::Result<Self> {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leader = Leader::new(child)?;
         let (Some(input), Some(output), Some(errors)) = pipes else { return Err(io::ErrorKind::BrokenPipe.into()) };
@@ -62,7 +62,7 @@ impl Program {
             input: Input { pipe: Some(Sender::from_owned_fd(input.into())?), is_handed: true },
             output: Output { pipe: Receiver::from_owned_fd(output.into())?, bytes: Vec::new() },
             errors: Receiver::from_owned_fd(errors.into())?,
-            said,
+            log,
         })
     }
 
@@ -79,12 +79,12 @@ impl Program {
         close: bool,
         enough: impl Fn(&[u8]) -> Option<T>,
     ) -> io::Result<Option<T>> {
-        let Self { leader, input, output, said, errors } = self;
+        let Self { leader, input, output, log, errors } = self;
         tokio::select! {
             biased;
             found = output.until(&enough) => return Ok(Some(found)),
             never = input.hand(pieces, close) => match never {},
-            never = listen(errors, said) => match never {},
+            never = listen(errors, log) => match never {},
             ended = leader.ended() => ended?,
         }
         // Child processes end with the group. The rest of the output is read without waiting, because a process that
@@ -112,11 +112,11 @@ impl Program {
     /// Closes its input and waits for its end.
     pub(super) async fn finish(&mut self) {
         self.input.pipe = None;
-        let Self { leader, errors, said, output, .. } = self;
+        let Self { leader, errors, log, output, .. } = self;
         tokio::select! {
             // It is reaped later, or with the node.
             _ = leader.ended() => {}
-            never = listen(errors, said) => match never {},
+            never = listen(errors, log) => match never {},
             never = output.forget() => match never {},
         }
     }
@@ -126,8 +126,8 @@ impl Program {
         self.last_words();
         match self.leader.reap() {
             Ok(Some(status)) if status.success() => Ok(()),
-            Ok(Some(status)) => Err(self.said.after(&in_words(status))),
-            Ok(None) => Err(self.said.after("it goes on")),
+            Ok(Some(status)) => Err(self.log.after(&in_words(status))),
+            Ok(None) => Err(self.log.after("it goes on")),
             Err(error) => Err(format!("nobody knows how the program ended: {error}")),
         }
     }
@@ -135,7 +135,7 @@ impl Program {
     /// This reason, with its last message.
     pub(super) fn complaint(&mut self, what: &str) -> String {
         self.last_words();
-        self.said.after(what)
+        self.log.after(what)
     }
 
     /// Reads messages that are in the pipe already.
@@ -144,11 +144,11 @@ impl Program {
         while left > 0 {
             match rustix::io::read(&self.errors, &mut piece[..]) {
                 Ok(0) | Err(_) => break,
-                Ok(len) => self.said.hear(&piece[..len]),
+                Ok(len) => self.log.hear(&piece[..len]),
             }
             left = left.saturating_sub(WORDS);
         }
-        self.said.end();
+        self.log.end();
     }
 }
 
@@ -282,10 +282,10 @@ async fn write(pipe: &mut Sender, pieces: [&[u8]; 2]) -> io::Result<()> {
 }
 
 /// Reads all messages of the program.
-async fn listen(errors: &mut Receiver, said: &mut Said) -> Infallible {
+async fn listen(errors: &mut Receiver, log: &mut StderrLog) -> Infallible {
     let mut piece = [0; WORDS];
     while let Ok(len @ 1..) = errors.read(&mut piece).await {
-        said.hear(&piece[..len]);
+        log.hear(&piece[..len]);
     }
     pending().await
 }

@@ -1,6 +1,6 @@
 //! The schedule of kills.
 
-use super::cast::Who;
+use super::targets::Who;
 use crate::args::bench::Victim;
 use crate::bench::load::{Dice, NODES};
 use std::time::{Duration, Instant};

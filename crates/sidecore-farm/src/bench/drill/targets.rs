@@ -27,7 +27,7 @@ pub(super) enum Who {
     Server,
 }
 
-pub(super) struct Cast<'a> {
+pub(super) struct CrashTargets<'a> {
     stand: &'a mut Stand,
     dispatchers: Vec<Process>,
     nodes: Vec<Process>,
@@ -44,7 +44,7 @@ struct Feeder {
     giving: JoinHandle<()>,
 }
 
-impl<'a> Cast<'a> {
+impl<'a> CrashTargets<'a> {
     /// Starts a dispatcher and the nodes. A second dispatcher, if wanted, starts once the nodes have joined.
     pub(super) async fn start(
         stand: &'a mut Stand,

@@ -39,7 +39,7 @@ impl Asked {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum PublishResult {
     Stored,
     /// A dispatcher stored it before, or its result was taken out meanwhile.
     Before,
@@ -59,22 +59,21 @@ struct Got {
     message: RawMessage,
 }
 
-pub(super) fn said(asked: Asked, message: &Message) -> Said {
+pub(super) fn publish_result(asked: Asked, message: &Message) -> PublishResult {
     if message.status == Some(StatusCode::NO_RESPONDERS) {
-        return Said::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned());
+        return PublishResult::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned());
     }
-    let said = match asked {
-        Asked::Store => {
-            read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| refusal(&error), |_| Said::Stored))
-        }
-        Asked::Look => {
-            read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
-        }
-        Asked::Remove => {
-            read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| other(&error), |_| Said::Removed))
-        }
-    };
-    said.unwrap_or_else(|| Said::Refused("the server's answer to a result cannot be read".to_owned()))
+    let said =
+        match asked {
+            Asked::Store => read::<IgnoredAny>(message)
+                .map(|said| said.map_or_else(|error| refusal(&error), |_| PublishResult::Stored)),
+            Asked::Look => {
+                read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
+            }
+            Asked::Remove => read::<IgnoredAny>(message)
+                .map(|said| said.map_or_else(|error| other(&error), |_| PublishResult::Removed)),
+        };
+    said.unwrap_or_else(|| PublishResult::Refused("the server's answer to a result cannot be read".to_owned()))
 }
 
 fn read<T: DeserializeOwned>(message: &Message) -> Option<Result<T, jetstream::Error>> {
@@ -84,28 +83,28 @@ fn read<T: DeserializeOwned>(message: &Message) -> Option<Result<T, jetstream::E
     }
 }
 
-fn refusal(error: &jetstream::Error) -> Said {
+fn refusal(error: &jetstream::Error) -> PublishResult {
     let description = words(error);
     match error.error_code() {
-        _ if description.contains(ONE_EACH) => Said::Taken,
-        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => Said::TooLarge,
-        ErrorCode::STREAM_STORE_FAILED => Said::Refused(format!(
+        _ if description.contains(ONE_EACH) => PublishResult::Taken,
+        ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => PublishResult::TooLarge,
+        ErrorCode::STREAM_STORE_FAILED => PublishResult::Refused(format!(
             "the stream of results is full ({description}): take results out, or raise its limits"
         )),
         _ => other(error),
     }
 }
 
-fn not_there(error: &jetstream::Error) -> Said {
+fn not_there(error: &jetstream::Error) -> PublishResult {
     match error.error_code() {
         // The message was taken out meanwhile.
-        ErrorCode::NO_MESSAGE_FOUND => Said::Before,
+        ErrorCode::NO_MESSAGE_FOUND => PublishResult::Before,
         _ => other(error),
     }
 }
 
-fn other(error: &jetstream::Error) -> Said {
-    Said::Refused(format!("results are refused: {}", words(error)))
+fn other(error: &jetstream::Error) -> PublishResult {
+    PublishResult::Refused(format!("results are refused: {}", words(error)))
 }
 
 /// An error's description, without its numbers.
@@ -114,11 +113,11 @@ fn words(error: &jetstream::Error) -> String {
     text.split(" (code ").next().unwrap_or(&text).to_owned()
 }
 
-fn whose(message: RawMessage) -> Said {
+fn whose(message: RawMessage) -> PublishResult {
     let number = message.sequence;
     match StreamMessage::try_from(message) {
-        Ok(message) if message.headers.get(names::KIND).is_some() => Said::Before,
-        _ => Said::Foreign(number),
+        Ok(message) if message.headers.get(names::KIND).is_some() => PublishResult::Before,
+        _ => PublishResult::Foreign(number),
     }
 }
 
@@ -127,10 +126,13 @@ mod tests {
     use super::*;
     use async_nats::Subject;
 
-    fn heard(asked: Asked, body: &str, status: Option<StatusCode>) -> Said {
+    fn heard(asked: Asked, body: &str, status: Option<StatusCode>) -> PublishResult {
         let payload = body.to_owned().into();
         let subject = Subject::from_static("x");
-        said(asked, &Message { subject, reply: None, payload, headers: None, status, description: None, length: 0 })
+        publish_result(
+            asked,
+            &Message { subject, reply: None, payload, headers: None, status, description: None, length: 0 },
+        )
     }
 
     fn error(code: u32, description: &str) -> String {
@@ -139,19 +141,19 @@ mod tests {
 
     #[test]
     fn what_is_stored_is_told_from_what_is_refused() {
-        let refused = |words: &str| Said::Refused(words.to_owned());
+        let refused = |words: &str| PublishResult::Refused(words.to_owned());
         let full = "the stream of results is full (maximum bytes exceeded): take results out, or raise its limits";
         for (body, expected) in [
-            (r#"{"stream":"f-results","seq":7}"#.to_owned(), Said::Stored),
-            (error(10_077, ONE_EACH), Said::Taken),
+            (r#"{"stream":"f-results","seq":7}"#.to_owned(), PublishResult::Stored),
+            (error(10_077, ONE_EACH), PublishResult::Taken),
             (error(10_077, "maximum bytes exceeded"), refused(full)),
-            (error(10_054, "message size exceeds maximum allowed"), Said::TooLarge),
+            (error(10_054, "message size exceeds maximum allowed"), PublishResult::TooLarge),
             (error(10_008, "away"), refused("results are refused: away")),
             ("nonsense".to_owned(), refused("the server's answer to a result cannot be read")),
         ] {
             assert_eq!(heard(Asked::Store, &body, None), expected, "{body}");
         }
-        assert!(matches!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), Said::Refused(_)));
+        assert!(matches!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), PublishResult::Refused(_)));
     }
 
     #[test]
@@ -164,13 +166,19 @@ mod tests {
         // `NATS/1.0`, `Farm-Kind: k`, and `NATS/1.0`, `Other: k`.
         let ours = got(r#""hdrs":"TkFUUy8xLjANCkZhcm0tS2luZDogaw0KDQo=","#);
         let other = got(r#""hdrs":"TkFUUy8xLjANCk90aGVyOiBrDQoNCg==","#);
-        assert_eq!(heard(Asked::Look, &ours, None), Said::Before);
+        assert_eq!(heard(Asked::Look, &ours, None), PublishResult::Before);
         for foreign in [got(""), other, got(r#""hdrs":"x","#)] {
-            assert_eq!(heard(Asked::Look, &foreign, None), Said::Foreign(7), "{foreign}");
+            assert_eq!(heard(Asked::Look, &foreign, None), PublishResult::Foreign(7), "{foreign}");
         }
-        assert_eq!(heard(Asked::Look, &error(10_037, "no message found"), None), Said::Before, "taken out");
-        assert_eq!(heard(Asked::Look, &error(1, "x"), None), Said::Refused("results are refused: x".to_owned()));
-        assert_eq!(heard(Asked::Remove, r#"{"success":true}"#, None), Said::Removed);
-        assert_eq!(heard(Asked::Remove, &error(1, "x"), None), Said::Refused("results are refused: x".to_owned()));
+        assert_eq!(heard(Asked::Look, &error(10_037, "no message found"), None), PublishResult::Before, "taken out");
+        assert_eq!(
+            heard(Asked::Look, &error(1, "x"), None),
+            PublishResult::Refused("results are refused: x".to_owned())
+        );
+        assert_eq!(heard(Asked::Remove, r#"{"success":true}"#, None), PublishResult::Removed);
+        assert_eq!(
+            heard(Asked::Remove, &error(1, "x"), None),
+            PublishResult::Refused("results are refused: x".to_owned())
+        );
     }
 }

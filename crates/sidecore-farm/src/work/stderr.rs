@@ -13,7 +13,7 @@ const PER_SECOND: u32 = 20;
 
 /// Passes on the messages of a node's programs.
 #[derive(Clone, Debug)]
-pub(super) struct Teller(Arc<Mutex<Allowance>>);
+pub(super) struct StderrPump(Arc<Mutex<Allowance>>);
 
 #[derive(Debug)]
 struct Allowance {
@@ -24,21 +24,21 @@ struct Allowance {
     omitted: u64,
 }
 
-pub(super) struct Said {
-    teller: Teller,
+pub(super) struct StderrLog {
+    pump: StderrPump,
     of: String,
     line: Vec<u8>,
     last: String,
 }
 
-impl Teller {
+impl StderrPump {
     pub(super) fn new() -> Self {
         Self(Arc::new(Mutex::new(Allowance::new(Instant::now()))))
     }
 
     /// For a program with this name in log lines.
-    pub(super) fn of(&self, of: &str) -> Said {
-        Said { teller: self.clone(), of: clean(of, MAX_REASON_BYTES), line: Vec::new(), last: String::new() }
+    pub(super) fn of(&self, of: &str) -> StderrLog {
+        StderrLog { pump: self.clone(), of: clean(of, MAX_REASON_BYTES), line: Vec::new(), last: String::new() }
     }
 
     fn pass_on(&self, of: &str, line: &str) {
@@ -72,7 +72,7 @@ impl Allowance {
     }
 }
 
-impl Said {
+impl StderrLog {
     /// Takes further bytes.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|byte| *byte == b'\n');
@@ -87,7 +87,7 @@ impl Said {
         let line = clean(&String::from_utf8_lossy(&self.line), MAX_LINE_BYTES);
         self.line.clear();
         if !line.is_empty() {
-            self.teller.pass_on(&self.of, &line);
+            self.pump.pass_on(&self.of, &line);
             self.last = line;
         }
     }
@@ -124,23 +124,23 @@ mod tests {
 
     #[test]
     fn the_last_line_is_kept_without_what_drives_a_terminal() {
-        let mut said = Teller::new().of("test");
-        assert_eq!(said.after("exit code 1"), "exit code 1");
-        said.hear(b"first\nsec");
-        said.hear(b"ond \x1b[31m\x07red\n\n  \n");
-        assert_eq!(said.after("exit code 1"), "exit code 1: second [31mred");
-        said.hear(b"no newline \xff");
-        said.end();
-        assert_eq!(said.after("exit code 1"), "exit code 1: no newline \u{fffd}");
+        let mut log = StderrPump::new().of("test");
+        assert_eq!(log.after("exit code 1"), "exit code 1");
+        log.hear(b"first\nsec");
+        log.hear(b"ond \x1b[31m\x07red\n\n  \n");
+        assert_eq!(log.after("exit code 1"), "exit code 1: second [31mred");
+        log.hear(b"no newline \xff");
+        log.end();
+        assert_eq!(log.after("exit code 1"), "exit code 1: no newline \u{fffd}");
     }
 
     #[test]
     fn a_long_line_is_cut_between_characters() {
-        let mut said = Teller::new().of("test");
-        said.hear("ä".repeat(1_000_000).as_bytes());
-        assert!(said.line.len() <= MAX_LINE_BYTES);
-        said.hear(b"\n");
-        assert_eq!(said.after("x"), format!("x: {}", "ä".repeat(MAX_REASON_BYTES / 2)));
+        let mut log = StderrPump::new().of("test");
+        log.hear("ä".repeat(1_000_000).as_bytes());
+        assert!(log.line.len() <= MAX_LINE_BYTES);
+        log.hear(b"\n");
+        assert_eq!(log.after("x"), format!("x: {}", "ä".repeat(MAX_REASON_BYTES / 2)));
     }
 
     #[test]
