@@ -1,8 +1,8 @@
 //! `sidecore keys`: the keys that a running service stores.
 
+mod key_file;
 mod list;
 mod pem;
-mod place;
 mod renew;
 mod trial;
 

@@ -9,17 +9,17 @@ use tempfile::TempDir;
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
 /// A root directory for the installation, and a directory with built files.
-struct Place(TempDir);
+struct BuildFolder(TempDir);
 
-impl Place {
+impl BuildFolder {
     fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::create_dir(place.built()).unwrap();
+        let folder = Self(tempfile::tempdir().unwrap());
+        fs::create_dir(folder.built()).unwrap();
         // Installation runs it to write the manual pages.
-        symlink(env!("CARGO_BIN_EXE_sidecore"), place.built().join("sidecore")).unwrap();
+        symlink(env!("CARGO_BIN_EXE_sidecore"), folder.built().join("sidecore")).unwrap();
         // Its content does not matter here.
-        fs::write(place.built().join("libsidecore_openssl.so"), "provider").unwrap();
-        place
+        fs::write(folder.built().join("libsidecore_openssl.so"), "provider").unwrap();
+        folder
     }
 
     fn built(&self) -> PathBuf {
@@ -60,9 +60,9 @@ impl Place {
 
 #[test]
 fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_operators() {
-    let place = Place::new();
-    place.done("install", &[&place.built()]);
-    let files = place.files();
+    let folder = BuildFolder::new();
+    folder.done("install", &[&folder.built()]);
+    let files = folder.files();
     let wanted = [
         "usr/bin/sidecore",
         "usr/lib/sidecore/sidecore.so",
@@ -81,52 +81,52 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     ];
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
     let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
-    let openssl = fs::read_to_string(place.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
+    let openssl = fs::read_to_string(folder.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
     assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
     // An upgrade keeps the operator's changes.
-    let configuration = place.root().join("etc/sidecore/sidecore.toml");
+    let configuration = folder.root().join("etc/sidecore/sidecore.toml");
     fs::write(&configuration, "balance = 'sed'\n").unwrap();
-    place.done("install", &[&place.built()]);
-    assert_eq!(place.files(), files);
+    folder.done("install", &[&folder.built()]);
+    assert_eq!(folder.files(), files);
     assert_eq!(fs::read_to_string(&configuration).unwrap(), "balance = 'sed'\n");
-    place.done("uninstall", &[]);
-    assert_eq!(place.files(), ["etc/sidecore/sidecore.toml", "etc/sidecore/sockets.toml"]);
-    place.done("install", &[&place.built()]);
-    place.done("uninstall", &[Path::new("--purge")]);
-    assert_eq!(place.files(), [""; 0]);
+    folder.done("uninstall", &[]);
+    assert_eq!(folder.files(), ["etc/sidecore/sidecore.toml", "etc/sidecore/sockets.toml"]);
+    folder.done("install", &[&folder.built()]);
+    folder.done("uninstall", &[Path::new("--purge")]);
+    assert_eq!(folder.files(), [""; 0]);
 }
 
 #[test]
 fn what_cannot_be_installed_is_said_before_anything_is_changed() {
-    let place = Place::new();
-    fs::remove_file(place.built().join("libsidecore_openssl.so")).unwrap();
-    let refused = place.script("install", &[&place.built()]);
+    let folder = BuildFolder::new();
+    fs::remove_file(folder.built().join("libsidecore_openssl.so")).unwrap();
+    let refused = folder.script("install", &[&folder.built()]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && said.contains("cargo build --release"), "{said}");
-    assert!(!place.root().exists());
-    let refused = place.script("uninstall", &[Path::new("--all")]);
+    assert!(!folder.root().exists());
+    let refused = folder.script("uninstall", &[Path::new("--all")]);
     assert_eq!(refused.status.code(), Some(2));
 }
 
 /// `Documentation=` of a unit names an installed file.
 #[test]
 fn what_units_name_as_their_documentation_is_installed() {
-    let place = Place::new();
-    place.done("install", &[&place.built()]);
-    let files = place.files();
+    let folder = BuildFolder::new();
+    folder.done("install", &[&folder.built()]);
+    let files = folder.files();
     for unit in files.iter().filter(|file| file.ends_with(".service")) {
-        let text = fs::read_to_string(place.root().join(unit)).unwrap();
+        let text = fs::read_to_string(folder.root().join(unit)).unwrap();
         let page = text.lines().find_map(|line| line.strip_prefix("Documentation=file:/")).unwrap();
         assert!(files.iter().any(|file| file == page), "{unit}: {page}");
     }
 }
 
 /// Bash's completions of the last word.
-fn offered(place: &Place, words: &[&str]) -> Vec<String> {
+fn offered(folder: &BuildFolder, words: &[&str]) -> Vec<String> {
     let script = "source \"$0\"; compopt() { :; }; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1))
         _clap_complete_sidecore sidecore \"${COMP_WORDS[COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
-    let path = format!("{}:/usr/bin:/bin", place.root().join("usr/bin").display());
-    let file = place.root().join("usr/share/bash-completion/completions/sidecore");
+    let path = format!("{}:/usr/bin:/bin", folder.root().join("usr/bin").display());
+    let file = folder.root().join("usr/share/bash-completion/completions/sidecore");
     let done = Command::new("bash").args(["-c", script]).arg(file).args(words).env("PATH", path).output().unwrap();
     assert_eq!(String::from_utf8_lossy(&done.stderr), "");
     String::from_utf8_lossy(&done.stdout).lines().map(str::to_owned).collect()
@@ -134,17 +134,17 @@ fn offered(place: &Place, words: &[&str]) -> Vec<String> {
 
 #[test]
 fn the_completions_that_are_installed_offer_what_may_follow() {
-    let place = Place::new();
-    place.done("install", &[&place.built()]);
-    assert_eq!(offered(&place, &["sidecore", "ke"]), ["keys"]);
-    assert_eq!(offered(&place, &["sidecore", "keys", "im"]), ["import"]);
-    let kinds = offered(&place, &["sidecore", "keys", "generate", "www", "--kind", "rsa-"]);
+    let folder = BuildFolder::new();
+    folder.done("install", &[&folder.built()]);
+    assert_eq!(offered(&folder, &["sidecore", "ke"]), ["keys"]);
+    assert_eq!(offered(&folder, &["sidecore", "keys", "im"]), ["import"]);
+    let kinds = offered(&folder, &["sidecore", "keys", "generate", "www", "--kind", "rsa-"]);
     assert_eq!(kinds, ["rsa-2048", "rsa-3072", "rsa-4096", "rsa-6144", "rsa-8192"]);
-    let all = offered(&place, &["sidecore", ""]);
+    let all = offered(&folder, &["sidecore", ""]);
     assert!(all.iter().any(|offer| offer == "bench") && !all.iter().any(|offer| offer == "manuals"), "{all:?}");
     let asks = [("zsh/vendor-completions/_sidecore", "=\"zsh\""), ("fish/vendor_completions.d/sidecore.fish", "=fish")];
     for (file, shell) in asks {
-        let script = fs::read_to_string(place.root().join("usr/share").join(file)).unwrap();
+        let script = fs::read_to_string(folder.root().join("usr/share").join(file)).unwrap();
         assert!(script.contains(&format!("SIDECORE_COMPLETE{shell}")), "{script}");
     }
 }
@@ -154,14 +154,14 @@ const STAND_IN: &str = "#!/bin/sh\necho \"$SIDECORE_COMPLETE $*\"\n";
 
 #[test]
 fn completions_of_another_programs_commands_are_asked_of_it() {
-    let place = Place::new();
-    place.done("install", &[&place.built()]);
-    let program = place.root().join("usr/lib/sidecore/sidecore-lab");
-    let script = place.built().join("stand-in");
+    let folder = BuildFolder::new();
+    folder.done("install", &[&folder.built()]);
+    let program = folder.root().join("usr/lib/sidecore/sidecore-lab");
+    let script = folder.built().join("stand-in");
     fs::write(&script, STAND_IN).unwrap();
     assert!(Command::new("install").args(["-m", "755"]).args([&script, &program]).status().unwrap().success());
     let asked = |words: &[&str]| {
-        let mut command = Command::new(place.root().join("usr/bin/sidecore"));
+        let mut command = Command::new(folder.root().join("usr/bin/sidecore"));
         let done = command.args(["--", "sidecore"]).args(words).env("SIDECORE_COMPLETE", "fish").output().unwrap();
         String::from_utf8_lossy(&done.stdout).into_owned()
     };
@@ -173,15 +173,15 @@ fn completions_of_another_programs_commands_are_asked_of_it() {
 
 #[test]
 fn the_pages_of_the_manual_say_what_the_options_are_for() {
-    let place = Place::new();
-    place.done("install", &[&place.built()]);
-    let page = |name: &str| fs::read_to_string(place.root().join("usr/share/man/man1").join(name)).unwrap();
+    let folder = BuildFolder::new();
+    folder.done("install", &[&folder.built()]);
+    let page = |name: &str| fs::read_to_string(folder.root().join("usr/share/man/man1").join(name)).unwrap();
     let (first, export) = (page("sidecore.1"), page("sidecore-export.1"));
     for words in ["sidecore\\-keys(1)", "EXIT STATUS", "SIDECORE_SOCKETS", "/var/lib/sidecore/keys"] {
         assert!(first.contains(words), "{words}: {first}");
     }
     assert!(export.contains("listen") && export.contains("127.0.0.1:9787"), "{export}");
-    assert!(!first.contains("manuals") && !place.files().iter().any(|file| file.contains("manuals")));
+    assert!(!first.contains("manuals") && !folder.files().iter().any(|file| file.contains("manuals")));
 }
 
 #[test]

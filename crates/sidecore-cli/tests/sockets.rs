@@ -22,13 +22,13 @@ use std::time::Duration;
 use tempfile::TempDir;
 
 /// A directory with a fake library: the loader reports that it is none, and starts programs without it.
-struct Place(TempDir);
+struct TestFolder(TempDir);
 
-impl Place {
+impl TestFolder {
     fn new() -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
-        fs::write(place.library(), "").unwrap();
-        place
+        let folder = Self(tempfile::tempdir().unwrap());
+        fs::write(folder.library(), "").unwrap();
+        folder
     }
 
     fn file(&self, name: &str) -> PathBuf {
@@ -109,10 +109,10 @@ fn told(output: &Output) -> String {
 
 #[test]
 fn the_command_has_the_library_the_socket_and_its_keys() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let script = "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; echo $SIDECORE_SOCKETS_USERS; cat $OPENSSL_CONF";
-    let output = place.run_with(&["sh", "-c", script], &[("SIDECORE_SERVICE_USER", "no-such-user, root,7")]);
-    let lines = format!("{}\n{}\n0,7\n", place.library().display(), place.file("socket").display());
+    let output = folder.run_with(&["sh", "-c", script], &[("SIDECORE_SERVICE_USER", "no-such-user, root,7")]);
+    let lines = format!("{}\n{}\n0,7\n", folder.library().display(), folder.file("socket").display());
     assert!(out(&output).starts_with(&lines) && out(&output).contains("module = /dev/null"), "{}", out(&output));
     let told = told(&output);
     assert!(told.contains("no service of sockets at") && told.contains("[sockets]"), "{told}");
@@ -121,13 +121,13 @@ fn the_command_has_the_library_the_socket_and_its_keys() {
 
 #[test]
 fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     // A command alone in its directory finds no library.
     let target = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
     let alone = target.path().join("sidecore");
     fs::hard_link(env!("CARGO_BIN_EXE_sidecore"), &alone).unwrap();
     let run = |arguments: &[&str]| Command::new(&alone).arg("run").args(arguments).output().unwrap();
-    let library = place.library();
+    let library = folder.library();
     let shell = ["--", "sh", "-c", "echo \"[$OPENSSL_CONF]\""];
     let output = run(&[&["--sockets", "--preload", library.to_str().unwrap()][..], &shell].concat());
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), "[]\n"));
@@ -142,8 +142,8 @@ fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() 
 }
 
 /// The warning about a program. The program must run nevertheless: it ends with 7.
-fn said_of(place: &Place, program: &Path) -> String {
-    let output = place.run(&[program.to_str().unwrap()]);
+fn said_of(folder: &TestFolder, program: &Path) -> String {
+    let output = folder.run(&[program.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(7), "{}", told(&output));
     let told = told(&output);
     let line = told.lines().find_map(|line| line.split_once("stay on the kernel: it "));
@@ -157,39 +157,39 @@ const WITHOUT: &str = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_
 
 #[test]
 fn programs_that_load_no_library_are_told_and_run() {
-    let place = Place::new();
-    assert_eq!(said_of(&place, &place.program("plain", SEVEN, &[])), "");
-    let fixed = place.program("fixed", WITHOUT, &["-static"]);
-    assert!(said_of(&place, &fixed).contains("statically"));
+    let folder = TestFolder::new();
+    assert_eq!(said_of(&folder, &folder.program("plain", SEVEN, &[])), "");
+    let fixed = folder.program("fixed", WITHOUT, &["-static"]);
+    assert!(said_of(&folder, &fixed).contains("statically"));
     // The sanitizer's library would end the program if another library came first.
-    let checked = place.program("checked", WITHOUT, &["-fsanitize=address"]);
-    assert!(said_of(&place, &checked).contains("a sanitizer"));
+    let checked = folder.program("checked", WITHOUT, &["-fsanitize=address"]);
+    assert!(said_of(&folder, &checked).contains("a sanitizer"));
     // With the section that the Go linker writes.
     let source = format!("__attribute__((section(\".go.buildinfo\"), used)) int mark = 1; {SEVEN}");
-    assert!(said_of(&place, &place.program("go", &source, &[])).contains("a Go program"));
+    assert!(said_of(&folder, &folder.program("go", &source, &[])).contains("a Go program"));
     // The interpreter counts, not its script.
-    let script = place.file("script");
+    let script = folder.file("script");
     fs::write(&script, format!("#! {} argument\n", fixed.display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    assert!(said_of(&place, &script).contains("statically"));
+    assert!(said_of(&folder, &script).contains("statically"));
 }
 
 #[test]
 fn a_program_of_another_loader_gets_no_library() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let own =
         Command::new("sh").args(["-c", "sed -n 's|.* \\(/.*/ld-[^/]*\\)$|\\1|p' /proc/self/maps | head -1"]).output();
-    let (own, other) = (out(&own.unwrap()), place.file("ld-other.so"));
+    let (own, other) = (out(&own.unwrap()), folder.file("ld-other.so"));
     fs::copy(own.trim(), &other).unwrap();
     let option = format!("-Wl,--dynamic-linker={}", other.display());
-    let said = said_of(&place, &place.program("foreign", WITHOUT, &[&option]));
+    let said = said_of(&folder, &folder.program("foreign", WITHOUT, &[&option]));
     assert!(said.contains("ld-other.so") && said.contains("another C library"), "{said}");
 }
 
 #[test]
 fn a_script_of_another_c_library_runs_and_gets_no_library() {
-    let place = Place::new();
-    let (text, program, script) = (place.file("musl.c"), place.file("musl"), place.file("script"));
+    let folder = TestFolder::new();
+    let (text, program, script) = (folder.file("musl.c"), folder.file("musl"), folder.file("script"));
     fs::write(&text, WITHOUT).unwrap();
     let Ok(status) = Command::new("musl-gcc").arg("-o").arg(&program).arg(text).status() else {
         skipped("no `musl-gcc` here: apt-get install musl-tools");
@@ -198,21 +198,21 @@ fn a_script_of_another_c_library_runs_and_gets_no_library() {
     assert!(status.success());
     fs::write(&script, format!("#!{}\n", program.display())).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    let said = said_of(&place, &script);
+    let said = said_of(&folder, &script);
     assert!(said.contains("ld-musl") && said.contains("another C library"), "{said}");
 }
 
 #[test]
 fn a_program_with_more_rights_is_told_and_run() {
-    let place = Place::new();
-    let program = place.program("privileged", SEVEN, &[]);
+    let folder = TestFolder::new();
+    let program = folder.program("privileged", SEVEN, &[]);
     if !geteuid().is_root() {
         skipped("only root can: a program of another user");
         return;
     }
     chown(&program, Some(65534), None).unwrap();
     fs::set_permissions(&program, Permissions::from_mode(0o4755)).unwrap();
-    assert!(said_of(&place, &program).contains("more rights"));
+    assert!(said_of(&folder, &program).contains("more rights"));
 }
 
 /// Sends numbered messages of 64 bytes to each connection in turn, and then waits for a line of input.
@@ -248,10 +248,10 @@ const MESSAGES: usize = 5000;
 
 #[test]
 fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in() {
-    let place = Place::new();
-    let serving = place.serve();
+    let folder = TestFolder::new();
+    let serving = folder.serve();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut program = place.feed(&listener, CONNECTIONS, MESSAGES);
+    let mut program = folder.feed(&listener, CONNECTIONS, MESSAGES);
     let readers: Vec<_> = (0..CONNECTIONS)
         .map(|_| listener.accept().unwrap().0)
         .map(|mut connection| {
@@ -264,7 +264,7 @@ fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in(
         .collect();
     let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(said.next().as_deref(), Some("sent"));
-    let rows = place.rows();
+    let rows = folder.rows();
     assert_eq!(rows.len(), CONNECTIONS, "{rows:?}");
     for row in &rows {
         assert_eq!((&row["program"], &row["ring"]), (&"feed".into(), &true.into()), "{row}");
@@ -284,17 +284,17 @@ fn small_messages_of_an_unmodified_program_go_through_a_service_that_is_shut_in(
 
 #[test]
 fn what_goes_through_rings_is_told_live_and_to_prometheus() {
-    let place = Place::new();
-    let _serving = place.serve();
+    let folder = TestFolder::new();
+    let _serving = folder.serve();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let mut program = place.feed(&listener, CONNECTIONS, MESSAGES);
+    let mut program = folder.feed(&listener, CONNECTIONS, MESSAGES);
     let readers: Vec<_> = (0..CONNECTIONS)
         .map(|_| listener.accept().unwrap().0)
         .map(|mut connection| thread::spawn(move || connection.read_to_end(&mut Vec::new()).unwrap()))
         .collect();
     let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(said.next().as_deref(), Some("sent"));
-    let socket = place.file("socket");
+    let socket = folder.file("socket");
     for option in ["--sockets", "--socket"] {
         let output = Command::new(env!("CARGO_BIN_EXE_sidecore")).args(["top", "--once", option]).arg(&socket).output();
         let text = out(&output.unwrap());
@@ -327,19 +327,19 @@ fn what_goes_through_rings_is_told_live_and_to_prometheus() {
 
 #[test]
 fn a_program_whose_service_ends_goes_on_and_is_served_by_the_next() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     // The program starts without a service, and does not end by itself.
-    let _program = Ending(place.feed(&listener, 1, i32::MAX as usize));
+    let _program = Ending(folder.feed(&listener, 1, i32::MAX as usize));
     let mut lines = BufReader::new(listener.accept().unwrap().0).lines().map(Result::unwrap).enumerate();
     for signal in [Signal::TERM, Signal::KILL, Signal::TERM, Signal::KILL] {
-        let service = place.serve();
+        let service = folder.serve();
         let mut is_served = false;
         while !is_served {
             for (number, line) in lines.by_ref().take(10_000) {
                 assert_eq!(line.parse(), Ok(number));
             }
-            is_served = place.rows().iter().any(|row| row["messages"].as_u64() > Some(0));
+            is_served = folder.rows().iter().any(|row| row["messages"].as_u64() > Some(0));
         }
         kill_process(Pid::from_child(&service.0), signal).unwrap();
     }
@@ -353,22 +353,22 @@ const TORTURE: [&str; 2] = ["60", "1"];
 
 #[test]
 fn under_kills_of_the_service_a_peer_gets_all_or_no_clean_end() {
-    let place = Place::new();
+    let folder = TestFolder::new();
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sidecore-preload/tests/calls");
     let text = fs::read_to_string(source.join("torture.c")).unwrap();
-    let program = place.program("torture", &text, &["-I", source.to_str().unwrap(), "-w", "-lpthread"]);
+    let program = folder.program("torture", &text, &["-I", source.to_str().unwrap(), "-w", "-lpthread"]);
     let mut run = Command::new(program);
     run.args(TORTURE)
         .env("LD_PRELOAD", library::built("sidecore-preload"))
-        .env("SIDECORE_SOCKETS", place.file("socket"));
+        .env("SIDECORE_SOCKETS", folder.file("socket"));
     let mut torture = Ending(run.stdout(Stdio::piped()).spawn().unwrap());
     let (mut kills, mut most) = (0_u32, 0);
     while torture.0.try_wait().unwrap().is_none() {
-        let mut service = place.serve();
+        let mut service = folder.serve();
         // The number of queries varies the lifetime of each service.
         for _ in 0..=kills * 7 % 13 {
             thread::sleep(Duration::from_millis(20));
-            most = place.rows().iter().filter_map(|row| row["messages"].as_u64()).max().unwrap_or(0).max(most);
+            most = folder.rows().iter().filter_map(|row| row["messages"].as_u64()).max().unwrap_or(0).max(most);
         }
         if kills % 2 == 0 {
             kill_process(Pid::from_child(&service.0), Signal::TERM).unwrap();

@@ -35,30 +35,30 @@ fn beside() -> Vec<PathBuf> {
 }
 
 /// The working directory of all commands, and its services. Dropping it ends them.
-struct Place {
+struct PageFolder {
     scratch: TempDir,
     services: Vec<Child>,
 }
 
-impl Place {
+impl PageFolder {
     /// A directory with the files and services of the page's blocks.
     fn new(page: &str) -> Self {
-        let mut place = Self { scratch: tempfile::tempdir().unwrap(), services: Vec::new() };
+        let mut folder = Self { scratch: tempfile::tempdir().unwrap(), services: Vec::new() };
         // Other users need access.
-        fs::set_permissions(place.scratch.path(), Permissions::from_mode(0o755)).unwrap();
-        let bin = place.path("bin");
+        fs::set_permissions(folder.scratch.path(), Permissions::from_mode(0o755)).unwrap();
+        let bin = folder.path("bin");
         fs::create_dir(&bin).unwrap();
         fs::copy(env!("CARGO_BIN_EXE_sidecore"), bin.join("sidecore")).unwrap();
         for file in beside() {
             symlink(&file, bin.join(file.file_name().unwrap())).unwrap();
         }
         let [files, keys] = blocks(page)[..] else { panic!("two blocks make what the rows need") };
-        place.prepare(files);
+        folder.prepare(files);
         for name in ["service.toml", "sockets.toml"] {
-            place.serve(name);
+            folder.serve(name);
         }
-        place.prepare(keys);
-        place
+        folder.prepare(keys);
+        folder
     }
 
     fn path(&self, file: &str) -> PathBuf {
@@ -115,7 +115,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for PageFolder {
     fn drop(&mut self) {
         for service in &mut self.services {
             // The process may have ended already.
@@ -158,8 +158,8 @@ fn typed(line: &str) -> Option<String> {
 }
 
 /// The page with current rows. Each section has a thread, because most commands only start and end.
-fn again(page: &str, place: &Place) -> String {
-    let row = |line: &&str| typed(line).map_or_else(|| (*line).to_owned(), |typed| place.row(&typed)) + "\n";
+fn again(page: &str, folder: &PageFolder) -> String {
+    let row = |line: &&str| typed(line).map_or_else(|| (*line).to_owned(), |typed| folder.row(&typed)) + "\n";
     let lines: Vec<&str> = page.lines().collect();
     let sections = lines.chunk_by(|_, next| !next.starts_with("## "));
     thread::scope(|scope| {
@@ -175,7 +175,7 @@ fn each_wrong_input_has_the_message_and_the_exit_code_of_the_page() {
         return skipped("only root can type as another user");
     }
     let page = fs::read_to_string(PAGE).unwrap();
-    let now = again(&page, &Place::new(&page));
+    let now = again(&page, &PageFolder::new(&page));
     if std::env::var_os(WRITE).is_some() {
         return fs::write(PAGE, now).unwrap();
     }

@@ -19,7 +19,7 @@ pub(super) fn judge(units: &[(&str, &str)]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok};
+    use super::super::finding::FindingState::{Lacks, Ok};
     use super::*;
 
     #[test]

@@ -36,13 +36,13 @@ fn passphrase(config: &Config) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::check::finding::State;
+    use crate::check::finding::FindingState;
 
     #[test]
     fn what_a_configuration_names_must_be_here() {
         let judged = |text: &str| judge(Path::new("sidecore.toml"), &Config::parse(text).unwrap());
         let here = sidecore::sys::cpu::allowed()[0];
-        assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, State::Ok);
+        assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, FindingState::Ok);
         for (text, said) in [
             ("sidecores = { cpus = [900] }", "core 900 is not here: name one of those that this process may use, "),
             ("[[device]]\nname = 'w'\nkind = 'worker'\ncpu = 900", "core 900 is not here"),

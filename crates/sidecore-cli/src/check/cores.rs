@@ -86,13 +86,13 @@ fn governor(governors: &[String]) -> Finding {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{self, Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{self, Lacks, Ok, Unknown};
     use super::super::finding::system;
     use super::super::topology;
     use super::*;
     use std::fs;
 
-    fn states(cores: &Cores, files: &[(&str, &str)]) -> Vec<State> {
+    fn states(cores: &Cores, files: &[(&str, &str)]) -> Vec<FindingState> {
         judge(cores, &system(files)).into_iter().map(|finding| finding.state).collect()
     }
 

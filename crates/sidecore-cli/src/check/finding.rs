@@ -4,7 +4,7 @@ use serde::Serialize;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum State {
+pub(super) enum FindingState {
     Ok,
     Lacks,
     Unknown,
@@ -41,33 +41,33 @@ pub(super) use topics;
 
 #[derive(Debug, Serialize)]
 pub(super) struct Finding {
-    pub(super) state: State,
+    pub(super) state: FindingState,
     #[serde(flatten)]
     topic: &'static Topic,
     pub(super) found: String,
 }
 
 impl Topic {
-    pub(super) fn is(&'static self, state: State, found: impl Into<String>) -> Finding {
+    pub(super) fn is(&'static self, state: FindingState, found: impl Into<String>) -> Finding {
         Finding { state, topic: self, found: found.into() }
     }
 
     pub(super) fn ok_if(&'static self, fine: bool, found: impl Into<String>) -> Finding {
-        self.is(if fine { State::Ok } else { State::Lacks }, found)
+        self.is(if fine { FindingState::Ok } else { FindingState::Lacks }, found)
     }
 
     /// Judges a value that was read. Without a value the state is unknown.
     pub(super) fn of<T>(&'static self, read: Option<T>, judge: impl FnOnce(T) -> (bool, String)) -> Finding {
         match read.map(judge) {
             Some((fine, found)) => self.ok_if(fine, found),
-            None => self.is(State::Unknown, "nothing to be found"),
+            None => self.is(FindingState::Unknown, "nothing to be found"),
         }
     }
 }
 
 impl Finding {
     pub(super) fn breaks_a_promise(&self) -> bool {
-        self.state == State::Lacks && self.topic.breaks
+        self.state == FindingState::Lacks && self.topic.breaks
     }
 
     pub(super) fn text(&self) -> String {
@@ -75,9 +75,9 @@ impl Finding {
         let line = |state| format!("{state:<8} {subject}: {}\n", self.found);
         let weight = if *breaks { "breaks" } else { "for" };
         match self.state {
-            State::Ok => line("ok"),
-            State::Lacks => format!("{}         {weight}: {promise}\n         do: {remedy}\n", line("lacks")),
-            State::Unknown => format!("{}         for: {promise}\n", line("unknown")),
+            FindingState::Ok => line("ok"),
+            FindingState::Lacks => format!("{}         {weight}: {promise}\n         do: {remedy}\n", line("lacks")),
+            FindingState::Unknown => format!("{}         for: {promise}\n", line("unknown")),
         }
     }
 
@@ -108,8 +108,8 @@ mod tests {
 
     #[test]
     fn only_what_lacks_says_what_to_do() {
-        assert_eq!(TOPIC.is(State::Ok, "none").text(), "ok       swap: none\n");
-        let lacks = TOPIC.is(State::Lacks, "2 GiB").text();
+        assert_eq!(TOPIC.is(FindingState::Ok, "none").text(), "ok       swap: none\n");
+        let lacks = TOPIC.is(FindingState::Lacks, "2 GiB").text();
         assert!(lacks.contains("breaks: keys stay") && lacks.contains("do: swapoff -a"), "{lacks}");
         assert!(!TOPIC.of(None::<u32>, |_| (true, String::new())).text().contains("swapoff"));
     }
@@ -118,7 +118,7 @@ mod tests {
     fn only_what_lacks_and_breaks_a_promise_counts() {
         assert!(TOPIC.ok_if(false, "").breaks_a_promise());
         assert!(!SPEED.ok_if(false, "").breaks_a_promise());
-        assert!(!TOPIC.is(State::Unknown, "").breaks_a_promise());
+        assert!(!TOPIC.is(FindingState::Unknown, "").breaks_a_promise());
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn version(release: &str) -> Option<(u32, u32)> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{Lacks, Ok, Unknown};
     use super::super::finding::system;
     use super::*;
 

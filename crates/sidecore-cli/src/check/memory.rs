@@ -64,7 +64,7 @@ fn on_disk(swaps: &str) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{Lacks, Ok, Unknown};
     use super::super::finding::system;
     use super::*;
 

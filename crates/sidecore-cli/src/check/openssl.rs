@@ -1,6 +1,6 @@
 //! OpenSSL and the provider, which servers with keys in the service need.
 
-use super::finding::{Finding, State, topics};
+use super::finding::{Finding, FindingState, topics};
 
 /// Output of the command `openssl`.
 #[derive(Debug, Default)]
@@ -27,18 +27,18 @@ topics! {
 
 pub(super) fn judge(openssl: &OpenSsl) -> Vec<Finding> {
     let module = match (&openssl.module, &openssl.version) {
-        (Some(path), _) => MODULE.is(State::Ok, path.as_str()),
-        (None, Some(_)) => MODULE.is(State::Lacks, "not found"),
-        (None, None) => MODULE.is(State::Unknown, "without the command openssl its directory is unknown"),
+        (Some(path), _) => MODULE.is(FindingState::Ok, path.as_str()),
+        (None, Some(_)) => MODULE.is(FindingState::Lacks, "not found"),
+        (None, None) => MODULE.is(FindingState::Unknown, "without the command openssl its directory is unknown"),
     };
     let version = match openssl.version.as_deref().and_then(numbered) {
         Some((major, name)) => VERSION.ok_if(major >= 3, name),
-        None => VERSION.is(State::Unknown, "no command openssl"),
+        None => VERSION.is(FindingState::Unknown, "no command openssl"),
     };
     let loads = match &openssl.loads {
-        Some(Ok(())) => LOADS.is(State::Ok, "it loads"),
-        Some(Err(why)) => LOADS.is(State::Lacks, why.as_str()),
-        None => LOADS.is(State::Unknown, "not tried"),
+        Some(Ok(())) => LOADS.is(FindingState::Ok, "it loads"),
+        Some(Err(why)) => LOADS.is(FindingState::Lacks, why.as_str()),
+        None => LOADS.is(FindingState::Unknown, "not tried"),
     };
     vec![version, module, loads]
 }
@@ -57,7 +57,7 @@ pub(super) fn module_directory(version: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{Lacks, Ok, Unknown};
     use super::*;
 
     const TEXT: &str = "OpenSSL 3.0.19 27 Jan 2026 (Library: OpenSSL 3.0.19)\nMODULESDIR: \"/usr/lib/ossl-modules\"\n";
@@ -71,7 +71,8 @@ mod tests {
 
     #[test]
     fn each_step_of_the_way_is_judged() {
-        let states = |openssl: &OpenSsl| -> Vec<State> { judge(openssl).iter().map(|finding| finding.state).collect() };
+        let states =
+            |openssl: &OpenSsl| -> Vec<FindingState> { judge(openssl).iter().map(|finding| finding.state).collect() };
         assert_eq!(states(&OpenSsl::default()), [Unknown; 3]);
         let version = |text: &str| Some(text.to_owned());
         assert_eq!(

@@ -1,6 +1,6 @@
 //! Round trip of a word between two cores: the least cost of a request to a sidecore that spins.
 
-use super::finding::{Finding, State, topics};
+use super::finding::{Finding, FindingState, topics};
 use super::topology::Topology;
 use sidecore::service::ParkTimes;
 use sidecore::sys::cpu;
@@ -139,10 +139,10 @@ pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology)
     let Some(trips) = trips else {
         if let Some(cpu) = taken.first() {
             let why = format!("the service that runs has core {cpu} for itself: stop it to measure from there");
-            return vec![ROUND_TRIP.is(State::Unknown, why)];
+            return vec![ROUND_TRIP.is(FindingState::Unknown, why)];
         }
         return vec![
-            ROUND_TRIP.is(State::Unknown, "one core: there is no other to spin on, so leave everything parked"),
+            ROUND_TRIP.is(FindingState::Unknown, "one core: there is no other to spin on, so leave everything parked"),
         ];
     };
     vec![round_trip(trips, topology), park_cost(trips)]
@@ -163,7 +163,7 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
     let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
         // A core that cannot be used is a more useful reason than a busy one.
         let why = trips.to.iter().filter_map(|(_, trip)| trip.clone().err()).max_by_key(|why| why != DISTURBED);
-        return ROUND_TRIP.is(State::Unknown, why.unwrap_or_default());
+        return ROUND_TRIP.is(FindingState::Unknown, why.unwrap_or_default());
     };
     let places = match took.len() {
         1 => name(near),
@@ -196,7 +196,7 @@ fn micros(nanos: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{self, Lacks, Unknown};
+    use super::super::finding::FindingState::{self, Lacks, Unknown};
     use super::super::topology;
     use super::*;
     use std::fs;
@@ -216,11 +216,11 @@ mod tests {
         let findings = judge(Some(&trips(&[(0, Ok(110.0))])), &[], &topology);
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
-        assert_eq!((findings[0].state, findings[0].found.as_str()), (State::Ok, text));
+        assert_eq!((findings[0].state, findings[0].found.as_str()), (FindingState::Ok, text));
         let text = "a sleep and its wake-up take 2.00 us of CPU time and the wake-up 3.00 us: spinning is cheaper where the next \
                     request comes sooner than that, parking where it comes later; a wake-up takes longer than it costs, and \
                     `learn` keeps its bound as long as none takes longer than that";
-        assert_eq!((findings[1].state, findings[1].found.as_str()), (State::Ok, text));
+        assert_eq!((findings[1].state, findings[1].found.as_str()), (FindingState::Ok, text));
         let far = trips(&[(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(DISTURBED.to_owned())), (4, Ok(250.0))]);
         let text = &judge(Some(&far), &[], &topology)[0].found;
         let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \

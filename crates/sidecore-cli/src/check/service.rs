@@ -1,6 +1,6 @@
 //! The running service, if there is one, and its directories.
 
-use super::finding::{Finding, State, topics};
+use super::finding::{Finding, FindingState, topics};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
@@ -54,9 +54,9 @@ pub(super) fn judge(service: &Service) -> Vec<Finding> {
     vec![
         DIRECTORY.of(service.directory, |found| (!found.allows(0o022), in_words(found))),
         match &service.answer {
-            None => ANSWERS.is(State::Unknown, "not asked"),
-            Some(Ok(())) => ANSWERS.is(State::Ok, "one answers"),
-            Some(Err(why)) => ANSWERS.is(State::Lacks, why.as_str()),
+            None => ANSWERS.is(FindingState::Unknown, "not asked"),
+            Some(Ok(())) => ANSWERS.is(FindingState::Ok, "one answers"),
+            Some(Err(why)) => ANSWERS.is(FindingState::Lacks, why.as_str()),
         },
         SANDBOXED.of(value("Seccomp").zip(value("NoNewPrivs")), |(seccomp, privileges)| {
             ((seccomp, privileges) == ("2", "1"), format!("Seccomp {seccomp}, NoNewPrivs {privileges}"))
@@ -81,7 +81,7 @@ fn value<'a>(status: &'a str, key: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{Lacks, Ok, Unknown};
     use super::*;
 
     const STATUS: &str =

@@ -1,6 +1,6 @@
 //! Policies that spin: the policies in force, and whether the owned cores are free.
 
-use super::finding::{Finding, State, topics};
+use super::finding::{Finding, FindingState, topics};
 use super::topology::{self, beginning};
 use sidecore::config::{Place, Waiters};
 use sidecore::core::policy::notify::Notify;
@@ -51,7 +51,7 @@ fn owned(waiting: &Waiting) -> Option<Finding> {
         return Some(OWNED.ok_if(false, format!("core {cpu} is to be owned by {threads} threads of the service")));
     }
     let Some(others) = &waiting.others else {
-        return Some(OWNED.is(State::Unknown, "other processes cannot be seen"));
+        return Some(OWNED.is(FindingState::Unknown, "other processes cannot be seen"));
     };
     let busy = owners.keys().find_map(|cpu| Some((cpu, others.get(cpu).filter(|others| **others > 0)?)));
     let cores: Vec<String> = owners.keys().map(usize::to_string).collect();
@@ -88,7 +88,7 @@ fn may_run_on(status: &str) -> Option<Vec<usize>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::State::{Lacks, Ok, Unknown};
+    use super::super::finding::FindingState::{Lacks, Ok, Unknown};
     use super::*;
     use sidecore::config::Config;
 

@@ -1,6 +1,6 @@
 //! `sidecore keys pem`: the file that replaces a server's private key file, printed or written to the server's path.
 
-use super::place::{Access, Place};
+use super::key_file::{Access, KeyFile};
 use crate::args::keys::number;
 use nix::unistd::{Group, User};
 use sidecore::client::Admin;
@@ -23,7 +23,7 @@ pub(super) fn run(
     let (uid, gid) = owner.map(find).transpose()?.unwrap_or_default();
     let text = text(service, name)?;
     let Some(file) = file else { return Ok(output::print(&text)?) };
-    let put = || Place::open(file)?.draft(&text, Access { mode, uid, gid })?.put();
+    let put = || KeyFile::open(file)?.draft(&text, Access { mode, uid, gid })?.put();
     put().map(drop).map_err(|error| format!("{}: {error}; nothing was changed there", file.display()).into())
 }
 

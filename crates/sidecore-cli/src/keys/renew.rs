@@ -4,7 +4,7 @@
 //! Each key of NAME is stored as `NAME.SECONDS`, the time of its import, so the list of keys shows the former keys and
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
-use super::place::{Access, Id, Place};
+use super::key_file::{Access, Id, KeyFile};
 use super::{all, called, key_of, list, new_key, pem, read, requests};
 use crate::args::keys::Renewal;
 use rustix::fs::{FlockOperation, flock};
@@ -60,7 +60,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>
             format!("{certificate} is of another key than {file}: give those of one renewal; nothing was changed");
         return Err(why.into());
     }
-    let place = place(renewal)?;
+    let key_file = key_file(renewal)?;
     let mut service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?;
     let keys = family(&mut service, name)?;
     let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
@@ -69,10 +69,10 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>
     } else {
         let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
         let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
-        let acl = users(renewal, &place, &keys);
+        let acl = users(renewal, &key_file, &keys);
         new_key(&mut service, KeyCommand::Import { name: key, pkcs8, acl })?.name
     };
-    if let Err(failure) = switch(socket, renewal, &place, &mut service, &key) {
+    if let Err(failure) = switch(socket, renewal, &key_file, &mut service, &key) {
         let kept = known.is_some() || !failure.put_back;
         let gone = if kept { Err(format!("the key {key} is kept")) } else { delete(&mut service, &key) };
         let gone = gone.map_or_else(|kept| kept, |()| format!("the key {key} is deleted again"));
@@ -87,9 +87,9 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>
 }
 
 /// Writes the key's name to the server's file and reloads the server. Restores the file if the reload fails.
-fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, key: &str) -> Result<(), Failure> {
+fn switch(socket: &Path, renewal: &Renewal, key_file: &KeyFile, service: &mut Admin, key: &str) -> Result<(), Failure> {
     let text = pem::text(service, key)?;
-    let draft = place.draft(&text, place.present().map_or(NEW_FILE, |present| present.access))?;
+    let draft = key_file.draft(&text, key_file.present().map_or(NEW_FILE, |present| present.access))?;
     test(socket, renewal, &draft.path())?;
     let put = draft.put()?;
     let Some(command) = &renewal.reload else { return Ok(()) };
@@ -100,7 +100,7 @@ fn switch(socket: &Path, renewal: &Renewal, place: &Place, service: &mut Admin, 
         Ok(None) => format!("`{command}` took more than {} s and was ended", renewal.reload_timeout),
         Err(error) => format!("`{command}`: sh: {error}"),
     };
-    Err(undone(place, put, renewal, &why, requests(socket, key) != before))
+    Err(undone(key_file, put, renewal, &why, requests(socket, key) != before))
 }
 
 /// Exit status of the reload command. `None`: it exceeded the timeout, and its process group was killed.
@@ -119,9 +119,9 @@ fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
 }
 
 /// A server may use the new key although its reload failed. It then keeps the key.
-fn undone(place: &Place, put: Id, renewal: &Renewal, why: &str, asked: bool) -> Failure {
+fn undone(key_file: &KeyFile, put: Id, renewal: &Renewal, why: &str, asked: bool) -> Failure {
     let output = renewal.output.display();
-    match place.undo(put) {
+    match key_file.undo(put) {
         Ok(()) if asked => {
             Failure { why: format!("{why}; {output} is as it was, but programs use the new key"), put_back: false }
         }
@@ -146,16 +146,16 @@ fn alone(file: &Path) -> Result<Option<File>, String> {
     }
 }
 
-/// The place of the server's file. An existing file must name a key of this name.
-fn place(renewal: &Renewal) -> Result<Place, String> {
+/// The server's file. An existing file must name a key of this name.
+fn key_file(renewal: &Renewal) -> Result<KeyFile, String> {
     let output = renewal.output.display();
-    let place = Place::open(&renewal.output).map_err(|error| format!("{output}: {error}; nothing was changed"))?;
-    match place.present() {
+    let key_file = KeyFile::open(&renewal.output).map_err(|error| format!("{output}: {error}; nothing was changed"))?;
+    match key_file.present() {
         Some(present) if stamp(&renewal.name, &present.key).is_none() => Err(format!(
             "{output} names the key {:?}, which is none of {:?}: give its own name, or another file; nothing was changed",
             present.key, renewal.name
         )),
-        _ => Ok(place),
+        _ => Ok(key_file),
     }
 }
 
@@ -175,12 +175,12 @@ fn stamp(name: &str, key: &str) -> Option<u64> {
 }
 
 /// The users named on the command line, else the users of the server's current key, else those of the last key.
-fn users(renewal: &Renewal, place: &Place, keys: &[KeyEntry]) -> Acl {
+fn users(renewal: &Renewal, key_file: &KeyFile, keys: &[KeyEntry]) -> Acl {
     let named = renewal.users.acl();
     if named != Acl::default() {
         return named;
     }
-    let in_use = place.present().and_then(|present| keys.iter().find(|key| key.name == present.key));
+    let in_use = key_file.present().and_then(|present| keys.iter().find(|key| key.name == present.key));
     let last = || keys.iter().max_by_key(|key| stamp(&renewal.name, &key.name));
     in_use.or_else(last).map(|key| key.acl.clone()).unwrap_or_default()
 }

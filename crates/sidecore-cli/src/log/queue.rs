@@ -22,12 +22,12 @@ pub(super) struct Lost {
 
 #[derive(Default)]
 pub(super) struct Queue {
-    state: Mutex<State>,
+    state: Mutex<QueueState>,
     changed: Condvar,
 }
 
 #[derive(Default)]
-struct State {
+struct QueueState {
     waiting: VecDeque<Entry>,
     /// Since the last line that reported a loss.
     lost: Lost,
@@ -81,26 +81,26 @@ impl Queue {
 
     /// Waits until all lines are written, for `patience` at most.
     pub(super) fn flush(&self, patience: Duration) {
-        let busy = |state: &mut State| state.writing || state.has_more();
+        let busy = |state: &mut QueueState| state.writing || state.has_more();
         // A timeout makes no difference.
         let _ = self.changed.wait_timeout_while(self.state(), patience, busy).unwrap_or_else(PoisonError::into_inner);
     }
 
     fn next(&self) -> Entry {
-        let idle = |state: &mut State| !state.has_more();
+        let idle = |state: &mut QueueState| !state.has_more();
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         state.writing = true;
         let next = state.waiting.pop_front();
         next.unwrap_or_else(|| Entry::Lost(std::mem::take(&mut state.lost)))
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         // No holder of the lock leaves the state half changed.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl QueueState {
     fn has_more(&self) -> bool {
         !self.waiting.is_empty() || (self.lost != Lost::default() && !self.failing)
     }

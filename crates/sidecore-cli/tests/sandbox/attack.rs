@@ -1,7 +1,7 @@
 //! Other processes of the service's user can see none of its data.
 
 use crate::root_or_skipped;
-use crate::service::{Place, Running, USER, USER_ID};
+use crate::service::{Running, ServiceFolder, USER, USER_ID};
 use nix::sys::ptrace;
 use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use rustix::fs::{Gid, Uid};
@@ -24,10 +24,10 @@ const DEMANDED: &str = "seccomp = true\nlandlock = true";
 /// No capability; or `CAP_IPC_LOCK`, number 14, if the limit on locked memory could not be raised.
 const NOTHING_OR_LOCKING: [&str; 2] = ["0000000000000000", "0000000000004000"];
 
-fn start() -> (Place, Running) {
-    let place = Place::new("[[device]]\nname = 'w'\nkind = 'worker'", &everything());
-    let running = place.start();
-    (place, running)
+fn start() -> (ServiceFolder, Running) {
+    let folder = ServiceFolder::new("[[device]]\nname = 'w'\nkind = 'worker'", &everything());
+    let running = folder.start();
+    (folder, running)
 }
 
 #[test]
@@ -105,8 +105,8 @@ fn another_process_of_the_same_user_can_neither_trace_it_nor_read_its_memory() {
     other.wait().unwrap();
     assert_eq!(reached, [true; 4], "an ordinary process of that user is in reach");
     // A capability kept for locking memory would also keep other processes out.
-    let place = Place::new("", &everything().replace("lock_memory = true", "lock_memory = false"));
-    let service = place.start();
+    let folder = ServiceFolder::new("", &everything().replace("lock_memory = true", "lock_memory = false"));
+    let service = folder.start();
     assert_eq!(reach(service.pid(), uid), [false; 4]);
 }
 

@@ -1,14 +1,14 @@
 //! `sidecore check` on this machine, independent of its properties.
 
-use crate::service::{Place, sidecore};
+use crate::service::{ServiceFolder, sidecore};
 use serde_json::Value;
 use sidecore::sys::cpu;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 
-fn check(place: &Place) -> (Vec<Value>, i32) {
-    let output = sidecore().args(["check", "--json", "--config"]).arg(place.config()).output().unwrap();
+fn check(folder: &ServiceFolder) -> (Vec<Value>, i32) {
+    let output = sidecore().args(["check", "--json", "--config"]).arg(folder.config()).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     (text.lines().map(|line| serde_json::from_str(line).unwrap()).collect(), output.status.code().unwrap())
 }
@@ -24,11 +24,11 @@ fn broken(findings: &[Value]) -> usize {
 
 #[test]
 fn a_service_that_is_shut_in_is_found_so_and_the_exit_code_goes_by_broken_promises() {
-    let place = Place::new("", "seccomp = true");
-    let (before, _) = check(&place);
+    let folder = ServiceFolder::new("", "seccomp = true");
+    let (before, _) = check(&folder);
     assert_eq!((state(&before, "service"), state(&before, "sandbox")), ("lacks", "unknown"));
-    let _service = place.start();
-    let (findings, code) = check(&place);
+    let _service = folder.start();
+    let (findings, code) = check(&folder);
     assert!(findings.len() > 20, "{findings:?}");
     for subject in ["sealed memory", "process descriptors", "seccomp", "service", "sandbox", "socket directory"] {
         assert_eq!(state(&findings, subject), "ok", "{subject}");
@@ -38,10 +38,10 @@ fn a_service_that_is_shut_in_is_found_so_and_the_exit_code_goes_by_broken_promis
 
 #[test]
 fn one_that_is_not_shut_in_and_a_directory_open_to_all_break_promises() {
-    let place = Place::new("", "seccomp = false");
-    let _service = place.start();
-    fs::set_permissions(place.socket().parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
-    let (findings, code) = check(&place);
+    let folder = ServiceFolder::new("", "seccomp = false");
+    let _service = folder.start();
+    fs::set_permissions(folder.socket().parent().unwrap(), fs::Permissions::from_mode(0o777)).unwrap();
+    let (findings, code) = check(&folder);
     assert_eq!((state(&findings, "sandbox"), state(&findings, "socket directory"), code), ("lacks", "lacks", 1));
 }
 
@@ -54,20 +54,20 @@ fn found<'a>(findings: &'a [Value], subject: &str) -> &'a str {
 fn policies_are_told_as_they_are_in_force_by_the_configuration_and_then_by_the_service() {
     let allowed = cpu::allowed();
     let last = allowed[allowed.len() - 1];
-    let place = Place::new(&format!("[sidecores]\ncpus = [{last}]"), "");
+    let folder = ServiceFolder::new(&format!("[sidecores]\ncpus = [{last}]"), "");
     let parks = format!("service break-even (parks: core {last} is shared), to device break-even, ");
-    let (before, _) = check(&place);
+    let (before, _) = check(&folder);
     assert!(found(&before, "policies in force").starts_with(&parks), "{before:?}");
     assert!(before.iter().all(|finding| finding["subject"] != "owned cores"), "{before:?}");
-    let service = place.start();
+    let service = folder.start();
     assert!(service.said().contains(&format!("notify: {parks}")), "{}", service.said());
-    assert!(place.run(&["set", "notify=timer(1ms)"]).status.success());
-    let (findings, _) = check(&place);
+    assert!(folder.run(&["set", "notify=timer(1ms)"]).status.success());
+    let (findings, _) = check(&folder);
     assert_eq!(state(&findings, "policies in force"), "ok");
     assert!(found(&findings, "policies in force").starts_with("service timer(1ms), "), "{findings:?}");
     drop(service);
-    let place = Place::new(&format!("[sidecores]\ncpus = [{last}]\nowned = true"), "");
-    let (findings, _) = check(&place);
+    let folder = ServiceFolder::new(&format!("[sidecores]\ncpus = [{last}]\nowned = true"), "");
+    let (findings, _) = check(&folder);
     assert!(found(&findings, "policies in force").starts_with("service break-even, "), "{findings:?}");
     // This test's process may run on that core.
     assert_eq!(state(&findings, "owned cores"), "lacks", "{findings:?}");
@@ -75,14 +75,14 @@ fn policies_are_told_as_they_are_in_force_by_the_configuration_and_then_by_the_s
 
 #[test]
 fn the_round_trip_is_measured_where_there_are_two_cores_and_told_to_be_missing_on_one() {
-    let place = Place::new("", "");
-    let (findings, _) = check(&place);
+    let folder = ServiceFolder::new("", "");
+    let (findings, _) = check(&folder);
     if cpu::allowed().len() > 1 && state(&findings, "round trip") != "unknown" {
         assert!(found(&findings, "round trip").contains(" and back "), "{findings:?}");
     }
     let on_one = || {
         cpu::pin(cpu::allowed()[0]).unwrap();
-        check(&place).0
+        check(&folder).0
     };
     let findings = thread::scope(|scope| scope.spawn(on_one).join().unwrap());
     assert_eq!((state(&findings, "cores"), state(&findings, "round trip")), ("lacks", "unknown"));
@@ -91,10 +91,10 @@ fn the_round_trip_is_measured_where_there_are_two_cores_and_told_to_be_missing_o
 
 #[test]
 fn its_text_says_what_to_do_and_a_wrong_configuration_is_wrong_usage() {
-    let place = Place::new("", "");
-    let output = sidecore().args(["check", "--socket", place.socket().to_str().unwrap()]).output().unwrap();
+    let folder = ServiceFolder::new("", "");
+    let output = sidecore().args(["check", "--socket", folder.socket().to_str().unwrap()]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();
     assert!(text.contains("lacks    service:") && text.contains("do: sidecore serve"), "{text}");
-    fs::write(place.config(), "nonsense = 1").unwrap();
-    assert_eq!(check(&place), (Vec::new(), 2));
+    fs::write(folder.config(), "nonsense = 1").unwrap();
+    assert_eq!(check(&folder), (Vec::new(), 2));
 }

@@ -1,6 +1,6 @@
 //! A sandboxed service whose key is on other machines, set up as an administrator would.
 
-use crate::service::{Place, USER};
+use crate::service::{ServiceFolder, USER};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::geteuid;
 use scopeguard::defer;
@@ -19,9 +19,9 @@ const PUBLIC: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/t
 
 /// Signs each request until `stop` is set. On a busy machine a late beat ends the connection; the loop then connects
 /// again.
-fn serve(place: &Place, stop: &AtomicBool) {
+fn serve(folder: &ServiceFolder, stop: &AtomicBool) {
     while !stop.load(Ordering::SeqCst) {
-        if let Ok((gateway, welcome)) = Gateway::connect(&place.options(), "far") {
+        if let Ok((gateway, welcome)) = Gateway::connect(&folder.options(), "far") {
             assert_eq!(welcome.farm, "keys");
             let _ = serve_by(&gateway, stop);
         }
@@ -55,10 +55,10 @@ fn serve_by(gateway: &Gateway, stop: &AtomicBool) -> io::Result<()> {
 fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
     let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
     let top = "[[device]]\nname = 'here'\nkind = 'inline'\n[[device]]\nname = 'far'\nkind = 'remote'\nfarm = 'keys'\nuser = 'root'";
-    let place = Place::new(top, &format!("{user}seccomp = true\nlandlock = true"));
-    let service = place.start();
+    let folder = ServiceFolder::new(top, &format!("{user}seccomp = true\nlandlock = true"));
+    let service = folder.start();
     let said = |arguments: &[&str], code: i32| {
-        let output = place.run(arguments);
+        let output = folder.run(arguments);
         assert_eq!(output.status.code(), Some(code), "{arguments:?}: {output:?}");
         String::from_utf8([output.stdout, output.stderr].concat()).unwrap()
     };
@@ -77,7 +77,7 @@ fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
     assert!(said(&["keys", "remote", "www", "--never"], 2).contains("other machines only"));
 
     let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
-    let mut client = place.connect();
+    let mut client = folder.connect();
     let key = KeyMaterial::Stored("www".to_owned());
     let session = client.open_session(&SessionSpec { scheme, key }).unwrap();
     let refused = client.call(session, Op::Sign, 0, b"m", 256).unwrap_err().to_string();
@@ -85,7 +85,7 @@ fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
         defer!(stop.store(true, Ordering::SeqCst));
-        scope.spawn(|| serve(&place, &stop));
+        scope.spawn(|| serve(&folder, &stop));
         let mut signed = None;
         for _ in 0..3000 {
             signed = client.call(session, Op::Sign, 0, b"m", 256).ok();
@@ -94,7 +94,7 @@ fn a_service_that_is_shut_in_signs_with_keys_of_other_machines() {
             }
             thread::sleep(Duration::from_millis(10));
         }
-        let log = || fs::read_to_string(place.file("log")).unwrap();
+        let log = || fs::read_to_string(folder.file("log")).unwrap();
         let signature = signed.unwrap_or_else(|| panic!("nobody signs: {}", log()));
         client.call(session, Op::Verify, 256, &[&signature[..], b"m"].concat(), 0).unwrap();
     });

@@ -23,17 +23,17 @@ pub(crate) fn sidecore() -> Command {
 }
 
 /// A directory with a configuration, for several services in turn.
-pub(crate) struct Place(TempDir);
+pub(crate) struct ServiceFolder(TempDir);
 
-impl Place {
+impl ServiceFolder {
     /// `top`: lines of the configuration after the paths. `sandbox`: lines of its section `[sandbox]`.
     pub(crate) fn new(top: &str, sandbox: &str) -> Self {
-        let place = Self(tempfile::tempdir().unwrap());
+        let folder = Self(tempfile::tempdir().unwrap());
         // Other users need access to the service's files.
-        fs::set_permissions(place.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
-        let config = format!("socket = '{}'\n{top}\n[sandbox]\n{sandbox}\n", place.socket().display());
-        fs::write(place.config(), config).unwrap();
-        place
+        fs::set_permissions(folder.0.path(), fs::Permissions::from_mode(0o755)).unwrap();
+        let config = format!("socket = '{}'\n{top}\n[sandbox]\n{sandbox}\n", folder.socket().display());
+        fs::write(folder.config(), config).unwrap();
+        folder
     }
 
     /// Its directory does not exist before the service starts.

@@ -1,7 +1,7 @@
 //! The service of sockets in its sandbox.
 
 use crate::root_or_skipped;
-use crate::service::{Place, Running, USER, USER_ID, sidecore};
+use crate::service::{Running, ServiceFolder, USER, USER_ID, sidecore};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
@@ -12,15 +12,15 @@ use std::thread;
 use std::time::Duration;
 
 /// A service of sockets with every protection that this user may request.
-fn place() -> Place {
+fn folder() -> ServiceFolder {
     let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
-    Place::new("socket_mode = '0666'\n[sockets]", &format!("{user}seccomp = true\nlandlock = true"))
+    ServiceFolder::new("socket_mode = '0666'\n[sockets]", &format!("{user}seccomp = true\nlandlock = true"))
 }
 
-fn start() -> (Place, Running) {
-    let place = place();
-    let running = place.start();
-    (place, running)
+fn start() -> (ServiceFolder, Running) {
+    let folder = folder();
+    let running = folder.start();
+    (folder, running)
 }
 
 /// Filter mode in each thread's status, once there are `threads` threads.
@@ -35,22 +35,22 @@ fn filters(service: &Running, threads: usize) -> Vec<String> {
     panic!("it has fewer than {threads} threads");
 }
 
-fn list(place: &Place, option: &str) -> Output {
+fn list(folder: &ServiceFolder, option: &str) -> Output {
     let mut command = sidecore();
     command.arg("sockets").args(Some(option).filter(|option| !option.is_empty()));
-    command.env("SIDECORE_SOCKETS", place.socket()).env("SIDECORE_SERVICE_USER", USER).output().unwrap()
+    command.env("SIDECORE_SOCKETS", folder.socket()).env("SIDECORE_SERVICE_USER", USER).output().unwrap()
 }
 
 #[test]
 fn each_thread_is_filtered_and_its_list_is_given() {
-    let (place, service) = start();
-    let said = list(&place, "");
+    let (folder, service) = start();
+    let said = list(&folder, "");
     assert!(said.status.success(), "{said:?}");
     assert!(String::from_utf8(said.stdout).unwrap().starts_with("no sockets"));
-    assert_eq!(list(&place, "--json").stdout, b"");
+    assert_eq!(list(&folder, "--json").stdout, b"");
     // A connected user has a thread, which starts behind the filter.
     let program = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-    connect(&program, &SocketAddrUnix::new(place.socket()).unwrap()).unwrap();
+    connect(&program, &SocketAddrUnix::new(folder.socket()).unwrap()).unwrap();
     let seccomp = filters(&service, 3);
     assert!(seccomp.iter().all(|mode| mode == "2"), "{seccomp:?}");
     assert!(service.status_of_threads("CapPrm").iter().all(|held| held == "0000000000000000"));
@@ -70,43 +70,43 @@ fn root_is_given_up() {
 
 #[test]
 fn a_signal_ends_it_and_nothing_is_left_behind() {
-    let (place, service) = start();
-    assert!(list(&place, "").status.success());
+    let (folder, service) = start();
+    assert!(list(&folder, "").status.success());
     assert!(service.end(Signal::TERM).success());
-    assert_eq!(fs::read_dir(place.socket().parent().unwrap()).unwrap().count(), 0);
-    let said = list(&place, "");
+    assert_eq!(fs::read_dir(folder.socket().parent().unwrap()).unwrap().count(), 0);
+    let said = list(&folder, "");
     assert_eq!((said.status.code(), said.stdout.as_slice()), (Some(2), &b""[..]));
     let told = String::from_utf8(said.stderr).unwrap();
-    assert!(told.contains(&place.socket().display().to_string()) && told.contains("[sockets]"), "{told}");
+    assert!(told.contains(&folder.socket().display().to_string()) && told.contains("[sockets]"), "{told}");
 }
 
 #[test]
 fn the_next_one_takes_the_socket_of_one_that_was_killed() {
-    let place = place();
-    place.start().end(Signal::KILL);
-    let _service = place.start();
-    assert!(list(&place, "").status.success());
+    let folder = folder();
+    folder.start().end(Signal::KILL);
+    let _service = folder.start();
+    assert!(list(&folder, "").status.success());
 }
 
 #[test]
 fn it_has_no_keys_and_takes_no_passphrase() {
     let mut command = sidecore();
-    let place = place();
-    command.args(["serve", "--passphrase-file", "/dev/null", "--config"]).arg(place.config());
+    let folder = folder();
+    command.args(["serve", "--passphrase-file", "/dev/null", "--config"]).arg(folder.config());
     let said = command.output().unwrap();
     assert_eq!(said.status.code(), Some(2));
     assert!(String::from_utf8(said.stderr).unwrap().contains("has no keys"));
-    let both = Place::new("[sockets]\n[keys]\ndirectory = '/nowhere'", "").refusal(sidecore());
+    let both = ServiceFolder::new("[sockets]\n[keys]\ndirectory = '/nowhere'", "").refusal(sidecore());
     assert!(both.contains("two files"), "{both}");
 }
 
 #[test]
 fn check_asks_it_for_what_it_is() {
-    let place = place();
+    let folder = folder();
     let state = || {
         let output = sidecore()
             .args(["check", "--json", "--config"])
-            .arg(place.config())
+            .arg(folder.config())
             .env("SIDECORE_SERVICE_USER", USER)
             .output();
         let text = String::from_utf8(output.unwrap().stdout).unwrap();
@@ -116,7 +116,7 @@ fn check_asks_it_for_what_it_is() {
     };
     let (before, why) = state();
     assert!(before == "lacks" && why.starts_with("no service of sockets at"), "{why}");
-    let _service = place.start();
+    let _service = folder.start();
     assert_eq!(state().0, "ok");
 }
 

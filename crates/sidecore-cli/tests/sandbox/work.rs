@@ -1,6 +1,6 @@
 //! All work of a service, done inside the sandbox.
 
-use crate::service::{Place, USER};
+use crate::service::{ServiceFolder, USER};
 use rustix::process::{Signal, geteuid};
 use sidecore::client::{Admin, Client};
 use sidecore::core::session::{Class, Op};
@@ -10,13 +10,13 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::process::Output;
 
-fn place() -> Place {
+fn folder() -> ServiceFolder {
     let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
-    let place = Place::new("record = 'RECORD'", &format!("{user}seccomp = true\nlandlock = true"));
-    let record = place.file("run/record/record");
-    let config = fs::read_to_string(place.config()).unwrap().replace("RECORD", record.to_str().unwrap());
-    fs::write(place.config(), config).unwrap();
-    place
+    let folder = ServiceFolder::new("record = 'RECORD'", &format!("{user}seccomp = true\nlandlock = true"));
+    let record = folder.file("run/record/record");
+    let config = fs::read_to_string(folder.config()).unwrap().replace("RECORD", record.to_str().unwrap());
+    fs::write(folder.config(), config).unwrap();
+    folder
 }
 
 /// Does one request of every operation. Returns their number.
@@ -39,50 +39,50 @@ fn fine(output: &Output) -> String {
 
 #[test]
 fn it_serves_is_changed_grows_records_and_is_watched() {
-    let place = place();
-    let service = place.start();
-    let mut client = place.connect();
+    let folder = folder();
+    let service = folder.start();
+    let mut client = folder.connect();
     assert!(every_operation(&mut client) > 50);
-    for setting in ["notify=park", "balance=sed", "order=fifo", "notify.client=coalesce(8,50us)"] {
-        fine(&place.run(&["set", setting]));
+    for setting in ["notify=park", "balance=sed", "order=shortest", "notify.client=coalesce(8,50us)"] {
+        fine(&folder.run(&["set", setting]));
     }
     // Threads that start, are tied to a core and end, all after the filter.
-    fine(&place.run(&["set", "device={name=\"w\",kind=\"worker\",cpu=0}", "device.inline=drain"]));
+    fine(&folder.run(&["set", "device={name=\"w\",kind=\"worker\",cpu=0}", "device.inline=drain"]));
     every_operation(&mut client);
-    fine(&place.run(&["set", "device={name=\"e\",kind=\"emulated\",fixed_ns=1000}", "device.w=kill"]));
+    fine(&folder.run(&["set", "device={name=\"e\",kind=\"emulated\",fixed_ns=1000}", "device.w=kill"]));
     every_operation(&mut client);
-    fine(&place.run(&["set", "record=off"]));
+    fine(&folder.run(&["set", "record=off"]));
     let threads = service.status_of_threads("Seccomp");
     assert!(threads.iter().all(|mode| mode == "2"), "{threads:?}");
-    let text = fine(&place.run(&["top", "--once"]));
+    let text = fine(&folder.run(&["top", "--once"]));
     assert!(text.contains("park") && text.contains("test"), "{text}");
-    let replayed = place.run(&["sim", "replay", place.file("run/record/record").to_str().unwrap()]);
+    let replayed = folder.run(&["sim", "replay", folder.file("run/record/record").to_str().unwrap()]);
     assert!(replayed.status.success(), "{}", String::from_utf8_lossy(&replayed.stderr));
-    let owner = fs::metadata(place.socket()).unwrap().uid();
+    let owner = fs::metadata(folder.socket()).unwrap().uid();
     assert_eq!(owner.to_string(), service.status("Uid").split_whitespace().next().unwrap());
 }
 
 #[test]
 fn a_signal_ends_it_and_nothing_is_left_behind() {
     for signal in [Signal::TERM, Signal::INT] {
-        let place = place();
-        let service = place.start();
-        let mut client = place.connect();
+        let folder = folder();
+        let service = folder.start();
+        let mut client = folder.connect();
         every_operation(&mut client);
         assert!(service.end(signal).success());
-        let left = fs::read_dir(place.socket().parent().unwrap()).unwrap().count();
+        let left = fs::read_dir(folder.socket().parent().unwrap()).unwrap().count();
         assert_eq!(left, 0, "socket and counter file are gone");
-        assert!(place.file("run/record/record").exists(), "the record is written at the end");
+        assert!(folder.file("run/record/record").exists(), "the record is written at the end");
     }
 }
 
 #[test]
 fn the_next_one_takes_over_the_socket_of_one_that_was_killed() {
-    let place = place();
-    place.start().end(Signal::KILL);
-    assert!(place.socket().exists());
-    let service = place.start();
-    every_operation(&mut place.connect());
+    let folder = folder();
+    folder.start().end(Signal::KILL);
+    assert!(folder.socket().exists());
+    let service = folder.start();
+    every_operation(&mut folder.connect());
     assert!(service.end(Signal::TERM).success());
 }
 
@@ -99,23 +99,23 @@ fn stored_names(service: &mut Admin) -> usize {
 
 #[test]
 fn keys_are_made_kept_and_found_again_and_the_passphrase_is_read_before_root_is_given_up() {
-    let place = place();
-    let passphrase = place.file("passphrase");
+    let folder = folder();
+    let passphrase = folder.file("passphrase");
     fs::write(&passphrase, "correct horse").unwrap();
     // The service's user has no right to read it.
     fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
-    let directory = place.file("run/keys");
+    let directory = folder.file("run/keys");
     let keys = format!("\n[keys]\ndirectory = '{}'\npassphrase_file = '{}'", directory.display(), passphrase.display());
-    fs::write(place.config(), fs::read_to_string(place.config()).unwrap() + &keys).unwrap();
-    let service = place.start();
-    let mut admin = place.administer();
+    fs::write(folder.config(), fs::read_to_string(folder.config()).unwrap() + &keys).unwrap();
+    let service = folder.start();
+    let mut admin = folder.administer();
     // The longest RSA keys take minutes.
     let kinds = Kind::ALL.into_iter().filter(|kind| !matches!(kind, Kind::Rsa6144 | Kind::Rsa8192));
     let made: Vec<_> = kinds.map(|kind| generate(&mut admin, kind)).collect();
     admin.keys(KeyCommand::Delete { name: made[0].clone() }).unwrap();
     let metadata = fs::metadata(&directory).unwrap();
-    assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o700, fs::metadata(place.socket()).unwrap().uid()));
+    assert_eq!((metadata.mode() & 0o777, metadata.uid()), (0o700, fs::metadata(folder.socket()).unwrap().uid()));
     assert!(service.end(Signal::TERM).success());
-    let _service = place.start();
-    assert_eq!(stored_names(&mut place.administer()), made.len() - 1);
+    let _service = folder.start();
+    assert_eq!(stored_names(&mut folder.administer()), made.len() - 1);
 }

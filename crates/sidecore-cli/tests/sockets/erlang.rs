@@ -1,6 +1,6 @@
 //! Erlang's connections, alone and in ejabberd, both from Debian packages.
 
-use super::{Ending, MESSAGES, Place, library};
+use super::{Ending, MESSAGES, TestFolder, library};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -26,11 +26,11 @@ const GEN_TCP: &str = r#"
 "#;
 
 /// Erlang with the library. `sidecore run` would be a separate process from the one to kill.
-fn erlang(place: &Place) -> Command {
+fn erlang(folder: &TestFolder) -> Command {
     let mut run = Command::new("erl");
     run.arg("-noinput").env("LD_PRELOAD", library::built("sidecore-preload"));
-    run.env("SIDECORE_SOCKETS", place.file("socket")).current_dir(place.0.path());
-    run.env("HOME", place.0.path()).env("ERL_CRASH_DUMP_BYTES", "0").stdin(Stdio::null());
+    run.env("SIDECORE_SOCKETS", folder.file("socket")).current_dir(folder.0.path());
+    run.env("HOME", folder.0.path()).env("ERL_CRASH_DUMP_BYTES", "0").stdin(Stdio::null());
     run
 }
 
@@ -45,11 +45,11 @@ fn are_together(rows: &[Value], all: usize) {
 
 #[test]
 fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
-    let place = Place::new();
-    let _serving = place.serve();
+    let folder = TestFolder::new();
+    let _serving = folder.serve();
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
-    let mut command = erlang(&place);
+    let mut command = erlang(&folder);
     command.args(["-eval", GEN_TCP, "-extra", &port.to_string(), &PEERS.to_string(), &MESSAGES.to_string()]);
     let mut program = Ending(command.spawn().unwrap());
     let mut peers: Vec<TcpStream> = (0..PEERS).map(|_| listener.accept().unwrap().0).collect();
@@ -63,7 +63,7 @@ fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
     };
     let hearing: Vec<_> = peers.iter().map(hear).collect();
     let texts: Vec<_> = hearing.into_iter().map(|hearing| hearing.join().unwrap()).collect();
-    are_together(&place.rows(), PEERS * MESSAGES);
+    are_together(&folder.rows(), PEERS * MESSAGES);
     peers[0].write_all(b"x").unwrap();
     for (text, mut peer) in texts {
         assert!(text.lines().map(|line| line.parse::<usize>().unwrap()).eq(0..MESSAGES), "another order");
@@ -81,24 +81,24 @@ fn client(name: &str, port: u16, who: &str) -> Command {
 }
 
 /// ejabberd as an MQTT broker only, on a free port. It is Erlang's own command with its modules.
-fn ejabberd(place: &Place) -> (Ending, u16) {
+fn ejabberd(folder: &TestFolder) -> (Ending, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(
         "hosts: [localhost]\nauth_method: anonymous\nanonymous_protocol: login_anon\nallow_multiple_connections: true\n\
          listen:\n  - port: {port}\n    ip: 127.0.0.1\n    module: mod_mqtt\nmodules:\n  mod_mqtt:\n    max_queue: unlimited\n"
     );
-    fs::write(place.file("ejabberd.yml"), config).unwrap();
+    fs::write(folder.file("ejabberd.yml"), config).unwrap();
     let modules = glob("/usr/lib", "/ejabberd-", "ebin");
-    let mut command = erlang(place);
+    let mut command = erlang(folder);
     command.args(["-boot", "start_sasl", "-pa", &modules, "-mnesia", "dir"]);
-    command.arg(format!("{:?}", place.file("mnesia").display().to_string())).args(["-s", "ejabberd"]);
+    command.arg(format!("{:?}", folder.file("mnesia").display().to_string())).args(["-s", "ejabberd"]);
     command
-        .env("EJABBERD_CONFIG_PATH", place.file("ejabberd.yml"))
-        .env("EJABBERD_LOG_PATH", place.file("ejabberd.log"));
+        .env("EJABBERD_CONFIG_PATH", folder.file("ejabberd.yml"))
+        .env("EJABBERD_LOG_PATH", folder.file("ejabberd.log"));
     let broker = Ending(command.stdout(Stdio::null()).spawn().unwrap());
     let until = Instant::now() + BOUND;
     while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let log = fs::read_to_string(place.file("ejabberd.log")).unwrap_or_default();
+        let log = fs::read_to_string(folder.file("ejabberd.log")).unwrap_or_default();
         assert!(Instant::now() < until, "ejabberd does not listen: {log}");
         thread::sleep(Duration::from_millis(20));
     }
@@ -130,9 +130,9 @@ fn subscribed(port: u16, who: &str) -> (Ending, BufReader<ChildStdout>) {
 
 #[test]
 fn messages_of_ejabberd_to_its_subscribers_go_together_and_arrive_in_order() {
-    let place = Place::new();
-    let _serving = place.serve();
-    let (_broker, port) = ejabberd(&place);
+    let folder = TestFolder::new();
+    let _serving = folder.serve();
+    let (_broker, port) = ejabberd(&folder);
     let mut retained = client("mosquitto_pub", port, "first");
     assert!(retained.args(["-r", "-m", RETAINED.trim_end()]).status().unwrap().success());
     let subscribers: Vec<_> = (0..PEERS).map(|number| subscribed(port, &format!("subscriber{number}"))).collect();
@@ -151,7 +151,7 @@ fn messages_of_ejabberd_to_its_subscribers_go_together_and_arrive_in_order() {
         let mut most = Vec::new();
         while !hearing.iter().all(thread::ScopedJoinHandle::is_finished) {
             // A subscriber's counts end with its connection.
-            let rows = place.rows();
+            let rows = folder.rows();
             let count = |rows: &[Value]| rows.iter().filter_map(|row| row["messages"].as_u64()).sum::<u64>();
             if count(&rows) > count(&most) {
                 most = rows;

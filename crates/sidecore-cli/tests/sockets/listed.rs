@@ -1,6 +1,6 @@
 //! `sidecore sockets` lists sockets in rings, never in one, recently closed, and of a program that has ended.
 
-use super::{Place, library, out};
+use super::{TestFolder, library, out};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -28,7 +28,7 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn start(place: &Place) -> Self {
+    fn start(folder: &TestFolder) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port().to_string();
         thread::spawn(move || {
@@ -36,8 +36,8 @@ impl Kinds {
         });
         let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
-        run.arg("--socket-of-sockets").arg(place.file("socket")).arg("--");
-        run.arg(place.program("kinds", include_str!("kinds.c"), &["-w"])).arg(port);
+        run.arg("--socket-of-sockets").arg(folder.file("socket")).arg("--");
+        run.arg(folder.program("kinds", include_str!("kinds.c"), &["-w"])).arg(port);
         let mut child = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
         Self { child, orders, answers: BufReader::new(answers).lines() }
@@ -50,10 +50,10 @@ impl Kinds {
     }
 
     /// Sends small messages until that socket is in a ring.
-    fn enters(&mut self, place: &Place, what: &str) -> u64 {
+    fn enters(&mut self, folder: &TestFolder, what: &str) -> u64 {
         for _ in 0..TRIES {
             let descriptor = self.does(what);
-            if of(&place.rows(), descriptor).is_some_and(|row| row["ring"] == true) {
+            if of(&folder.rows(), descriptor).is_some_and(|row| row["ring"] == true) {
                 return descriptor;
             }
         }
@@ -70,12 +70,12 @@ fn of(rows: &[Value], descriptor: u64) -> Option<&Value> {
 
 #[test]
 fn each_socket_is_listed_with_its_reason_wherever_it_is() {
-    let place = Place::new();
-    let _serving = place.serve();
-    let mut program = Kinds::start(&place);
-    let ring = program.enters(&place, "s0");
+    let folder = TestFolder::new();
+    let _serving = folder.serve();
+    let mut program = Kinds::start(&folder);
+    let ring = program.enters(&folder, "s0");
     for order in ["s1", "s5", "s6"] {
-        program.enters(&place, order);
+        program.enters(&folder, order);
     }
     let [option, large, answers] = ["o2", "l3", "a4"].map(|order| program.does(order));
     let demoted = program.does("l5");
@@ -97,7 +97,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
         (inherited, special, true, true),
         (datagrams, "on the kernel: few small sends in a row", true, true),
     ];
-    let rows = place.rows();
+    let rows = folder.rows();
     for (descriptor, why, reported, counted) in expected {
         let row = of(&rows, descriptor).unwrap_or_else(|| panic!("{why} in {rows:?}"));
         assert_eq!((&row["why"], &row["reported"]), (&json!(why), &json!(reported)), "{row}");
@@ -111,14 +111,14 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     assert_eq!(rows.len(), expected.len() + 1, "and the other end of the last: {rows:?}");
     let top = Command::new(env!("CARGO_BIN_EXE_sidecore"))
         .args(["top", "--once", "--sockets"])
-        .arg(place.file("socket"))
+        .arg(folder.file("socket"))
         .output();
     let top = out(&top.unwrap());
     assert!(top.contains("programs: 1; connections in rings: 1, on the kernel: 9"), "{top}");
     drop(program.orders);
     assert!(program.child.wait().unwrap().success());
     let are_gone = |rows: &Vec<Value>| rows.iter().all(|row| row["gone_s"].is_number());
-    let rows = (0..TRIES).map(|_| place.rows()).find(are_gone).expect("it is gone");
+    let rows = (0..TRIES).map(|_| folder.rows()).find(are_gone).expect("it is gone");
     for (descriptor, why, reported, _) in expected {
         let row = of(&rows, descriptor).unwrap();
         let expected =

@@ -40,7 +40,7 @@ pub(super) struct Present {
 
 /// A path whose directory is held open: later changes of the path have no effect.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct KeyFile {
     directory: OwnedFd,
     path: PathBuf,
     name: OsString,
@@ -50,12 +50,12 @@ pub(super) struct Place {
 /// A temporary file in the same directory. Dropping it removes the file unless it was put in its place.
 #[derive(Debug)]
 pub(super) struct Draft<'a> {
-    place: &'a Place,
+    key_file: &'a KeyFile,
     name: String,
     id: Id,
 }
 
-impl Place {
+impl KeyFile {
     /// Opens the directory and reads an existing file of `keys pem`.
     ///
     /// # Errors
@@ -81,7 +81,7 @@ impl Place {
     pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, String> {
         let (mut file, name) = self.beside()?;
         let id = fstat(&file).map(|found| id(&found)).map_err(described)?;
-        let draft = Draft { place: self, name, id };
+        let draft = Draft { key_file: self, name, id };
         file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
         if access.uid.is_some() || access.gid.is_some() {
             fchown(&file, access.uid.map(Uid::from_raw), access.gid.map(Gid::from_raw))
@@ -123,12 +123,12 @@ impl Place {
 
 impl Draft<'_> {
     pub(super) fn path(&self) -> PathBuf {
-        self.place.path.join(&self.name)
+        self.key_file.path.join(&self.name)
     }
 
     /// Moves the file into its place, unless another program has changed that place meanwhile.
     pub(super) fn put(self) -> Result<Id, String> {
-        let expected = self.place.present.as_ref().map(|present| present.id);
+        let expected = self.key_file.present.as_ref().map(|present| present.id);
         self.put_over(expected)?;
         Ok(self.id)
     }
@@ -141,22 +141,22 @@ impl Draft<'_> {
             (Err(Errno::EXIST | Errno::NOENT), _) => return Err(CHANGED.to_owned()),
             // This file system (NFS) cannot exchange or refuse to replace: a file created in this instant is lost.
             (Err(Errno::INVAL | Errno::NOSYS), _) => {
-                let (directory, name) = (&self.place.directory, &self.place.name);
+                let (directory, name) = (&self.key_file.directory, &self.key_file.name);
                 renameat(directory, &self.name, directory, name).map_err(described)?;
             }
             (Err(error), _) => return Err(described(error)),
         }
-        fsync(&self.place.directory).map_err(described)
+        fsync(&self.key_file.directory).map_err(described)
     }
 
     fn rename(&self, flags: RenameFlags) -> Result<(), Errno> {
-        let (directory, name) = (&self.place.directory, &self.place.name);
+        let (directory, name) = (&self.key_file.directory, &self.key_file.name);
         renameat_with(directory, &self.name, directory, name, flags)
     }
 
     /// After the exchange the former file has the temporary name. Exchanges back if it is not the expected file.
     fn check_taken(&self, expected: Id) -> Result<(), String> {
-        let taken = statat(&self.place.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
+        let taken = statat(&self.key_file.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
         if id(&taken) == expected {
             return Ok(());
         }
@@ -168,7 +168,7 @@ impl Draft<'_> {
 impl Drop for Draft<'_> {
     fn drop(&mut self) {
         // After a successful `put` no file has this name.
-        let _ = unlinkat(&self.place.directory, &self.name, AtFlags::empty());
+        let _ = unlinkat(&self.key_file.directory, &self.name, AtFlags::empty());
     }
 }
 
@@ -255,12 +255,12 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("www.key");
         for name in ["old", "new"] {
-            Place::open(&file).unwrap().draft(&text(name), ACCESS).unwrap().put().unwrap();
+            KeyFile::open(&file).unwrap().draft(&text(name), ACCESS).unwrap().put().unwrap();
             assert_eq!(fs::read_to_string(&file).unwrap(), text(name));
         }
         assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o7777, 0o640);
-        assert_eq!(Place::open(&file).unwrap().present().unwrap().key, "new");
-        assert!(Place::open(&folder.path().join("none/www.key")).is_err());
+        assert_eq!(KeyFile::open(&file).unwrap().present().unwrap().key, "new");
+        assert!(KeyFile::open(&folder.path().join("none/www.key")).is_err());
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
     }
 
@@ -279,7 +279,7 @@ mod tests {
             ("text", "another kind"),
         ] {
             fs::write(path("file"), content).unwrap();
-            let said = Place::open(&path("file")).unwrap_err();
+            let said = KeyFile::open(&path("file")).unwrap_err();
             assert!(said.contains(what), "{content}: {said}");
             assert_eq!(fs::read_to_string(path("file")).unwrap(), content);
         }
@@ -288,7 +288,7 @@ mod tests {
         for (file, what) in
             [(path("link"), "a link to \"ours\""), (path(""), "directory"), ("/dev/null".into(), "device")]
         {
-            let said = Place::open(&file).unwrap_err();
+            let said = KeyFile::open(&file).unwrap_err();
             assert!(said.contains(what), "{}: {said}", file.display());
         }
     }
@@ -303,17 +303,17 @@ mod tests {
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
             fs::remove_file(&file).unwrap();
         };
-        let place = Place::open(&file).unwrap();
-        let draft = place.draft(&text("www"), ACCESS).unwrap();
+        let key_file = KeyFile::open(&file).unwrap();
+        let draft = key_file.draft(&text("www"), ACCESS).unwrap();
         fs::write(&file, "a private key").unwrap();
         stays(draft);
-        place.draft(&text("www"), ACCESS).unwrap().put().unwrap();
-        let place = Place::open(&file).unwrap();
-        let put = place.draft(&text("new"), ACCESS).unwrap().put().unwrap();
-        place.undo(put).unwrap();
+        key_file.draft(&text("www"), ACCESS).unwrap().put().unwrap();
+        let key_file = KeyFile::open(&file).unwrap();
+        let put = key_file.draft(&text("new"), ACCESS).unwrap().put().unwrap();
+        key_file.undo(put).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), text("www"));
-        let place = Place::open(&file).unwrap();
-        let draft = place.draft(&text("www"), ACCESS).unwrap();
+        let key_file = KeyFile::open(&file).unwrap();
+        let draft = key_file.draft(&text("www"), ACCESS).unwrap();
         fs::write(folder.path().join("other"), "a private key").unwrap();
         fs::set_permissions(folder.path().join("other"), Permissions::from_mode(0o600)).unwrap();
         fs::rename(folder.path().join("other"), &file).unwrap();
