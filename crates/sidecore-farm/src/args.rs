@@ -89,13 +89,13 @@ pub(crate) struct Farm {
 }
 
 /// Longest name of a farm, bytes.
-pub(crate) const LONGEST_NAME: usize = 32;
+pub(crate) const MAX_NAME_BYTES: usize = 32;
 
 /// A name that can be part of a subject and of a stream's name.
 pub(crate) fn name(text: &str) -> Result<String, String> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if text.is_empty() || text.len() > LONGEST_NAME || !text.bytes().all(plain) {
-        return Err(format!("a name has 1 to {LONGEST_NAME} letters, digits, - and _"));
+    if text.is_empty() || text.len() > MAX_NAME_BYTES || !text.bytes().all(plain) {
+        return Err(format!("a name has 1 to {MAX_NAME_BYTES} letters, digits, - and _"));
     }
     Ok(text.to_owned())
 }

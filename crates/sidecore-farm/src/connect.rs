@@ -16,7 +16,7 @@ use tokio::sync::watch;
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pauses between reconnections grow by this, up to the longest.
 const STEP: Duration = Duration::from_millis(10);
-const LONGEST_PAUSE: Duration = Duration::from_millis(500);
+const MAX_PAUSE: Duration = Duration::from_millis(500);
 
 /// The last permission that servers denied. They report it separately: the denied request simply has no answer.
 static DENIED: LazyLock<watch::Sender<String>> = LazyLock::new(|| watch::Sender::new(String::new()));
@@ -82,7 +82,7 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
         .connection_timeout(CONNECT_TIMEOUT)
         .max_reconnects(None)
         .reconnect_delay_callback(|attempts| {
-            STEP.saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX)).min(LONGEST_PAUSE)
+            STEP.saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_PAUSE)
         });
     if let Some(creds) = &farm.creds {
         let read = options.credentials_file(creds).await;

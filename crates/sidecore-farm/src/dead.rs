@@ -16,8 +16,8 @@ use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 use sidecore_terminal::output::{print, tell};
 
-/// Longest reason in the table.
-const LONGEST_REASON: usize = 120;
+/// Longest reason in the table, characters.
+const MAX_REASON_CHARS: usize = 120;
 
 /// An event that the farm has abandoned.
 #[derive(Debug, Serialize)]
@@ -150,7 +150,7 @@ fn table(letters: &[DeadEvent]) -> String {
         .set_content_arrangement(ContentArrangement::Disabled)
         .set_header(["id", "kind", "tries", "bytes", "reason"]);
     for letter in letters {
-        let reason: String = letter.reason.chars().flat_map(char::escape_debug).take(LONGEST_REASON).collect();
+        let reason: String = letter.reason.chars().flat_map(char::escape_debug).take(MAX_REASON_CHARS).collect();
         let id = letter.id.escape_debug().to_string();
         let kind = letter.kind.escape_debug().to_string();
         let size = letter.size() + if letter.cut { " (cut)" } else { "" };

@@ -44,7 +44,7 @@ use tokio::time::timeout;
 /// Most inputs taken before anything is sent.
 const BATCH_LIMIT: usize = 512;
 /// Most results under way to the server.
-const MOST_COMMITS: usize = 4096;
+const MAX_COMMITS: usize = 4096;
 /// Beats between two status messages, and between two retries of refused results.
 const SHOW: u64 = 25;
 /// Between two beats, ns.
@@ -192,7 +192,7 @@ impl Dispatcher<'_> {
     }
 
     fn room(&self) -> Room {
-        let full = self.commits.len() >= MOST_COMMITS || !self.commits.why().is_empty();
+        let full = self.commits.len() >= MAX_COMMITS || !self.commits.why().is_empty();
         match &self.assigner {
             Some(assigner) if !full => {
                 let Room { events, bytes } = assigner.room();

@@ -48,7 +48,7 @@ fn own_name(given: Option<&str>) -> String {
     let host = rustix::system::uname();
     let name = given.map_or_else(|| host.nodename().to_string_lossy(), Into::into);
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '-' { letter } else { '_' };
-    let name: String = name.chars().map(plain).take(crate::args::LONGEST_NAME).collect();
+    let name: String = name.chars().map(plain).take(crate::args::MAX_NAME_BYTES).collect();
     if name.is_empty() { "nameless".to_owned() } else { name }
 }
 

@@ -20,15 +20,15 @@ const VERSION: u8 = 1;
 /// Most events or answers in one message.
 pub(crate) const MAX_LIST: usize = 4096;
 /// Longest name of a node, bytes.
-pub(crate) const LONGEST_NODE: usize = 64;
+pub(crate) const MAX_NODE_BYTES: usize = 64;
 /// Longest time between two beats of a node, ns.
-pub(crate) const LONGEST_BEAT: Nanos = 10_000_000_000;
+pub(crate) const MAX_BEAT: Nanos = 10_000_000_000;
 /// Longest kind of an event, bytes.
-pub(crate) const LONGEST_KIND: usize = 64;
+pub(crate) const MAX_KIND_BYTES: usize = 64;
 /// Longest reason why an event failed, bytes.
-pub(crate) const LONGEST_REASON: usize = 512;
+pub(crate) const MAX_REASON_BYTES: usize = 512;
 /// Most kinds that a node names.
-const MOST_OFFERS: usize = 256;
+const MAX_OFFERS: usize = 256;
 /// Most bytes of a message in addition to its events or answers, and of each of these in addition to its texts and
 /// octets.
 pub(crate) const HEAD: usize = 32;
@@ -59,7 +59,7 @@ pub(crate) struct Join<'a> {
     /// Kinds that it does; empty: any.
     #[serde(borrow)]
     pub(crate) offers: Vec<&'a str>,
-    /// Interval of its beats, up to [`LONGEST_BEAT`].
+    /// Interval of its beats, up to [`MAX_BEAT`].
     pub(crate) beat_ns: Nanos,
 }
 
@@ -162,7 +162,7 @@ impl<'a> NodeMessage<'a> {
 
 impl Join<'_> {
     fn is_sound(&self) -> bool {
-        is_node(self.node) && self.slots > 0 && are_offers(&self.offers) && self.beat_ns <= LONGEST_BEAT
+        is_node(self.node) && self.slots > 0 && are_offers(&self.offers) && self.beat_ns <= MAX_BEAT
     }
 }
 
@@ -170,7 +170,7 @@ impl Answer<'_> {
     fn is_sound(&self) -> bool {
         match self.outcome {
             Outcome::Done(_) => self.work_ns <= self.held_ns,
-            Outcome::Failed { reason } | Outcome::Refused { reason } => reason.len() <= LONGEST_REASON,
+            Outcome::Failed { reason } | Outcome::Refused { reason } => reason.len() <= MAX_REASON_BYTES,
         }
     }
 }
@@ -189,7 +189,7 @@ impl<'a> DispatcherMessage<'a> {
 
 impl Event<'_> {
     fn is_sound(&self) -> bool {
-        is_token(self.id, ID) && is_token(self.kind, LONGEST_KIND)
+        is_token(self.id, ID) && is_token(self.kind, MAX_KIND_BYTES)
     }
 }
 
@@ -211,9 +211,9 @@ fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
 }
 
 fn is_node(name: &str) -> bool {
-    is_token(name, LONGEST_NODE)
+    is_token(name, MAX_NODE_BYTES)
 }
 
 fn are_offers(offers: &[&str]) -> bool {
-    offers.len() <= MOST_OFFERS && offers.iter().all(|kind| is_token(kind, LONGEST_KIND))
+    offers.len() <= MAX_OFFERS && offers.iter().all(|kind| is_token(kind, MAX_KIND_BYTES))
 }

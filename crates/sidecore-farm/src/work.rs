@@ -15,7 +15,7 @@ use crate::args::work::Work as Arguments;
 use crate::connect::{Role, connect};
 use crate::node;
 use crate::sys;
-use crate::wire::LONGEST_NODE;
+use crate::wire::MAX_NODE_BYTES;
 use bytes::Bytes;
 use each::Each;
 use line::Line;
@@ -114,7 +114,7 @@ fn own_name() -> String {
     let process = std::process::id().to_string();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();
     let plain = |letter: char| if letter.is_ascii_alphanumeric() || letter == '_' { letter } else { '-' };
-    let machine: String = machine.chars().map(plain).take(LONGEST_NODE - process.len() - 1).collect();
+    let machine: String = machine.chars().map(plain).take(MAX_NODE_BYTES - process.len() - 1).collect();
     format!("{machine}-{process}")
 }
 

@@ -2,7 +2,7 @@
 
 use super::Farm;
 use crate::measures::{age, size};
-use crate::wire::{LONGEST_BEAT, LONGEST_KIND, LONGEST_NODE, is_token};
+use crate::wire::{MAX_BEAT, MAX_KIND_BYTES, MAX_NODE_BYTES, is_token};
 use clap::{ArgGroup, Args};
 use std::ffi::OsString;
 use std::time::Duration;
@@ -47,7 +47,7 @@ pub(crate) struct Work {
 }
 
 fn beat(text: &str) -> Result<Duration, String> {
-    let longest = Duration::from_nanos(LONGEST_BEAT);
+    let longest = Duration::from_nanos(MAX_BEAT);
     let fits = |beat: &Duration| (Duration::from_millis(1)..=longest).contains(beat);
     age(text).ok().filter(fits).ok_or_else(|| format!("a beat is 1ms to {}s, as 10ms", longest.as_secs()))
 }
@@ -58,11 +58,11 @@ fn variable(text: &str) -> Result<OsString, String> {
 }
 
 fn node(text: &str) -> Result<String, String> {
-    token(text, LONGEST_NODE)
+    token(text, MAX_NODE_BYTES)
 }
 
 fn kind(text: &str) -> Result<String, String> {
-    token(text, LONGEST_KIND)
+    token(text, MAX_KIND_BYTES)
 }
 
 fn token(text: &str, longest: usize) -> Result<String, String> {

@@ -9,9 +9,9 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::time::Nanos;
 
 /// Most refusals by nodes before an event is abandoned.
-const MOST_REFUSALS: u32 = 100;
+const MAX_REFUSALS: u32 = 100;
 /// Most messages that wait to be sent to nodes. Beyond it, answers to requests without events are dropped.
-const MOST_REPLIES: usize = 1024;
+const MAX_REPLIES: usize = 1024;
 
 impl<T> Assigner<T> {
     /// Handles a message of a node, or of another program that may publish there.
@@ -125,7 +125,7 @@ impl<T> Assigner<T> {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
         let Some(held) = &mut self.held[tag as usize] else { return };
         held.refusals += 1;
-        if held.refusals > MOST_REFUSALS {
+        if held.refusals > MAX_REFUSALS {
             let reason = format!("no node can do it: {reason}");
             self.farm.forget(tag);
             return self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
@@ -134,7 +134,7 @@ impl<T> Assigner<T> {
     }
 
     fn reply(&mut self, name: &str, incarnation: u64, down: &DispatcherMessage) {
-        if self.messages.len() < MOST_REPLIES {
+        if self.messages.len() < MAX_REPLIES {
             let subject = self.nodes.subject(name, incarnation);
             self.messages.push_back((subject, wire::encode(down, 0)));
         }

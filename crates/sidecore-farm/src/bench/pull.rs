@@ -26,7 +26,7 @@ const CONSUMER: &str = "pull";
 /// Longest time until an acknowledgement: no node of this baseline is killed.
 const ACK_WAIT: Duration = Duration::from_secs(60);
 /// More than all nodes have in flight.
-const MOST_OUT: i64 = 65_536;
+const MAX_UNACKNOWLEDGED: i64 = 65_536;
 /// Lifetime of one request for a message.
 const STANDS: Duration = Duration::from_secs(30);
 /// Interval of the server's heartbeats while no message comes.
@@ -64,7 +64,7 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
         durable_name: Some(CONSUMER.into()),
         ack_policy: AckPolicy::Explicit,
         ack_wait: ACK_WAIT,
-        max_ack_pending: MOST_OUT,
+        max_ack_pending: MAX_UNACKNOWLEDGED,
         ..Consuming::default()
     };
     events.create_consumer(consumer).await.map_err(|error| wrong(&error))?;

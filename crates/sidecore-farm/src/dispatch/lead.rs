@@ -16,7 +16,7 @@ const LATE: Nanos = 60_000_000;
 const LISTENS: Nanos = 50_000_000;
 /// Low bits of a term, which differ between dispatchers; those above count nanoseconds / 2^20.
 const RANDOM_BITS: u32 = 20;
-const MOST_TIME: u64 = u64::MAX >> RANDOM_BITS;
+const MAX_TIME: u64 = u64::MAX >> RANDOM_BITS;
 
 /// The next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -146,7 +146,7 @@ impl Leadership {
     /// Above all terms heard; if clocks agree, above all earlier terms.
     fn next_term(&self, since_1970: Nanos) -> u64 {
         let above = (self.heard >> RANDOM_BITS).saturating_add(1);
-        let time = (since_1970 >> RANDOM_BITS).max(above).min(MOST_TIME);
+        let time = (since_1970 >> RANDOM_BITS).max(above).min(MAX_TIME);
         (time << RANDOM_BITS) | self.random
     }
 

@@ -10,7 +10,7 @@ use tokio::io::AsyncReadExt;
 use tokio::sync::mpsc::Sender;
 
 /// Most names in one directory: they are sorted in memory.
-const MOST_NAMES: usize = 1 << 20;
+const MAX_NAMES: usize = 1 << 20;
 const DEEPEST: usize = 64;
 
 pub(super) struct Directory {
@@ -99,11 +99,8 @@ impl Directory {
                 (.., true) => Entry::Other(path, "it is a symbolic link, which is not followed"),
                 _ => Entry::Other(path, "it is no file"),
             };
-            if entries.len() == MOST_NAMES {
-                return Err(format!(
-                    "{} has more than {MOST_NAMES} names: divide it into directories",
-                    whole.display()
-                ));
+            if entries.len() == MAX_NAMES {
+                return Err(format!("{} has more than {MAX_NAMES} names: divide it into directories", whole.display()));
             }
             entries.push((name, entry));
         }

@@ -25,7 +25,7 @@ use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Lines about single events that wait for a client. A client that does not read them is disconnected.
-const MOST_LINES: usize = 1_024;
+const MAX_LINES: usize = 1_024;
 /// Longest time that a client may take to read a line.
 const LINE_TIME: Duration = Duration::from_secs(10);
 /// Keepalive of the kernel: silence before the first probe, time between probes, and their count.
@@ -136,7 +136,7 @@ fn find_dead(stream: &impl AsFd) -> io::Result<()> {
 /// Serves one client until it ends, does not read, or takes too long.
 async fn connection(stream: TcpStream, shared: Arc<Shared>, give: Sender<Found>, room: OwnedSemaphorePermit) {
     let (input, output) = stream.into_split();
-    let (lines, said) = channel(MOST_LINES);
+    let (lines, said) = channel(MAX_LINES);
     let (done, progress) = watch::channel(0);
     let asker = Arc::new(Asker { done, lines, deaf: Notify::new() });
     // The writer lives until all events of this client are dealt with.

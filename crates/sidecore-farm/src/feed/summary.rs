@@ -5,7 +5,7 @@ use sidecore_terminal::output::tell;
 use std::io::{self, IsTerminal, Write};
 
 /// Most lines about single events. Further ones are only counted.
-const MOST_LINES: u64 = 100;
+const MAX_LINES: u64 = 100;
 
 #[derive(Debug, Default)]
 pub(super) struct Summary {
@@ -40,9 +40,9 @@ impl Summary {
     /// Prints why an event is refused, by its name.
     pub(super) fn refused(&mut self, name: &str, why: &str) {
         self.clear();
-        if self.refused < MOST_LINES {
+        if self.refused < MAX_LINES {
             tell(format_args!("refused {name}: {why}"));
-        } else if self.refused == MOST_LINES {
+        } else if self.refused == MAX_LINES {
             tell("more are refused: they are only counted");
         }
     }

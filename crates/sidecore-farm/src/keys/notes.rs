@@ -1,7 +1,7 @@
 //! Log lines about the peer, at a bounded rate. Each peer and reason has a few, then one a minute with the number left
 //! out. A peer that floods the log hides only its own lines.
 
-use crate::args::LONGEST_NAME;
+use crate::args::MAX_NAME_BYTES;
 use sidecore_core::policy::rate::{Origin, Owner, Pace, RateLimit};
 use sidecore_core::time::Nanos;
 
@@ -38,11 +38,11 @@ impl Reason {
 
 /// A peer's name, of a fixed length: a limit keeps copies of it.
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Peer([u8; LONGEST_NAME]);
+struct Peer([u8; MAX_NAME_BYTES]);
 
 impl Peer {
     fn new(name: &str) -> Self {
-        let mut bytes = [0; LONGEST_NAME];
+        let mut bytes = [0; MAX_NAME_BYTES];
         bytes.iter_mut().zip(name.bytes()).for_each(|(to, from)| *to = from);
         Self(bytes)
     }

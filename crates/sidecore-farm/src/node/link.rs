@@ -24,8 +24,8 @@ const AGAIN: Nanos = 100_000_000;
 /// Time until the next request to join after the dispatcher had no room, ns.
 const LATER: Nanos = 1_000_000_000;
 /// Most events that wait here, and their octets. A dispatcher that sends more breaks the protocol.
-const MOST_EVENTS: usize = 65_536;
-const MOST_BYTES: usize = 1 << 30;
+const MAX_EVENTS: usize = 65_536;
+const MAX_BYTES: usize = 1 << 30;
 
 /// An action for the caller.
 #[derive(Debug, PartialEq)]
@@ -218,7 +218,7 @@ impl Link {
             let Self { incarnation, .. } = *self;
             self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, task });
         }
-        if self.queue.len() > MOST_EVENTS || self.queued > MOST_BYTES {
+        if self.queue.len() > MAX_EVENTS || self.queued > MAX_BYTES {
             self.join_anew(now);
         }
     }
@@ -293,7 +293,7 @@ fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
 }
 
 fn cut(mut reason: String) -> String {
-    let mut end = wire::LONGEST_REASON.min(reason.len());
+    let mut end = wire::MAX_REASON_BYTES.min(reason.len());
     while !reason.is_char_boundary(end) {
         end -= 1;
     }

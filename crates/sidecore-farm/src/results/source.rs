@@ -14,7 +14,7 @@ const EXPIRES: Duration = Duration::from_secs(1);
 /// A result without an acknowledgement is delivered again after this time: its taker was killed.
 const ACK_WAIT: Duration = Duration::from_secs(5);
 /// Results remembered before a query of the server's acknowledgements.
-const MOST_REMEMBERED: usize = 16_384;
+const MAX_REMEMBERED: usize = 16_384;
 
 pub(super) struct Source {
     js: Context,
@@ -56,7 +56,7 @@ impl Source {
     }
 
     pub(super) fn remembers_much(&self) -> bool {
-        self.progress.len() >= MOST_REMEMBERED
+        self.progress.len() >= MAX_REMEMBERED
     }
 }
 

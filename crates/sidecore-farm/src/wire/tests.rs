@@ -97,12 +97,12 @@ fn another_version_is_not_guessed_at() {
 fn names_are_single_tokens_of_subjects() {
     let join =
         |node, offers| NodeMessage::Join(Join { node, incarnation: 1, dispatcher: 1, slots: 1, offers, beat_ns: 1 });
-    let long = "n".repeat(LONGEST_NODE + 1);
+    let long = "n".repeat(MAX_NODE_BYTES + 1);
     for node in ["", "a.b", "*", ">", "a b", "a\r\nPUB x 0", "ü", &long] {
         assert_eq!(NodeMessage::decode(&encode(&join(node, Vec::new()), 0)), None, "{node:?}");
         assert_eq!(NodeMessage::decode(&encode(&join("n", vec![node]), 0)), None, "{node:?}");
     }
-    let many = vec!["kind"; MOST_OFFERS + 1];
+    let many = vec!["kind"; MAX_OFFERS + 1];
     assert_eq!(NodeMessage::decode(&encode(&join("n", many), 0)), None);
     let event =
         |id, kind| DispatcherMessage::Events(vec![Event { ticket: 1, kind, id, body: Octets(b""), limit_ns: 1 }]);
@@ -116,12 +116,12 @@ fn what_no_node_says_is_refused() {
     let answer = |work_ns, outcome| Answer { ticket: 1, held_ns: 10, work_ns, outcome };
     let slots = Join { node: "n", incarnation: 1, dispatcher: 1, slots: 0, offers: Vec::new(), beat_ns: 1 };
     assert_eq!(NodeMessage::decode(&encode(&NodeMessage::Join(slots), 0)), None);
-    let beat_ns = LONGEST_BEAT + 1;
+    let beat_ns = MAX_BEAT + 1;
     let hardly_ever = Join { node: "n", incarnation: 1, dispatcher: 1, slots: 1, offers: Vec::new(), beat_ns };
     assert_eq!(NodeMessage::decode(&encode(&NodeMessage::Join(hardly_ever), 0)), None);
     let longer_than_it_had_it = answers(vec![answer(11, Outcome::Done(Octets(b"")))]);
     assert_eq!(NodeMessage::decode(&encode(&longer_than_it_had_it, 0)), None);
-    let reason = "x".repeat(LONGEST_REASON + 1);
+    let reason = "x".repeat(MAX_REASON_BYTES + 1);
     let wordy = answers(vec![answer(1, Outcome::Failed { reason: &reason })]);
     assert_eq!(NodeMessage::decode(&encode(&wordy, 0)), None);
     let many = answers((0..=MAX_LIST).map(|_| answer(1, Outcome::Done(Octets(b"")))).collect());

@@ -12,8 +12,8 @@ use tokio::time::timeout;
 /// Environment variables for each program about its event.
 const ID: &str = "FARM_ID";
 const KIND: &str = "FARM_KIND";
-/// Longest part of an event's id in log lines.
-const LONGEST_ID: usize = 96;
+/// Longest part of an event's id in log lines, bytes.
+const MAX_ID_BYTES: usize = 96;
 
 /// See the module.
 pub(super) struct Each {
@@ -33,7 +33,7 @@ impl Each {
 
     async fn start(&self, task: &Task) -> io::Result<Program> {
         let command = self.line.command(&[(ID, &task.id), (KIND, &task.kind)]);
-        Program::new(self.starter.start(command).await?, self.pump.of(&clean(&task.id, LONGEST_ID)))
+        Program::new(self.starter.start(command).await?, self.pump.of(&clean(&task.id, MAX_ID_BYTES)))
     }
 
     async fn finish(&self, program: &mut Program, body: &[u8]) -> Outcome {

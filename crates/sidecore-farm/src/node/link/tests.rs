@@ -84,7 +84,7 @@ fn so_many_events_as_there_are_slots_are_begun_and_answers_go_together() {
     assert!(link.begin().is_none());
     assert_eq!(one.task.limit, Duration::from_nanos(9));
     link.finish(&one, 20, done());
-    link.finish(&two, 20, Outcome::Failed("x".repeat(2 * wire::LONGEST_REASON)));
+    link.finish(&two, 20, Outcome::Failed("x".repeat(2 * wire::MAX_REASON_BYTES)));
     assert!(link.begin().is_some());
     link.answer(50);
     let messages = said(&mut link);
