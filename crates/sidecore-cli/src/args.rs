@@ -26,20 +26,20 @@ pub(crate) enum Command {
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, limits.KEY=NUMBER, device={…},
     /// device.NAME=drain|active|remove|kill
     Set(Set),
-    /// Print what is in force in a running service, as `set` and its configuration write it
+    /// Print the settings of a running service, in the notation of `set` and of the configuration
     Get(Get),
-    /// Change a running service to what a configuration file says, as far as `set` can
+    /// Apply a configuration file to a running service, as far as `set` can
     Reload(Reload),
     /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`; with
     /// --sockets its small messages go through the service of sockets
     Run(Run),
-    /// List the sockets of programs that `run --sockets` started: on which path each is, and why
+    /// List the sockets of programs that `run --sockets` started: the path of each, and the reason
     Sockets(Sockets),
     /// Watch a running service
     Top(Top),
     /// Give the counters to Prometheus, over HTTP
     Export(Export),
-    /// Say what this machine lacks for the promises; changes nothing
+    /// Report properties that the promises need and this machine lacks; changes nothing
     Check(Check),
     /// The main job in half a minute: a key moves out of a TLS server into a service; needs no root and no set-up
     #[command(disable_help_flag = true)]
@@ -61,7 +61,7 @@ pub(crate) enum Command {
     Manuals(Manuals),
 }
 
-/// Whatever the other program takes.
+/// Arguments of the other program.
 #[derive(Debug, Args)]
 pub(crate) struct HandedOn {
     #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
@@ -73,39 +73,39 @@ pub(crate) struct Serve {
     /// Configuration; without one, defaults
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// The socket, whatever configuration and `SIDECORE_SOCKET` say
+    /// The socket; overrides the configuration and `SIDECORE_SOCKET`
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-    /// The passphrase of the stored keys, whatever the configuration says
+    /// The passphrase of the stored keys; overrides the configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
-    /// How the log's lines look, on standard error
+    /// Format of the log's lines, on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log: LogFormat,
-    /// What matters less than that is left out of the log
+    /// Least level of lines in the log
     #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
     pub(crate) log_level: LogLevel,
 }
 
-/// How the lines of a log look.
+/// Format of the lines of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
-    /// For people; where the journal listens, with the level that it reads
+    /// For operators; where the journal listens, with the level that it reads
     Text,
     /// One object a line
     Json,
 }
 
-/// What a log's line is at least.
+/// Least level of a log's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
-    /// Something is lost that somebody must bring back
+    /// Something is lost that an operator must restore
     Error,
     /// Something is not as it should be
     Warning,
-    /// What administrators did: start, stop, settings, keys
+    /// Actions of administrators: start, stop, settings, keys
     Notice,
-    /// What clients were refused
+    /// Refusals to clients
     Info,
     /// Clients that come and go
     Debug,
@@ -113,7 +113,7 @@ pub(crate) enum LogLevel {
 
 #[derive(Debug, Args)]
 pub(crate) struct Run {
-    /// The provider; without it, the one beside this program or in ../lib/sidecore
+    /// The provider; default: next to this program or in ../lib/sidecore
     #[arg(long, value_name = "FILE")]
     pub(crate) module: Option<PathBuf>,
     /// The service's socket
@@ -122,7 +122,7 @@ pub(crate) struct Run {
     /// Small messages on TCP connections and UDP sockets go through the service of sockets
     #[arg(long)]
     pub(crate) sockets: bool,
-    /// The library that sends them there; without it, the one beside this program or in ../lib/sidecore
+    /// The library that sends them there; default: next to this program or in ../lib/sidecore
     #[arg(long, value_name = "FILE", requires = "sockets")]
     pub(crate) preload: Option<PathBuf>,
     /// The socket of the service of sockets
@@ -162,7 +162,7 @@ pub(crate) struct Check {
 
 #[derive(Debug, Args)]
 pub(crate) struct Set {
-    /// What to change, e.g. notify=park or balance=eft
+    /// Settings to change, e.g. notify=park or balance=eft
     #[arg(required = true, value_name = "KEY=VALUE")]
     pub(crate) settings: Vec<String>,
     /// The service's socket
@@ -172,7 +172,7 @@ pub(crate) struct Set {
 
 #[derive(Debug, Args)]
 pub(crate) struct Get {
-    /// What to print, e.g. balance, limits or device.w0; without any, everything
+    /// Settings to print, e.g. balance, limits or device.w0; default: all
     #[arg(value_name = "KEY")]
     pub(crate) keys: Vec<String>,
     /// The service's socket
@@ -185,7 +185,7 @@ pub(crate) struct Reload {
     /// The configuration that the service was started with, as it is now
     #[arg(long, value_name = "FILE")]
     pub(crate) config: PathBuf,
-    /// The service's socket, whatever configuration and `SIDECORE_SOCKET` say
+    /// The service's socket; overrides the configuration and `SIDECORE_SOCKET`
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
 }
@@ -247,7 +247,7 @@ impl SocketsService {
 
 #[derive(Debug, Args)]
 pub(crate) struct CounterFile {
-    /// The service's socket; its counter file lies beside it
+    /// The service's socket; its counter file is in the same directory
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
     /// The counter file, where the configuration names another

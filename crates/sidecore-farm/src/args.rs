@@ -40,7 +40,7 @@ pub(crate) enum Command {
     Work(work::Work),
     /// Take results out of the farm
     Results(Results),
-    /// List events that were given up, or feed them once more
+    /// List dead events, or feed them once more
     Dead(Dead),
     /// Say how the farm is
     Status(watch::Status),
@@ -48,9 +48,9 @@ pub(crate) enum Command {
     Top(watch::Top),
     /// Give how the farm is to Prometheus, over HTTP
     Export(watch::Export),
-    /// Show the farm's main job in half a minute: a server, a feeder and 16 unequal nodes, some of which are killed
+    /// Show the farm's main job in half a minute: a server, a feeder and 16 unequal nodes; some nodes are killed
     Try(bench::Try),
-    /// Measure the farm beside NATS alone
+    /// Measure the farm, and NATS alone
     Bench(bench::Bench),
     /// A node of the bench's baseline
     #[command(hide = true)]
@@ -77,7 +77,7 @@ pub(crate) struct Farm {
     /// Credentials of a NATS account, as nsc writes them
     #[arg(long, value_name = "FILE", env = "NATS_CREDS")]
     pub(crate) creds: Option<PathBuf>,
-    /// Who signed the servers' certificates, where the system does not know
+    /// Certificate of the servers' authority, if the system does not know it
     #[arg(long, value_name = "FILE")]
     pub(crate) tls_ca: Option<PathBuf>,
     /// A certificate of one's own for the servers

@@ -14,7 +14,7 @@ pub(crate) struct Keys {
     pub(crate) socket: PathBuf,
 }
 
-/// What is tried.
+/// The file and the server under test.
 #[derive(Debug, Args)]
 pub(crate) struct Trial {
     /// The file that the server is given as its private key
@@ -49,7 +49,7 @@ pub(crate) struct Renewal {
     /// The reload has failed when it takes longer; its processes are ended then
     #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "reload", value_parser = clap::value_parser!(u16).range(1..=3600))]
     pub(crate) reload_timeout: u16,
-    /// Delete former keys that are former for so many days and were not asked for meanwhile
+    /// Delete keys that are former, and without a request, for at least this number of days
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(0..=3650))]
     pub(crate) grace: u16,
     /// Try the key as that user, e.g. www-data; for root
@@ -74,12 +74,12 @@ pub(crate) enum KeysCommand {
     /// Give the service a private key: PEM, DER or PKCS#12, told by content. With --remote: the public part of a key that
     /// services on other machines have
     Import {
-        /// Its name from now on; with --remote, the one that it has there
+        /// Its name from now on; with --remote, its name there
         name: String,
         /// The file with the key; - for standard input
         #[arg(required_unless_present = "remote", conflicts_with = "remote")]
         file: Option<PathBuf>,
-        /// The private part is on other machines only: their services are asked, through a gateway
+        /// The private part is on other machines only: requests go to their services, through a gateway
         #[arg(long, requires = "public", conflicts_with = "passphrase_file")]
         remote: bool,
         /// The file with the public key or the certificate, PEM or DER; - for standard input
@@ -88,7 +88,7 @@ pub(crate) enum KeysCommand {
         /// The file with the passphrase that the key is encrypted with
         #[arg(long, value_name = "FILE")]
         passphrase_file: Option<PathBuf>,
-        /// Put it in the place of the key of this name, in one step: who may use it stays, and requests that were begun are finished
+        /// Put it in the place of the key of this name, in one step: its users stay, and requests that were begun are finished
         /// with the old one
         #[arg(long, conflicts_with_all = ["remote", "uid", "gid"])]
         replace: bool,
@@ -99,13 +99,13 @@ pub(crate) enum KeysCommand {
     Generate {
         /// Its name from now on
         name: String,
-        /// What it is
+        /// Kind of the key
         #[arg(long, value_parser = kind())]
         kind: Kind,
         #[command(flatten)]
         users: Users,
     },
-    /// The keys, and who may use them
+    /// The keys and their users
     List {
         /// One object a line
         #[arg(long)]
@@ -129,10 +129,10 @@ pub(crate) enum KeysCommand {
         /// Write it there, in one step; only a file that this command wrote is replaced
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,
-        /// Who may read it, octal; `PostgreSQL` wants 0600, or 0640 where root owns it
+        /// Its permissions, octal; `PostgreSQL` wants 0600, or 0640 where root owns it
         #[arg(long, value_name = "MODE", requires = "output", default_value = "0644", value_parser = mode)]
         mode: u32,
-        /// Who owns it, e.g. postgres or root:ssl-cert; for root
+        /// Its owner, e.g. postgres or root:ssl-cert; for root
         #[arg(long, value_name = "USER:GROUP", requires = "output")]
         owner: Option<String>,
     },
@@ -141,7 +141,7 @@ pub(crate) enum KeysCommand {
     Renew(Renewal),
     /// Try whether a server that is given a file of `keys pem` can use the key: service, key, permission, certificate, OpenSSL, a signature
     Test(Trial),
-    /// Say whether services on other machines have a key as well, and may be asked
+    /// Set whether services on other machines have a key as well and may get its requests
     #[command(group = clap::ArgGroup::new("where").args(["also", "never"]).required(true))]
     Remote {
         /// Its name, here and there
@@ -149,11 +149,11 @@ pub(crate) enum KeysCommand {
         /// They have it as well
         #[arg(long)]
         also: bool,
-        /// They are not asked
+        /// They get no requests
         #[arg(long)]
         never: bool,
     },
-    /// Say who may use a key, beside root and the service's own user
+    /// Set the users of a key, in addition to root and the service's own user
     #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]
     #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid"]).multiple(true))]
     Acl {
@@ -165,10 +165,10 @@ pub(crate) enum KeysCommand {
         /// These no longer
         #[arg(long, requires = "whom")]
         remove: bool,
-        /// These, and nobody else
+        /// These only
         #[arg(long, requires = "whom")]
         set: bool,
-        /// Nobody else
+        /// No others
         #[arg(long, conflicts_with = "whom")]
         nobody: bool,
         #[command(flatten)]

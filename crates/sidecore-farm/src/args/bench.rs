@@ -16,7 +16,7 @@ pub(crate) struct Try {
     /// How long events come while processes are killed
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUN_SECONDS))]
     pub(crate) seconds: Option<u64>,
-    /// Whom to kill with kill -9, again and again; several, with commas between
+    /// Processes to kill with kill -9, again and again; several, with commas between
     #[arg(long, value_name = "WHOM", value_delimiter = ',', default_value = "node")]
     pub(crate) kill: Vec<Victim>,
     #[command(flatten)]
@@ -25,13 +25,13 @@ pub(crate) struct Try {
 
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
-    /// What to measure; without one, all
+    /// Scenarios to measure; default: all
     #[arg(value_name = "SCENARIO")]
     pub(crate) scenarios: Vec<Scenario>,
     /// Short runs, each once
     #[arg(long)]
     pub(crate) quick: bool,
-    /// How long `kills` runs; 600 where nothing is said, or 10 with --quick
+    /// Seconds that `kills` runs; default: 600, or 10 with --quick
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=MAX_RUN_SECONDS))]
     pub(crate) seconds: Option<u64>,
     #[command(flatten)]
@@ -40,7 +40,7 @@ pub(crate) struct Bench {
     pub(crate) common: Common,
 }
 
-/// Whom `kills` kills beside nodes.
+/// Processes that `kills` kills in addition to nodes.
 #[derive(Debug, Args)]
 pub(crate) struct Also {
     /// Let `kills` kill the feeder as well, each minute
@@ -54,7 +54,7 @@ pub(crate) struct Also {
     pub(crate) server: bool,
 }
 
-/// What both take.
+/// Options of both commands.
 #[derive(Debug, Args)]
 pub(crate) struct Common {
     /// Write rows to a file, one JSON object a line
@@ -63,12 +63,12 @@ pub(crate) struct Common {
     /// The nats-server to start; without it the one on the path or in go/bin
     #[arg(long, value_name = "FILE")]
     pub(crate) nats_server: Option<PathBuf>,
-    /// Of sizes, times and who is killed when
+    /// Of sizes, times and kills
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
 }
 
-/// Who is killed.
+/// A process to kill.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Victim {
     Node,
@@ -81,9 +81,9 @@ pub(crate) enum Victim {
 pub(crate) enum Scenario {
     /// 16 unequal nodes with enough to do: share of the sum of their rates, by policy and by pull consumers
     Share,
-    /// The same nodes at 0.8 of what they can do: how long an event takes
+    /// The same nodes at 0.8 of their capacity: time of an event
     Tail,
-    /// 1 KiB events without work through one node, beside bare JetStream
+    /// 1 KiB events without work through one node, compared with bare JetStream
     Rate,
     /// A node killed each second
     Kills,
@@ -97,10 +97,10 @@ pub(crate) struct Pull {
     /// How many messages it may have at a time
     #[arg(long)]
     pub(crate) in_flight: usize,
-    /// What a unit of work takes
+    /// Time of a unit of work
     #[arg(long, value_parser = duration)]
     pub(crate) sleep: Duration,
-    /// Take as many as come, say when the first and the last of so many came, and end
+    /// After this number of messages, print the times of the first and the last, and end
     #[arg(long)]
     pub(crate) count: Option<u64>,
     /// Acknowledge without storing a result

@@ -22,7 +22,7 @@ pub(crate) struct Dispatch {
     /// How long an event may take at a node
     #[arg(long, value_name = "TIME", default_value = "1h", value_parser = measures::age)]
     pub(crate) time_limit: Duration,
-    /// A node that was not heard for so long, and for four of its beats of 10 ms, is lost, and its events go to others; 40ms suits processes with cores of their own
+    /// A node that is silent for this time, and for four of its beats of 10 ms, is lost, and its events go to others; 40ms suits processes with cores of their own
     #[arg(long, value_name = "TIME", default_value = "500ms", value_parser = measures::age)]
     pub(crate) silence: Duration,
     /// Most events held here and at nodes; all others wait in the work queue
@@ -39,7 +39,7 @@ pub(crate) struct Dispatch {
 pub(crate) enum Keep {
     /// Committed to the result stream, once for each event
     Stream,
-    /// Nobody keeps them
+    /// They are not stored
     None,
 }
 

@@ -4,7 +4,7 @@ use crate::measures;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
 
-/// What the farm's streams are to be. A farm that exists is used as it is where nothing is asked for.
+/// Settings of the farm's streams. Without them an existing farm is used as it is.
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = "Durability (set by the first command of a farm; without these it is used as it is)")]
 pub(crate) struct Durability {
@@ -14,7 +14,7 @@ pub(crate) struct Durability {
     /// On how many servers each event is kept; 3 survive the loss of one [default: 1]
     #[arg(long, value_name = "N", value_parser = replicas)]
     pub(crate) replicas: Option<usize>,
-    /// How much may wait, and how much may be kept of results; servers set it aside [default: 1GiB]
+    /// Limit of waiting events, and limit of stored results; servers reserve both [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = measures::size)]
     pub(crate) max_bytes: Option<u64>,
     /// How long results are kept, and so how long a second result of one event is recognised [default: 24h]
@@ -28,7 +28,7 @@ pub(crate) enum Storage {
     Memory,
 }
 
-/// An odd number: a majority of them is what must be alive.
+/// An odd number: a majority of them must be alive.
 fn replicas(text: &str) -> Result<usize, String> {
     text.parse().ok().filter(|number| [1, 3, 5].contains(number)).ok_or("replicas are 1, 3 or 5".into())
 }

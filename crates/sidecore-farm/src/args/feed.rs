@@ -30,7 +30,7 @@ pub(crate) struct Feed {
     /// This feeder's name: with it, one that was stopped goes on where it was when the same source is given again
     #[arg(long, value_name = "FEEDER", value_parser = name)]
     pub(crate) name: Option<String>,
-    /// What is done with events while the farm is full: wait, or drop and count them
+    /// While the farm is full: wait, or drop and count events
     #[arg(long, value_name = "HOW", default_value = "hold")]
     pub(crate) when_full: OverflowPolicy,
     /// Most events that are read and not yet stored

@@ -16,13 +16,13 @@ pub(crate) struct Gateway {
     /// The service's socket
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
-    /// What this gateway is called in NATS's subjects; default: the machine's name
+    /// This gateway's name in NATS's subjects; default: the machine's name
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
-    /// Which key server is asked: tokens, eft, priced, sed or round-robin
+    /// Choice of the key server: tokens, eft, priced, sed or round-robin
     #[arg(long, value_name = "RULE", default_value = "tokens", value_parser = balance)]
     pub(crate) balance: Balance,
-    /// A key server that says nothing for so many milliseconds is lost
+    /// A key server that is silent for this number of milliseconds is lost
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(20..=60_000))]
     pub(crate) silence: u64,
 }
@@ -34,14 +34,14 @@ pub(crate) struct KeyServer {
     /// The socket of the service that holds the keys
     #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
-    /// What this key server is called in NATS's subjects; default: the machine's name
+    /// This key server's name in NATS's subjects; default: the machine's name
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
     /// Offer these keys only; needed where this user may use keys but not list them. `GATEWAY:KEY` is for that gateway alone,
     /// and others do not learn of it
     #[arg(long, value_name = "KEY", num_args = 1.., value_parser = permit)]
     pub(crate) allow: Vec<Permit>,
-    /// Requests at a time; default: twice as many as there are cores
+    /// Requests at a time; default: twice the number of cores
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=64))]
     pub(crate) jobs: Option<u16>,
 }

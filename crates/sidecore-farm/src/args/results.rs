@@ -22,13 +22,13 @@ pub(crate) struct Results {
     /// Write the event's id and a tab before each line
     #[arg(long, requires = "lines")]
     pub(crate) ids: bool,
-    /// Wait for further results; without it, what is there is taken
+    /// Wait for further results; without it, end after those that are stored
     #[arg(long)]
     pub(crate) follow: bool,
-    /// End after so many results, and wait until they are there
+    /// Wait for this number of results, then end
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
-    /// Who takes them: each name gets every result once, and goes on where it was
+    /// Name of the taker: each name gets every result once, and goes on where it was
     #[arg(long, value_name = "TAKER", default_value = "results", value_parser = name)]
     pub(crate) name: String,
 }

@@ -21,7 +21,7 @@ pub(crate) struct Work {
     /// Take only events of these kinds
     #[arg(long, value_name = "KIND", value_delimiter = ',', value_parser = kind)]
     pub(crate) kind: Vec<String>,
-    /// Start as many programs as --jobs says, once, and give them events behind their lengths (four bytes, the highest first);
+    /// Start one program for each of --jobs, once, and give them events behind their lengths (four bytes, the highest first);
     /// they answer likewise
     #[arg(long, requires = "command")]
     pub(crate) pipe: bool,
@@ -35,10 +35,10 @@ pub(crate) struct Work {
     /// Largest result, as 500KiB; not more than the server takes in a message
     #[arg(long, value_name = "BYTES", default_value = "1000000", value_parser = size)]
     pub(crate) max_result: u64,
-    /// How often it says that it lives, 1ms to 10s; after four times without it the node is lost
+    /// Interval of its beats, 1ms to 10s; after four missing beats the node is lost
     #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = beat)]
     pub(crate) beat: Duration,
-    /// No program: sleep as many times so long as the number at the beginning of the event says
+    /// No program: sleep this time, multiplied by the number at the beginning of the event
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]
     pub(crate) sleep: Option<Duration>,
     /// The program and its arguments: the event on standard input, the result on standard output, exit code 0
