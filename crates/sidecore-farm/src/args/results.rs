@@ -22,7 +22,7 @@ pub(crate) struct Results {
     /// Write the event's id and a tab before each line
     #[arg(long, requires = "lines")]
     pub(crate) ids: bool,
-    /// Wait for further results; without it, end after those that are stored
+    /// Wait for further results; without it, end after the stored results
     #[arg(long)]
     pub(crate) follow: bool,
     /// Wait for this number of results, then end
