@@ -228,7 +228,7 @@ impl Session<'_> {
         self.take_all();
         self.router.tick(now);
         self.outbox.beat = wire::encode(&self.router.presence());
-        if now.saturating_sub(self.heard) > SILENCE {
+        if now.saturating_sub(self.heard) > PEER_TIMEOUT {
             return Err(ErrorKind::TimedOut.into());
         }
         if self.blocked {

@@ -46,7 +46,7 @@ pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
     let options = Options {
         socket: args.socket.clone(),
         name: "sidecore-key-server".to_owned(),
-        patience: REQUEST_TIMEOUT,
+        timeout: REQUEST_TIMEOUT,
         // Other machines have the key too: gateways ask them while this machine's service is away.
         restart_wait: Duration::ZERO,
         ..Options::default()

@@ -307,7 +307,6 @@ impl<'a> Pool<'a> {
     }
 
     fn hand(&mut self, engine: &mut Engine<PoolEvent>, device: usize, ticket: Ticket) {
-        let schedule = self.dispatch.schedule(ticket).unwrap_or(Schedule::FIFO);
         let size = self.requests[ticket.index()].1;
         self.servers[device].queue.push_back(Task { ticket, size, spent: 0.0 });
         self.serve(engine, device);
@@ -367,7 +366,7 @@ impl World for Pool<'_> {
         match event {
             PoolEvent::Arrival => self.arrive(engine),
             PoolEvent::Served(device) => {
-                if let Some(task) = self.servers[device].end() {
+                if let Some(task) = self.servers[device].serving.take() {
                     self.complete(engine, device, &task);
                 }
                 self.serve(engine, device);

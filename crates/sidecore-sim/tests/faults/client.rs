@@ -311,11 +311,6 @@ impl World<'_> {
         if link.advice != waiter.policy() {
             waiter.set_policy(link.advice);
         }
-        if link.advice == Notify::Predict
-            && let Some(oldest) = link.requests.iter().find(|request| request.answers == 0)
-        {
-            waiter.expect(Forecast { at: oldest.submitted + link.latency, sigma: link.latency / 16 });
-        }
         let found = link.completion.ready() && self.mutation != Some(Mutation::ArmAfterLook);
         match link.waits.next(now, found) {
             Wait::Spin => {

@@ -213,7 +213,6 @@ impl<'a> Run<'a> {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
             Fault::SetBalance(balance) => self.sidecore.set_balance(balance),
-            Fault::SetOrder(order) => self.sidecore.set_order(&mut SimHost { world: &mut self.world, clock }, order),
             Fault::DeviceJoin(plan) => self.add_device(clock, plan),
             Fault::DeviceDrain(number) => {
                 if let Some(device) = self.picked(number) {
