@@ -15,7 +15,7 @@ mod rounds;
 mod watched;
 
 pub use devices::{Health, Reply};
-pub use host::{Defect, Host, House, Plan, Turn};
+pub use host::{Defect, Host, Gauges, Plan, Turn};
 pub use lanes::NewLane;
 
 use crate::dispatch::record::{Call, Recorded, Tape};
@@ -209,8 +209,8 @@ impl<L, R> Sidecore<L, R> {
         self.now
     }
 
-    fn house(&self) -> House<'_> {
-        House {
+    fn gauges(&self) -> Gauges<'_> {
+        Gauges {
             rounds: self.round,
             lanes: self.open_lanes,
             dormant: self.open_lanes - self.watched.len(),

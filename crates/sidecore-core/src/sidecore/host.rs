@@ -43,7 +43,7 @@ pub struct Turn {
 
 /// Gauges, published every `housekeeping` interval.
 #[derive(Debug)]
-pub struct House<'s> {
+pub struct Gauges<'s> {
     /// Rounds made.
     pub rounds: u64,
     /// Lanes that are open.
@@ -236,5 +236,5 @@ pub trait Host {
     fn finished(&mut self, reply: &Reply, done: Option<&Done>);
 
     /// It is time to bring counters up to date.
-    fn keep_house(&mut self, house: &House);
+    fn publish_gauges(&mut self, gauges: &Gauges);
 }

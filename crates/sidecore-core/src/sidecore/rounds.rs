@@ -121,15 +121,15 @@ impl<L, R> Sidecore<L, R> {
         self.dispatch.reprice(self.now);
         if self.now >= self.timers.housekeeping {
             self.timers.housekeeping = self.now + self.pace.housekeeping;
-            self.keep_house(host);
+            self.publish_gauges(host);
         }
         self.at = if self.busy { At::Round } else { At::Idle };
     }
 
-    fn keep_house<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
+    fn publish_gauges<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.look_after_devices(host);
         self.rest_quiet_lanes(host);
-        host.keep_house(&self.house());
+        host.publish_gauges(&self.gauges());
     }
 
     /// One more step of the wait. `found`: something has arrived.
@@ -142,7 +142,7 @@ impl<L, R> Sidecore<L, R> {
                 if self.wake_at(host, None).is_none() {
                     // Before a long sleep the counters are updated, and stay valid until work arrives. Before arming,
                     // since this disarms.
-                    self.keep_house(host);
+                    self.publish_gauges(host);
                 }
                 self.at = At::Arm(0);
             }

@@ -11,7 +11,7 @@ use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, 
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::{Defect, Health, Host, House, Plan, Reply, Turn};
+use sidecore_core::sidecore::{Defect, Health, Host, Gauges, Plan, Reply, Turn};
 use sidecore_core::stage::Stamps;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
@@ -275,8 +275,8 @@ impl Host for SimHost<'_, '_> {
         }
     }
 
-    fn keep_house(&mut self, house: &House) {
-        self.world.rested += house.dormant as u64;
+    fn publish_gauges(&mut self, gauges: &Gauges) {
+        self.world.rested += gauges.dormant as u64;
     }
 }
 

@@ -17,7 +17,7 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::{Class, Op, Refusal};
-use sidecore_core::sidecore::{Health, Host, House, Plan, Reply, Turn};
+use sidecore_core::sidecore::{Health, Host, Gauges, Plan, Reply, Turn};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
@@ -409,15 +409,15 @@ impl Host for Hands {
         }
     }
 
-    fn keep_house(&mut self, house: &House) {
+    fn publish_gauges(&mut self, gauges: &Gauges) {
         let counters = &self.counters;
-        counters.audit(house.audit);
+        counters.audit(gauges.audit);
         counters.set(SidecoreCounter::CpuNs, clock::thread_cpu());
-        counters.set(SidecoreCounter::Rounds, house.rounds);
-        counters.set(SidecoreCounter::Lanes, house.lanes as u64);
-        counters.set(SidecoreCounter::DormantLanes, house.dormant as u64);
+        counters.set(SidecoreCounter::Rounds, gauges.rounds);
+        counters.set(SidecoreCounter::Lanes, gauges.lanes as u64);
+        counters.set(SidecoreCounter::DormantLanes, gauges.dormant as u64);
         for (number, (device, loss)) in self.devices.iter().zip(&self.losses).enumerate() {
-            device.publish(house.dispatch, number, *loss);
+            device.publish(gauges.dispatch, number, *loss);
         }
         self.tell_blamed();
         self.publish_tally();
