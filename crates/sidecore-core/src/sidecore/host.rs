@@ -114,7 +114,7 @@ pub trait Host {
     }
 
     /// Whether commands wait. The caller obeys them on [`Next::Obey`](super::Next::Obey).
-    fn has_mail(&self) -> bool;
+    fn has_commands(&self) -> bool;
 
     /// Whether a submission is in the ring.
     fn is_ready(&self, lane: &Self::Lane) -> bool;

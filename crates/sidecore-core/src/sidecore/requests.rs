@@ -95,7 +95,7 @@ impl<L, R> Sidecore<L, R> {
                 return End::Yield;
             }
             // Once a command is answered, its effect must show: commands come before the next request.
-            if host.has_mail() {
+            if host.has_commands() {
                 return End::Mail;
             }
             if !self.serve(host, id, lane, turn) {

@@ -59,7 +59,7 @@ impl<L, R> Sidecore<L, R> {
             At::Told => {
                 // After the rings: a lane just reported is not reported again.
                 self.at = At::Timers;
-                if host.has_mail() {
+                if host.has_commands() {
                     return Next::Obey;
                 }
             }

@@ -83,7 +83,7 @@ impl<S> Mailbox<S> {
     /// Whether commands wait. A client that has the control thread's answer must find the effect, so a sidecore
     /// checks before each request. The check reads one word that rarely changes.
     #[inline]
-    pub(super) fn has_mail(&self) -> bool {
+    pub(super) fn has_commands(&self) -> bool {
         self.waiting.is_up()
     }
 

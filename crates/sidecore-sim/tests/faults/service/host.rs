@@ -59,7 +59,7 @@ impl Host for SimHost<'_, '_> {
         }
     }
 
-    fn has_mail(&self) -> bool {
+    fn has_commands(&self) -> bool {
         !self.world.service.mailbox.is_empty()
     }
 

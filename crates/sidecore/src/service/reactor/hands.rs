@@ -146,8 +146,8 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn has_mail(&self) -> bool {
-        self.setup.mailbox.has_mail()
+    fn has_commands(&self) -> bool {
+        self.setup.mailbox.has_commands()
     }
 
     #[inline]
