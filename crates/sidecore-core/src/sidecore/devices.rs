@@ -200,7 +200,7 @@ impl<L, R> Sidecore<L, R> {
         match replaced {
             Replaced::Wait(ticket) => self.orphans.push_back(ticket),
             Replaced::GivenUp(done) => self.give_up(host, ticket, &done, otherwise),
-            Replaced::Now(done) => self.redo(host, ticket, &done),
+            Replaced::Now(done) => self.rerun_inline(host, ticket, &done),
             // Its place in the table, and with it its request, is the same as before.
             Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),
             Replaced::Given(_) => {}

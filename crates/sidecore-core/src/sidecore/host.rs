@@ -173,7 +173,7 @@ pub trait Host {
     ///
     /// # Errors
     /// The reason of its refusal.
-    fn redo(&mut self, device: usize, request: &Self::Request) -> Result<u32, Refusal>;
+    fn rerun_inline(&mut self, device: usize, request: &Self::Request) -> Result<u32, Refusal>;
 
     /// A request in flight was answered. `lane` is its lane and the lane's requests in flight, if it is still open.
     fn answered(

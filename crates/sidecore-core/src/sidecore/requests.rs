@@ -347,9 +347,9 @@ impl<L, R> Sidecore<L, R> {
         self.answer_now(host, &done, status(reply.outcome), request);
     }
 
-    pub(super) fn redo<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
+    pub(super) fn rerun_inline<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
         if let Some(request) = self.requests[ticket.index()].take() {
-            let outcome = host.redo(usize::from(done.device), &request);
+            let outcome = host.rerun_inline(usize::from(done.device), &request);
             self.answer_now(host, done, status(outcome), Some(request));
         }
     }

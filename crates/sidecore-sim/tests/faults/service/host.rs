@@ -142,7 +142,7 @@ impl Host for SimHost<'_, '_> {
         }
     }
 
-    fn redo(&mut self, _: usize, request: &Request) -> Result<u32, Refusal> {
+    fn rerun_inline(&mut self, _: usize, request: &Request) -> Result<u32, Refusal> {
         Ok(result(request.link, request.tag, request.size))
     }
 

@@ -264,7 +264,7 @@ impl Host for Hands {
         }
     }
 
-    fn redo(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {
+    fn rerun_inline(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {
         self.devices[device].count(1, request.submission.input_len());
         execute(&request.session, &request.memory, &request.submission, &mut self.scratch)
     }
