@@ -131,7 +131,7 @@ impl<L, R> Sidecore<L, R> {
         self.remote.retain(|remote| *remote != number);
         // Lanes that wait for this device's answer are looked at again before a sleep.
         self.lanes.iter_mut().flatten().for_each(|lane| lane.waits_for_device = false);
-        host.buried(number);
+        host.device_removed(number);
         if let Health::DeadWriting(ticket) = health {
             self.fail(host, ticket);
         }

@@ -227,7 +227,7 @@ pub trait Host {
     fn retire(&mut self, device: usize);
 
     /// Called once the dead device's requests have been reassigned.
-    fn buried(&mut self, device: usize);
+    fn device_removed(&mut self, device: usize);
 
     /// A request of a dead device has a new place, or a new name while it waits for one.
     fn replaced(&mut self, lost: usize, old: Ticket, replaced: &Replaced);

@@ -234,7 +234,7 @@ impl Host for SimHost<'_, '_> {
         self.revoke(device);
     }
 
-    fn buried(&mut self, device: usize) {
+    fn device_removed(&mut self, device: usize) {
         let index = self.index(device);
         self.world.say(|| format!("the service buries device {index}"));
         self.world.device_mut(device).leaving = true;

@@ -387,7 +387,7 @@ impl Host for Hands {
         }
     }
 
-    fn buried(&mut self, device: usize) {
+    fn device_removed(&mut self, device: usize) {
         if let Some(port) = self.port(device) {
             port.forget();
         }
