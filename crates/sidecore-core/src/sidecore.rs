@@ -15,7 +15,7 @@ mod rounds;
 mod watched;
 
 pub use devices::{Health, Reply};
-pub use host::{Defect, Host, Gauges, Plan, Turn};
+pub use host::{Defect, Gauges, Host, Plan, TurnStats};
 pub use lanes::NewLane;
 
 use crate::dispatch::record::{Call, Recorded, Tape};
@@ -144,7 +144,7 @@ pub struct Sidecore<L, R> {
     /// Watched lanes from this place on had their turn in this round, or joined after its start.
     round_end: usize,
     at: At,
-    turn: Option<Turn>,
+    turn: Option<TurnStats>,
     waits: WaitLoop,
     now: Nanos,
     timers: Timers,

@@ -28,7 +28,7 @@ pub struct Plan {
 
 /// Counters of one turn of a lane.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Turn {
+pub struct TurnStats {
     /// Requests taken from the lane.
     pub taken: u32,
     /// Of them, done immediately.
@@ -186,7 +186,7 @@ pub trait Host {
     );
 
     /// The lane's turn is over.
-    fn turned(&mut self, lane: &Self::Lane, turn: &Turn, in_flight: u32);
+    fn turned(&mut self, lane: &Self::Lane, turn: &TurnStats, in_flight: u32);
 
     /// The client broke the protocol: its lane has ended.
     fn faulted(&mut self, lane: Self::Lane, fault: Fault);

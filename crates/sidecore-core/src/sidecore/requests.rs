@@ -2,7 +2,7 @@
 
 use super::lanes::{HOLD, Lane};
 use super::rounds::At;
-use super::{Defect, Host, Next, Plan, Reply, Sidecore, Turn};
+use super::{Defect, Host, Next, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placed};
 use crate::inflight::Ticket;
@@ -78,7 +78,7 @@ impl<L, R> Sidecore<L, R> {
         host: &mut H,
         id: LaneId,
         lane: &mut Lane<L>,
-        turn: &mut Turn,
+        turn: &mut TurnStats,
     ) -> End {
         let client = lane.client;
         if self.refilled[client.0 as usize] != self.share {
@@ -123,7 +123,7 @@ impl<L, R> Sidecore<L, R> {
         host: &mut H,
         (id, index): (LaneId, usize),
         mut lane: Box<Lane<L>>,
-        turn: &Turn,
+        turn: &TurnStats,
         end: End,
     ) -> Next {
         let served = turn.taken > 0;
@@ -173,7 +173,7 @@ impl<L, R> Sidecore<L, R> {
         host: &mut H,
         id: LaneId,
         lane: &mut Lane<L>,
-        turn: &mut Turn,
+        turn: &mut TurnStats,
     ) -> bool {
         let submission = lane.pending.first();
         let plan = match host.plan(&lane.end, submission) {
@@ -223,7 +223,7 @@ impl<L, R> Sidecore<L, R> {
         (device, cost, count): (usize, Nanos, u32),
         work: &Work,
         plan: Plan,
-        turn: &mut Turn,
+        turn: &mut TurnStats,
     ) {
         lane.hold(host, cost.saturating_mul(u64::from(count)));
         for _ in 0..count {
@@ -278,7 +278,7 @@ impl<L, R> Sidecore<L, R> {
         id: LaneId,
         lane: &mut Lane<L>,
         refusal: Refusal,
-        turn: &mut Turn,
+        turn: &mut TurnStats,
     ) -> bool {
         let submission = lane.pending.first();
         host.refused(&lane.end, submission, refusal);

@@ -73,7 +73,7 @@ pub(super) struct World<'a> {
     /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
-    /// Dormant lanes, summed over all rounds of housekeeping.
+    /// Lanes found dormant, over all publications of gauges.
     pub(super) rested: u64,
     pub(super) broken: Option<Broken>,
     /// Connections to make again when the service is back: client, lane, and remaining requests.

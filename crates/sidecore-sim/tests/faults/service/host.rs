@@ -11,7 +11,7 @@ use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, 
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::{Defect, Health, Host, Gauges, Plan, Reply, Turn};
+use sidecore_core::sidecore::{Defect, Gauges, Health, Host, Plan, Reply, TurnStats};
 use sidecore_core::stage::Stamps;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
@@ -162,7 +162,7 @@ impl Host for SimHost<'_, '_> {
         }
     }
 
-    fn turned(&mut self, _: &u32, _: &Turn, _: u32) {}
+    fn turned(&mut self, _: &u32, _: &TurnStats, _: u32) {}
 
     fn faulted(&mut self, link: u32, fault: Fault) {
         self.world.say(|| format!("link {link} loses its lane: {}", fault.name()));

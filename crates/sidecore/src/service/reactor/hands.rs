@@ -17,7 +17,7 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Ring;
 use sidecore_core::session::{Class, Op, Refusal};
-use sidecore_core::sidecore::{Health, Host, Gauges, Plan, Reply, Turn};
+use sidecore_core::sidecore::{Gauges, Health, Host, Plan, Reply, TurnStats};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
@@ -305,7 +305,7 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn turned(&mut self, lane: &Lane, turn: &Turn, in_flight: u32) {
+    fn turned(&mut self, lane: &Lane, turn: &TurnStats, in_flight: u32) {
         let counters = &lane.counters;
         counters.set(LaneCounter::InFlight, u64::from(in_flight));
         counters.add(LaneCounter::Submitted, u64::from(turn.taken));
