@@ -45,7 +45,7 @@ pub struct Settings {
     /// How devices are chosen.
     pub balance: Balance,
     /// How each side of its hops waits.
-    pub notify: Hops,
+    pub notify: WaitPolicies,
     /// Cost of a sleep and a wake.
     pub park_cost: Nanos,
     /// Longest usual time from a ring until it runs.
@@ -83,7 +83,7 @@ impl Pace {
 
 /// How each side of each hop waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hops {
+pub struct WaitPolicies {
     /// Clients for completions.
     pub client: Notify,
     /// The sidecore for submissions.
@@ -116,7 +116,7 @@ pub enum Next {
 #[derive(Debug)]
 pub struct Sidecore<L, R> {
     dispatch: Recorded,
-    notify: Hops,
+    notify: WaitPolicies,
     pace: Pace,
     device_timeout: Nanos,
     /// By lane number.
@@ -200,7 +200,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// How each side of its hops waits.
-    pub fn notify(&self) -> Hops {
+    pub fn notify(&self) -> WaitPolicies {
         self.notify
     }
 

@@ -270,7 +270,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Changes how each side of its hops waits. The host has informed devices and clients already.
-    pub fn set_notify<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, notify: super::Hops) {
+    pub fn set_notify<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, notify: super::WaitPolicies) {
         self.notify = notify;
         self.waits.waiter.set_policy(notify.service);
         for index in 0..self.lanes.len() {

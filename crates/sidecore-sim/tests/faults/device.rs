@@ -10,7 +10,7 @@ use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
 use sidecore_core::ring::MESSAGE_WORDS;
-use sidecore_core::sidecore::{Health, Hops, Reply};
+use sidecore_core::sidecore::{Health, Reply, WaitPolicies};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -72,14 +72,14 @@ pub(super) struct Device {
     /// Taken away with a request that it answers after all.
     late: Option<Reply>,
     last: u32,
-    pub(super) hops: Hops,
+    pub(super) hops: WaitPolicies,
     waits: WaitLoop,
     moderator: Moderator,
     pc: Pc,
 }
 
 impl Device {
-    pub(super) fn new(plan: DevicePlan, service: u32, hops: Hops, may_spin: bool) -> Self {
+    pub(super) fn new(plan: DevicePlan, service: u32, hops: WaitPolicies, may_spin: bool) -> Self {
         Self {
             plan,
             service,

@@ -3,7 +3,7 @@
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Algorithm, Class, Classes, Op};
-use sidecore_core::sidecore::Hops;
+use sidecore_core::sidecore::WaitPolicies;
 use sidecore_core::time::{Nanos, Pretty};
 use sidecore_sim::engine::Random;
 use std::fmt;
@@ -139,7 +139,7 @@ pub(super) enum Fault {
     ServiceDeath {
         down: Nanos,
     },
-    SetNotify(Hops),
+    SetNotify(WaitPolicies),
     SetBalance(Balance),
 }
 
@@ -152,7 +152,7 @@ pub(super) struct Scenario {
     pub(super) seed: u64,
     pub(super) clients: Vec<ClientPlan>,
     pub(super) devices: Vec<DevicePlan>,
-    pub(super) hops: Hops,
+    pub(super) hops: WaitPolicies,
     pub(super) balance: Balance,
     pub(super) in_flight: u32,
     pub(super) quantum: Nanos,
@@ -195,12 +195,17 @@ fn notify(random: &mut Random) -> Notify {
     }
 }
 
-fn hops(random: &mut Random) -> Hops {
+fn hops(random: &mut Random) -> WaitPolicies {
     if one_in(random, 2) {
         let all = notify(random);
-        return Hops { service: all, to_device: all, from_device: all, client: all };
+        return WaitPolicies { service: all, to_device: all, from_device: all, client: all };
     }
-    Hops { service: notify(random), to_device: notify(random), from_device: notify(random), client: notify(random) }
+    WaitPolicies {
+        service: notify(random),
+        to_device: notify(random),
+        from_device: notify(random),
+        client: notify(random),
+    }
 }
 
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
@@ -322,7 +327,7 @@ fn backlogged(seed: u64, random: &mut Random) -> Scenario {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Hops { service, to_device, from_device, client } = self.hops;
+        let WaitPolicies { service, to_device, from_device, client } = self.hops;
         let (balance, in_flight) = (self.balance, self.in_flight);
         writeln!(f, "seed {}: {balance}, at most {in_flight} in flight, quantum {}", self.seed, Pretty(self.quantum))?;
         writeln!(

@@ -16,7 +16,7 @@ use host::SimHost;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, Reply, Settings, Sidecore};
+use sidecore_core::sidecore::{NewLane, Next, Pace, Reply, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine;
 use std::collections::VecDeque;
@@ -62,7 +62,7 @@ pub(super) struct InFlight {
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) thread: Thread,
-    pub(super) hops: Hops,
+    pub(super) hops: WaitPolicies,
     /// Devices of the world by number in dispatch: the latest that had it.
     pub(super) devices: Vec<u32>,
     /// By place in dispatch's table.
@@ -257,7 +257,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn set_notify(&mut self, clock: &mut Clock, hops: Hops) {
+    fn set_notify(&mut self, clock: &mut Clock, hops: WaitPolicies) {
         self.world.service.hops = hops;
         for device in self.world.service.devices.clone() {
             self.world.devices[device as usize].hops = hops;

@@ -3,7 +3,7 @@
 use super::*;
 use scenario::{ClientPlan, DevicePlan, Kind, LanePlan, Load};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::sidecore::Hops;
+use sidecore_core::sidecore::WaitPolicies;
 
 /// Sets the number of runs without a defect.
 const VARIABLE: &str = "SIDECORE_FAULT_SEEDS";
@@ -87,7 +87,7 @@ fn time_of_one(from_device: Notify) -> Nanos {
     let scenario = Scenario {
         clients: vec![ClientPlan { weight: 1, credit: 1, owned: false, lanes: vec![lane] }],
         devices: vec![device],
-        hops: Hops { client: Notify::Park, service: Notify::Park, to_device: Notify::Park, from_device },
+        hops: WaitPolicies { client: Notify::Park, service: Notify::Park, to_device: Notify::Park, from_device },
         faults: Vec::new(),
         ..Scenario::new(1)
     };

@@ -21,7 +21,7 @@ use hands::Hands;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::sidecore::{Hops, NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore};
+use sidecore_core::sidecore::{NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -206,7 +206,7 @@ impl Reactor {
         for (_, lane) in self.sidecore.lanes() {
             self.hands.setup.advice.give(&lane.memory, notify.client);
         }
-        self.sidecore.set_notify(&mut self.hands, hops(notify));
+        self.sidecore.set_notify(&mut self.hands, wait_policies(notify));
     }
 }
 
@@ -221,7 +221,7 @@ fn settings(setup: &Setup, place: Place) -> Settings {
             kept: Limits::usually_kept(limits.in_flight),
         },
         balance: *balance,
-        notify: hops(*notify),
+        notify: wait_policies(*notify),
         park_cost: setup.calibration.park().cost,
         wake_time: setup.calibration.park().wake,
         may_spin: place.may_spin,
@@ -230,9 +230,9 @@ fn settings(setup: &Setup, place: Place) -> Settings {
     }
 }
 
-fn hops(notify: NotifyConfig) -> Hops {
+fn wait_policies(notify: NotifyConfig) -> WaitPolicies {
     let NotifyConfig { service, to_device, from_device, client } = notify;
-    Hops { client, service, to_device, from_device }
+    WaitPolicies { client, service, to_device, from_device }
 }
 
 /// Writes a record to a new file that only this user can read, in the place of an older one.
