@@ -55,12 +55,12 @@ pub struct Settings {
     /// A device with work and without progress for this time is removed.
     pub device_timeout: Nanos,
     /// Intervals and limits that depend on the machine's speed.
-    pub pace: Pace,
+    pub loop_limits: LoopLimits,
 }
 
 /// Intervals and limits of a sidecore's duties outside the hot path.
 #[derive(Clone, Copy, Debug)]
-pub struct Pace {
+pub struct LoopLimits {
     /// Most requests of one lane in a row before the other lanes are looked at.
     pub turn: u32,
     /// Number of lanes that are watched permanently. If there are more, quiet ones go dormant.
@@ -75,7 +75,7 @@ pub struct Pace {
     pub look: Nanos,
 }
 
-impl Pace {
+impl LoopLimits {
     /// Values of the service.
     pub const SERVICE: Self =
         Self { turn: 128, watched_lanes: 8, quiet: 1_000_000, listen: 20_000, housekeeping: 10_000_000, look: 20_000 };
@@ -117,7 +117,7 @@ pub enum Next {
 pub struct Sidecore<L, R> {
     dispatch: Recorded,
     notify: WaitPolicies,
-    pace: Pace,
+    loop_limits: LoopLimits,
     device_timeout: Nanos,
     /// By lane number.
     lanes: Vec<Option<Box<Lane<L>>>>,
@@ -158,7 +158,7 @@ impl<L, R> Sidecore<L, R> {
         Self {
             dispatch: Recorded::new(limits, balance, tape),
             notify,
-            pace: settings.pace,
+            loop_limits: settings.loop_limits,
             device_timeout: settings.device_timeout,
             lanes: Vec::with_capacity(limits.lanes as usize),
             clients: BTreeMap::new(),

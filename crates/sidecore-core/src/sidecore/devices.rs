@@ -97,7 +97,7 @@ impl<L, R> Sidecore<L, R> {
     pub(super) fn look_after_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         // While the sidecore itself was away, no device could show its progress.
         let since = self.now.saturating_sub(core::mem::replace(&mut self.timers.looked_after, self.now));
-        let away = since.saturating_sub(2 * self.pace.housekeeping);
+        let away = since.saturating_sub(2 * self.loop_limits.housekeeping);
         for number in 0..self.devices.len() {
             if self.dispatch.device_state(number) == DeviceState::Gone {
                 continue;

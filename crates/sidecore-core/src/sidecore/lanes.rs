@@ -298,13 +298,13 @@ impl<L, R> Sidecore<L, R> {
 
     /// Stops watching lanes without traffic, if there are more than the limit.
     pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
-        let Self { lanes, dispatch, watched, pace, now, .. } = self;
-        if watched.len() <= pace.watched_lanes {
+        let Self { lanes, dispatch, watched, loop_limits, now, .. } = self;
+        if watched.len() <= loop_limits.watched_lanes {
             return;
         }
         watched.retain(|id| {
             let Some(lane) = &mut lanes[id.0 as usize] else { return false };
-            let quiet = now.saturating_sub(lane.active_at) > pace.quiet && lane.announce_at.is_none();
+            let quiet = now.saturating_sub(lane.active_at) > loop_limits.quiet && lane.announce_at.is_none();
             if !quiet || dispatch.in_flight(*id) > 0 {
                 return true;
             }

@@ -85,7 +85,7 @@ impl<L, R> Sidecore<L, R> {
             self.refilled[client.0 as usize] = self.share;
             self.dispatch.refill(client);
         }
-        while turn.taken < self.pace.turn && self.may_take(host, lane) {
+        while turn.taken < self.loop_limits.turn && self.may_take(host, lane) {
             if lane.pending.is_empty()
                 && let Err(fault) = lane.take_ahead(host, self.dispatch.in_flight(id))
             {
@@ -186,7 +186,7 @@ impl<L, R> Sidecore<L, R> {
             // A sampled completion carries the time of handover.
             self.now = host.now();
         } else if !host.pauses() {
-            run = lane.pending.run().min(self.pace.turn - turn.taken);
+            run = lane.pending.run().min(self.loop_limits.turn - turn.taken);
         }
         let Plan { class, size, reach, .. } = plan;
         let work = Work { lane: id, tag, class, size, urgent, reach, submitted };

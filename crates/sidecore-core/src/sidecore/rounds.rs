@@ -106,10 +106,10 @@ impl<L, R> Sidecore<L, R> {
             return Next::Step;
         }
         self.now = host.now();
-        self.timers.look = self.now + self.pace.look;
+        self.timers.look = self.now + self.loop_limits.look;
         self.at = At::Told;
         if self.now >= self.timers.listen && self.watched.len() < self.open_lanes {
-            self.timers.listen = self.now + self.pace.listen;
+            self.timers.listen = self.now + self.loop_limits.listen;
             return Next::Listen;
         }
         Next::Step
@@ -120,7 +120,7 @@ impl<L, R> Sidecore<L, R> {
         self.announce_due(host);
         self.dispatch.reprice(self.now);
         if self.now >= self.timers.housekeeping {
-            self.timers.housekeeping = self.now + self.pace.housekeeping;
+            self.timers.housekeeping = self.now + self.loop_limits.housekeeping;
             self.publish_gauges(host);
         }
         self.at = if self.busy { At::Round } else { At::Idle };

@@ -16,7 +16,7 @@ use host::SimHost;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::sidecore::{NewLane, Next, Pace, Reply, Settings, Sidecore, WaitPolicies};
+use sidecore_core::sidecore::{LoopLimits, NewLane, Next, Reply, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine;
 use std::collections::VecDeque;
@@ -330,7 +330,7 @@ fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, no
         wake_time: PARK_COST,
         may_spin: plan.owned || mutation == Some(Mutation::SpinUnowned),
         device_timeout: DEVICE_TIMEOUT,
-        pace: Pace {
+        loop_limits: LoopLimits {
             turn: 16,
             watched_lanes: plan.watched_lanes,
             quiet: 10_000,

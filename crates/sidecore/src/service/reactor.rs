@@ -21,7 +21,7 @@ use hands::Hands;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::sidecore::{NewLane, Next, Pace, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
+use sidecore_core::sidecore::{LoopLimits, NewLane, Next, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -226,7 +226,7 @@ fn settings(setup: &Setup, place: Place) -> Settings {
         wake_time: setup.calibration.park().wake,
         may_spin: place.may_spin,
         device_timeout: Nanos::from(limits.device_timeout_ms) * 1_000_000,
-        pace: Pace::SERVICE,
+        loop_limits: LoopLimits::SERVICE,
     }
 }
 
