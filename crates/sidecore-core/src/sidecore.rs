@@ -34,7 +34,7 @@ use lanes::Lane;
 use rounds::{At, Timers};
 use watched::Watched;
 
-/// Rounds over empty lanes between two looks at the clock; what the caller does on [`Next::Spin`].
+/// Rounds over empty lanes between two looks at the clock; what the caller does on [`Action::Spin`].
 pub const SPIN_ROUNDS: u32 = 16;
 
 /// Parameters of a sidecore. Times in ns.
@@ -96,7 +96,7 @@ pub struct WaitPolicies {
 
 /// The caller's duty before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
+pub enum Action {
     /// None: the host wanted a pause.
     Step,
     /// Obeys the waiting commands.
@@ -185,10 +185,10 @@ impl<L, R> Sidecore<L, R> {
 
     /// Goes on until there is something that the caller must do.
     #[inline]
-    pub fn step<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
+    pub fn step<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
         loop {
             let next = self.advance(host);
-            if next != Next::Step || host.pauses() {
+            if next != Action::Step || host.pauses() {
                 return next;
             }
         }

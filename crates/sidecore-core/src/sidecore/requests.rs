@@ -2,7 +2,7 @@
 
 use super::lanes::{HOLD, Lane};
 use super::rounds::At;
-use super::{Defect, Host, Next, Plan, Reply, Sidecore, TurnStats};
+use super::{Action, Defect, Host, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placed};
 use crate::inflight::Ticket;
@@ -44,7 +44,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Serves the watched lane at this place, or the next one with a submission.
-    pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
+    pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Action {
         // A gap of the list is not the number of a lane.
         let lane = |id: &LaneId| self.lanes.get(id.0 as usize)?.as_ref();
         let ready = |id: &LaneId| lane(id).is_some_and(|lane| lane.is_ready(host));
@@ -56,18 +56,18 @@ impl<L, R> Sidecore<L, R> {
         };
         let Some(index) = found.map(|place| from + place).filter(|index| *index < self.round_end) else {
             self.at = if self.busy && !self.remote.is_empty() { At::Bells } else { At::RoundOver };
-            return Next::Step;
+            return Action::Step;
         };
         let id = self.watched[index];
         // Taken out of the table for its turn, so that other parts of the sidecore can be borrowed.
-        let Some(mut lane) = self.lanes[id.0 as usize].take() else { return Next::Step };
+        let Some(mut lane) = self.lanes[id.0 as usize].take() else { return Action::Step };
         let mut turn = self.turn.take().unwrap_or_default();
         match self.serve_turn(host, id, &mut lane, &mut turn) {
             End::Pause => {
                 self.turn = Some(turn);
                 self.at = At::Lane(index);
                 self.lanes[id.0 as usize] = Some(lane);
-                Next::Step
+                Action::Step
             }
             end => self.end_turn(host, (id, index), lane, &turn, end),
         }
@@ -125,7 +125,7 @@ impl<L, R> Sidecore<L, R> {
         mut lane: Box<Lane<L>>,
         turn: &TurnStats,
         end: End,
-    ) -> Next {
+    ) -> Action {
         let served = turn.taken > 0;
         if served {
             lane.flush(host);
@@ -145,7 +145,7 @@ impl<L, R> Sidecore<L, R> {
             self.fault(host, id, fault);
             self.round_end -= 1;
             self.at = At::Lane(index);
-            return Next::Step;
+            return Action::Step;
         }
         let mut next = index + 1;
         if cut_off {
@@ -159,10 +159,10 @@ impl<L, R> Sidecore<L, R> {
             // Completions are announced before any command is obeyed; then this lane finds the commands again.
             let again = end == End::Mail && !cut_off;
             self.at = At::Announce(id, if again { index } else { next });
-            return Next::Step;
+            return Action::Step;
         }
         self.at = At::Lane(next);
-        if end == End::Mail { Next::Obey } else { Next::Step }
+        if end == End::Mail { Action::Obey } else { Action::Step }
     }
 
     /// Serves the first pending request, and the following ones that differ in their tags only and may run with it.
@@ -313,7 +313,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Takes one answer, of the devices from this one on.
-    pub(super) fn collect<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Next {
+    pub(super) fn collect<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Action {
         for place in from..self.remote.len() {
             let device = self.remote[place];
             if let Some(reply) = host.poll(device, self.now) {
@@ -321,11 +321,11 @@ impl<L, R> Sidecore<L, R> {
                 self.busy = true;
                 self.at = At::Replies(place);
                 self.finish(host, &reply);
-                return Next::Step;
+                return Action::Step;
             }
         }
         self.at = At::Lane(0);
-        Next::Step
+        Action::Step
     }
 
     /// A device is done with a request. A late answer of a removed device has a void ticket.

@@ -1,7 +1,7 @@
 //! Rounds of a sidecore, and its wait after a round without work.
 
-use super::{Defect, Host, Next, Sidecore};
-use crate::policy::notify::{Notify, Wait};
+use super::{Action, Defect, Host, Sidecore};
+use crate::policy::notify::Wait;
 use crate::time::Nanos;
 use crate::work::LaneId;
 
@@ -42,7 +42,7 @@ pub(super) struct Timers {
 
 impl<L, R> Sidecore<L, R> {
     #[inline]
-    pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
+    pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
         match self.at {
             At::Round => self.begin_round(host),
             At::Replies(from) => return self.collect(host, from),
@@ -60,7 +60,7 @@ impl<L, R> Sidecore<L, R> {
                 // After the rings: a lane just reported is not reported again.
                 self.at = At::Timers;
                 if host.has_commands() {
-                    return Next::Obey;
+                    return Action::Obey;
                 }
             }
             At::Timers => self.look_around(host),
@@ -75,7 +75,7 @@ impl<L, R> Sidecore<L, R> {
                 return self.wait(host, false);
             }
         }
-        Next::Step
+        Action::Step
     }
 
     #[inline]
@@ -95,7 +95,7 @@ impl<L, R> Sidecore<L, R> {
     /// The clock is read after the announcements, off the path of requests. Sampled long operations provide the time
     /// as well.
     #[inline]
-    fn end_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Next {
+    fn end_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
         self.watched.close_gaps();
         if self.busy && self.waits.waiter.is_waiting() {
             self.now = host.now();
@@ -103,16 +103,16 @@ impl<L, R> Sidecore<L, R> {
         }
         if self.busy && !self.round.is_multiple_of(8) && self.now < self.timers.look {
             self.at = At::Round;
-            return Next::Step;
+            return Action::Step;
         }
         self.now = host.now();
         self.timers.look = self.now + self.loop_limits.look;
         self.at = At::Told;
         if self.now >= self.timers.listen && self.watched.len() < self.open_lanes {
             self.timers.listen = self.now + self.loop_limits.listen;
-            return Next::Listen;
+            return Action::Listen;
         }
-        Next::Step
+        Action::Step
     }
 
     /// Duties outside the hot path that must not wait for long.
@@ -133,11 +133,11 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// One more step of the wait. `found`: something has arrived.
-    fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Next {
+    fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Action {
         self.at = At::Round;
         match self.waits.next(self.now, found) {
             Wait::Look => {}
-            Wait::Spin => return Next::Spin,
+            Wait::Spin => return Action::Spin,
             Wait::Arm => {
                 if self.wake_at(host, None).is_none() {
                     // Before a long sleep the counters are updated, and stay valid until work arrives. Before arming,
@@ -148,11 +148,11 @@ impl<L, R> Sidecore<L, R> {
             }
             Wait::Sleep { until, .. } => {
                 self.at = At::Asleep;
-                return Next::Sleep { until: self.wake_at(host, until) };
+                return Action::Sleep { until: self.wake_at(host, until) };
             }
             Wait::Disarm => self.disarm(host),
         }
-        Next::Step
+        Action::Step
     }
 
     /// Arms the doorbell of this place, if it may ring.

@@ -16,7 +16,7 @@ use host::SimHost;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::sidecore::{LoopLimits, NewLane, Next, Reply, Settings, Sidecore, WaitPolicies};
+use sidecore_core::sidecore::{Action, LoopLimits, NewLane, Reply, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine;
 use std::collections::VecDeque;
@@ -163,12 +163,12 @@ impl<'a> Run<'a> {
         let next = self.sidecore.step(&mut SimHost { world: &mut self.world, clock });
         let worked = std::mem::take(&mut self.world.service.worked);
         match next {
-            Next::Step if worked > 0 => return self.world.go_on_after(clock, Actor::Service, worked),
-            Next::Step => {}
-            Next::Obey => self.obey(clock),
-            Next::Listen => self.hear(clock),
-            Next::Spin => return self.world.spin(clock, Actor::Service, self.world.plan.owned),
-            Next::Sleep { until } => {
+            Action::Step if worked > 0 => return self.world.go_on_after(clock, Who::Service, worked),
+            Action::Step => {}
+            Action::Obey => self.obey(clock),
+            Action::Listen => self.hear(clock),
+            Action::Spin => return self.world.spin(clock, Who::Service, self.world.plan.owned),
+            Action::Sleep { until } => {
                 self.world.service.listens = true;
                 return self.world.doze(clock, Actor::Service, until);
             }

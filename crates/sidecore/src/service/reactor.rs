@@ -21,7 +21,7 @@ use hands::Hands;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::sidecore::{LoopLimits, NewLane, Next, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
+use sidecore_core::sidecore::{Action, LoopLimits, NewLane, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use std::fs::{self, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -92,10 +92,10 @@ impl Reactor {
 
     fn step(&mut self) -> ControlFlow<()> {
         match self.sidecore.step(&mut self.hands) {
-            Next::Step => {}
-            Next::Obey => return self.obey(),
-            Next::Listen => self.collect_rings(Some(0)),
-            Next::Spin => {
+            Action::Step => {}
+            Action::Obey => return self.obey(),
+            Action::Listen => self.collect_rings(Some(0)),
+            Action::Spin => {
                 for _ in 0..SPIN_ROUNDS {
                     if self.sidecore.is_something_ready(&self.hands) {
                         break;
@@ -103,7 +103,7 @@ impl Reactor {
                     std::hint::spin_loop();
                 }
             }
-            Next::Sleep { until } => {
+            Action::Sleep { until } => {
                 let now = self.sidecore.now();
                 self.collect_rings(until.map(|until| until.saturating_sub(now)));
             }
