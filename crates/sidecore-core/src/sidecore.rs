@@ -31,7 +31,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 use devices::Device;
 use lanes::Lane;
-use rounds::{At, Timers};
+use rounds::{RoundPhase, Timers};
 use watched::Watched;
 
 /// Rounds over empty lanes between two looks at the clock; what the caller does on [`Action::Spin`].
@@ -143,7 +143,7 @@ pub struct Sidecore<L, R> {
     busy: bool,
     /// Watched lanes from this place on had their turn in this round, or joined after its start.
     round_end: usize,
-    at: At,
+    at: RoundPhase,
     turn: Option<TurnStats>,
     waits: WaitLoop,
     now: Nanos,
@@ -175,7 +175,7 @@ impl<L, R> Sidecore<L, R> {
             withheld: false,
             busy: false,
             round_end: 0,
-            at: At::Round,
+            at: RoundPhase::Round,
             turn: None,
             waits: WaitLoop::new(waiter(settings)),
             now,

@@ -1,7 +1,7 @@
 //! The path of a request: taken, planned, placed, done, answered.
 
 use super::lanes::{HOLD, Lane};
-use super::rounds::At;
+use super::rounds::RoundPhase;
 use super::{Action, Defect, Host, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placed};
@@ -55,7 +55,7 @@ impl<L, R> Sidecore<L, R> {
             self.watched.get(from..).and_then(|rest| rest.iter().position(ready))
         };
         let Some(index) = found.map(|place| from + place).filter(|index| *index < self.round_end) else {
-            self.at = if self.busy && !self.remote.is_empty() { At::Bells } else { At::RoundOver };
+            self.at = if self.busy && !self.remote.is_empty() { RoundPhase::Bells } else { RoundPhase::RoundOver };
             return Action::Step;
         };
         let id = self.watched[index];
@@ -65,7 +65,7 @@ impl<L, R> Sidecore<L, R> {
         match self.serve_turn(host, id, &mut lane, &mut turn) {
             End::Pause => {
                 self.turn = Some(turn);
-                self.at = At::Lane(index);
+                self.at = RoundPhase::Lane(index);
                 self.lanes[id.0 as usize] = Some(lane);
                 Action::Step
             }
@@ -144,7 +144,7 @@ impl<L, R> Sidecore<L, R> {
             // The lane that follows moves to its place.
             self.fault(host, id, fault);
             self.round_end -= 1;
-            self.at = At::Lane(index);
+            self.at = RoundPhase::Lane(index);
             return Action::Step;
         }
         let mut next = index + 1;
@@ -158,10 +158,10 @@ impl<L, R> Sidecore<L, R> {
         if served {
             // Completions are announced before any command is obeyed; then this lane finds the commands again.
             let again = end == End::Mail && !cut_off;
-            self.at = At::Announce(id, if again { index } else { next });
+            self.at = RoundPhase::Announce(id, if again { index } else { next });
             return Action::Step;
         }
-        self.at = At::Lane(next);
+        self.at = RoundPhase::Lane(next);
         if end == End::Mail { Action::Obey } else { Action::Step }
     }
 
@@ -319,12 +319,12 @@ impl<L, R> Sidecore<L, R> {
             if let Some(reply) = host.poll(device, self.now) {
                 self.devices[device].progress_at = self.now;
                 self.busy = true;
-                self.at = At::Replies(place);
+                self.at = RoundPhase::Replies(place);
                 self.finish(host, &reply);
                 return Action::Step;
             }
         }
-        self.at = At::Lane(0);
+        self.at = RoundPhase::Lane(0);
         Action::Step
     }
 

@@ -6,7 +6,7 @@ use crate::time::Nanos;
 use crate::work::LaneId;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum At {
+pub(super) enum RoundPhase {
     Round,
     /// Takes answers of devices from this place on.
     Replies(usize),
@@ -44,33 +44,33 @@ impl<L, R> Sidecore<L, R> {
     #[inline]
     pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
         match self.at {
-            At::Round => self.begin_round(host),
-            At::Replies(from) => return self.collect(host, from),
-            At::Lane(from) => return self.serve_lanes(host, from),
-            At::Announce(id, next) => {
+            RoundPhase::Round => self.begin_round(host),
+            RoundPhase::Replies(from) => return self.collect(host, from),
+            RoundPhase::Lane(from) => return self.serve_lanes(host, from),
+            RoundPhase::Announce(id, next) => {
                 self.announce(host, id);
-                self.at = At::Lane(next);
+                self.at = RoundPhase::Lane(next);
             }
-            At::Bells => {
+            RoundPhase::Bells => {
                 self.ring_devices(host);
-                self.at = At::RoundOver;
+                self.at = RoundPhase::RoundOver;
             }
-            At::RoundOver => return self.end_round(host),
-            At::Told => {
+            RoundPhase::RoundOver => return self.end_round(host),
+            RoundPhase::Told => {
                 // After the rings: a lane just reported is not reported again.
-                self.at = At::Timers;
+                self.at = RoundPhase::Timers;
                 if host.has_commands() {
                     return Action::Obey;
                 }
             }
-            At::Timers => self.look_around(host),
-            At::Idle => return self.wait(host, false),
-            At::Arm(place) => self.arm(host, place),
-            At::LookAgain => {
+            RoundPhase::Timers => self.look_around(host),
+            RoundPhase::Idle => return self.wait(host, false),
+            RoundPhase::Arm(place) => self.arm(host, place),
+            RoundPhase::LookAgain => {
                 let found = self.rings_for_something(host) && !host.has(Defect::ArmAfterLook);
                 return self.wait(host, found);
             }
-            At::Asleep => {
+            RoundPhase::Asleep => {
                 self.now = host.now();
                 return self.wait(host, false);
             }
@@ -84,11 +84,11 @@ impl<L, R> Sidecore<L, R> {
         self.withheld = self.blocked && !self.is_room_wasted(host);
         self.share += u64::from(!self.withheld);
         (self.blocked, self.busy, self.round_end) = (false, false, self.watched.len());
-        self.at = At::Lane(0);
+        self.at = RoundPhase::Lane(0);
         if !self.remote.is_empty() || !self.orphans.is_empty() {
             self.busy = self.retry_orphans(host);
             self.now = host.now();
-            self.at = At::Replies(0);
+            self.at = RoundPhase::Replies(0);
         }
     }
 
@@ -102,12 +102,12 @@ impl<L, R> Sidecore<L, R> {
             self.waits.waiter.end(self.now);
         }
         if self.busy && !self.round.is_multiple_of(8) && self.now < self.timers.look {
-            self.at = At::Round;
+            self.at = RoundPhase::Round;
             return Action::Step;
         }
         self.now = host.now();
         self.timers.look = self.now + self.loop_limits.look;
-        self.at = At::Told;
+        self.at = RoundPhase::Told;
         if self.now >= self.timers.listen && self.watched.len() < self.open_lanes {
             self.timers.listen = self.now + self.loop_limits.listen;
             return Action::Listen;
@@ -123,7 +123,7 @@ impl<L, R> Sidecore<L, R> {
             self.timers.housekeeping = self.now + self.loop_limits.housekeeping;
             self.publish_gauges(host);
         }
-        self.at = if self.busy { At::Round } else { At::Idle };
+        self.at = if self.busy { RoundPhase::Round } else { RoundPhase::Idle };
     }
 
     fn publish_gauges<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
@@ -134,7 +134,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// One more step of the wait. `found`: something has arrived.
     fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Action {
-        self.at = At::Round;
+        self.at = RoundPhase::Round;
         match self.waits.next(self.now, found) {
             Wait::Look => {}
             Wait::Spin => return Action::Spin,
@@ -144,10 +144,10 @@ impl<L, R> Sidecore<L, R> {
                     // since this disarms.
                     self.publish_gauges(host);
                 }
-                self.at = At::Arm(0);
+                self.at = RoundPhase::Arm(0);
             }
             Wait::Sleep { until, .. } => {
-                self.at = At::Asleep;
+                self.at = RoundPhase::Asleep;
                 return Action::Sleep { until: self.wake_at(host, until) };
             }
             Wait::Disarm => self.disarm(host),
@@ -157,7 +157,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// Arms the doorbell of this place, if it may ring.
     fn arm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, place: usize) {
-        self.at = At::Arm(place + 1);
+        self.at = RoundPhase::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
             if let Some(lane) = self.lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
                 host.arm(&lane.end);
@@ -165,7 +165,7 @@ impl<L, R> Sidecore<L, R> {
         } else if let Some(device) = self.ringing_devices().get(place - self.watched.len()) {
             host.arm_device(*device);
         } else {
-            self.at = At::LookAgain;
+            self.at = RoundPhase::LookAgain;
         }
     }
 
