@@ -1,7 +1,7 @@
 //! One sidecore: its rounds over devices and lanes, and its waits.
 //!
 //! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `cargo
-//! xtask faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Next`] says. In between it may
+//! xtask faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Action`] says. In between it may
 //! add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
 //!
 //! A round looks once at all devices and at all watched lanes. Lanes that were quiet for a while go dormant: they are
@@ -143,7 +143,7 @@ pub struct Sidecore<L, R> {
     busy: bool,
     /// Watched lanes from this place on had their turn in this round, or joined after its start.
     round_end: usize,
-    at: RoundPhase,
+    phase: RoundPhase,
     turn: Option<TurnStats>,
     waits: WaitLoop,
     now: Nanos,
@@ -175,7 +175,7 @@ impl<L, R> Sidecore<L, R> {
             withheld: false,
             busy: false,
             round_end: 0,
-            at: RoundPhase::Round,
+            phase: RoundPhase::Round,
             turn: None,
             waits: WaitLoop::new(waiter(settings)),
             now,

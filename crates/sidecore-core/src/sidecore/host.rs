@@ -113,7 +113,7 @@ pub trait Host {
         false
     }
 
-    /// Whether commands wait. The caller obeys them on [`Action::Obey`](super::Next::Obey).
+    /// Whether commands wait. The caller obeys them on [`Action::Obey`](super::Action::Obey).
     fn has_commands(&self) -> bool;
 
     /// Whether a submission is in the ring.

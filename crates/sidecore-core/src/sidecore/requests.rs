@@ -20,7 +20,7 @@ enum End {
     /// No device has room.
     Blocked,
     /// Commands came before the next request.
-    Mail,
+    Commands,
     Fault(Fault),
     Pause,
 }
@@ -55,7 +55,7 @@ impl<L, R> Sidecore<L, R> {
             self.watched.get(from..).and_then(|rest| rest.iter().position(ready))
         };
         let Some(index) = found.map(|place| from + place).filter(|index| *index < self.round_end) else {
-            self.at = if self.busy && !self.remote.is_empty() { RoundPhase::Bells } else { RoundPhase::RoundOver };
+            self.phase = if self.busy && !self.remote.is_empty() { RoundPhase::Bells } else { RoundPhase::RoundOver };
             return Action::Step;
         };
         let id = self.watched[index];
@@ -65,7 +65,7 @@ impl<L, R> Sidecore<L, R> {
         match self.serve_turn(host, id, &mut lane, &mut turn) {
             End::Pause => {
                 self.turn = Some(turn);
-                self.at = RoundPhase::Lane(index);
+                self.phase = RoundPhase::Lane(index);
                 self.lanes[id.0 as usize] = Some(lane);
                 Action::Step
             }
@@ -96,7 +96,7 @@ impl<L, R> Sidecore<L, R> {
             }
             // Once a command is answered, its effect must show: commands come before the next request.
             if host.has_commands() {
-                return End::Mail;
+                return End::Commands;
             }
             if !self.serve(host, id, lane, turn) {
                 return End::Blocked;
@@ -135,7 +135,7 @@ impl<L, R> Sidecore<L, R> {
         let cut_off = served && !self.dispatch.may_take(lane.client);
         // If nothing was served, only a device's answer can help: a look before that is useless.
         lane.waits_for_device = !served
-            && end != End::Mail
+            && end != End::Commands
             && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
         self.busy |= !lane.waits_for_device;
         self.blocked |= end == End::Blocked;
@@ -144,7 +144,7 @@ impl<L, R> Sidecore<L, R> {
             // The lane that follows moves to its place.
             self.fault(host, id, fault);
             self.round_end -= 1;
-            self.at = RoundPhase::Lane(index);
+            self.phase = RoundPhase::Lane(index);
             return Action::Step;
         }
         let mut next = index + 1;
@@ -157,12 +157,12 @@ impl<L, R> Sidecore<L, R> {
         }
         if served {
             // Completions are announced before any command is obeyed; then this lane finds the commands again.
-            let again = end == End::Mail && !cut_off;
-            self.at = RoundPhase::Announce(id, if again { index } else { next });
+            let again = end == End::Commands && !cut_off;
+            self.phase = RoundPhase::Announce(id, if again { index } else { next });
             return Action::Step;
         }
-        self.at = RoundPhase::Lane(next);
-        if end == End::Mail { Action::Obey } else { Action::Step }
+        self.phase = RoundPhase::Lane(next);
+        if end == End::Commands { Action::Obey } else { Action::Step }
     }
 
     /// Serves the first pending request, and the following ones that differ in their tags only and may run with it.
@@ -319,12 +319,12 @@ impl<L, R> Sidecore<L, R> {
             if let Some(reply) = host.poll(device, self.now) {
                 self.devices[device].progress_at = self.now;
                 self.busy = true;
-                self.at = RoundPhase::Replies(place);
+                self.phase = RoundPhase::Replies(place);
                 self.finish(host, &reply);
                 return Action::Step;
             }
         }
-        self.at = RoundPhase::Lane(0);
+        self.phase = RoundPhase::Lane(0);
         Action::Step
     }
 

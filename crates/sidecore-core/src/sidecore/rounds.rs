@@ -17,7 +17,7 @@ pub(super) enum RoundPhase {
     Bells,
     RoundOver,
     /// The caller obeys commands next.
-    Told,
+    Commands,
     /// Duties that must not wait for long.
     Timers,
     Idle,
@@ -43,22 +43,22 @@ pub(super) struct Timers {
 impl<L, R> Sidecore<L, R> {
     #[inline]
     pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
-        match self.at {
+        match self.phase {
             RoundPhase::Round => self.begin_round(host),
             RoundPhase::Replies(from) => return self.collect(host, from),
             RoundPhase::Lane(from) => return self.serve_lanes(host, from),
             RoundPhase::Announce(id, next) => {
                 self.announce(host, id);
-                self.at = RoundPhase::Lane(next);
+                self.phase = RoundPhase::Lane(next);
             }
             RoundPhase::Bells => {
                 self.ring_devices(host);
-                self.at = RoundPhase::RoundOver;
+                self.phase = RoundPhase::RoundOver;
             }
             RoundPhase::RoundOver => return self.end_round(host),
-            RoundPhase::Told => {
+            RoundPhase::Commands => {
                 // After the rings: a lane just reported is not reported again.
-                self.at = RoundPhase::Timers;
+                self.phase = RoundPhase::Timers;
                 if host.has_commands() {
                     return Action::Obey;
                 }
@@ -84,11 +84,11 @@ impl<L, R> Sidecore<L, R> {
         self.withheld = self.blocked && !self.is_room_wasted(host);
         self.share += u64::from(!self.withheld);
         (self.blocked, self.busy, self.round_end) = (false, false, self.watched.len());
-        self.at = RoundPhase::Lane(0);
+        self.phase = RoundPhase::Lane(0);
         if !self.remote.is_empty() || !self.orphans.is_empty() {
             self.busy = self.retry_orphans(host);
             self.now = host.now();
-            self.at = RoundPhase::Replies(0);
+            self.phase = RoundPhase::Replies(0);
         }
     }
 
@@ -102,12 +102,12 @@ impl<L, R> Sidecore<L, R> {
             self.waits.waiter.end(self.now);
         }
         if self.busy && !self.round.is_multiple_of(8) && self.now < self.timers.look {
-            self.at = RoundPhase::Round;
+            self.phase = RoundPhase::Round;
             return Action::Step;
         }
         self.now = host.now();
         self.timers.look = self.now + self.loop_limits.look;
-        self.at = RoundPhase::Told;
+        self.phase = RoundPhase::Commands;
         if self.now >= self.timers.listen && self.watched.len() < self.open_lanes {
             self.timers.listen = self.now + self.loop_limits.listen;
             return Action::Listen;
@@ -123,7 +123,7 @@ impl<L, R> Sidecore<L, R> {
             self.timers.housekeeping = self.now + self.loop_limits.housekeeping;
             self.publish_gauges(host);
         }
-        self.at = if self.busy { RoundPhase::Round } else { RoundPhase::Idle };
+        self.phase = if self.busy { RoundPhase::Round } else { RoundPhase::Idle };
     }
 
     fn publish_gauges<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
@@ -134,7 +134,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// One more step of the wait. `found`: something has arrived.
     fn wait<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, found: bool) -> Action {
-        self.at = RoundPhase::Round;
+        self.phase = RoundPhase::Round;
         match self.waits.next(self.now, found) {
             Wait::Look => {}
             Wait::Spin => return Action::Spin,
@@ -144,10 +144,10 @@ impl<L, R> Sidecore<L, R> {
                     // since this disarms.
                     self.publish_gauges(host);
                 }
-                self.at = RoundPhase::Arm(0);
+                self.phase = RoundPhase::Arm(0);
             }
             Wait::Sleep { until, .. } => {
-                self.at = RoundPhase::Asleep;
+                self.phase = RoundPhase::Asleep;
                 return Action::Sleep { until: self.wake_at(host, until) };
             }
             Wait::Disarm => self.disarm(host),
@@ -157,7 +157,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// Arms the doorbell of this place, if it may ring.
     fn arm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, place: usize) {
-        self.at = RoundPhase::Arm(place + 1);
+        self.phase = RoundPhase::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
             if let Some(lane) = self.lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
                 host.arm(&lane.end);
@@ -165,7 +165,7 @@ impl<L, R> Sidecore<L, R> {
         } else if let Some(device) = self.ringing_devices().get(place - self.watched.len()) {
             host.arm_device(*device);
         } else {
-            self.at = RoundPhase::LookAgain;
+            self.phase = RoundPhase::LookAgain;
         }
     }
 
