@@ -34,7 +34,7 @@ pub enum Outcome {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum At {
+enum SweepPhase {
     Idle,
     Queued,
     /// It was taken by [`Sweep::take`]; `again`: it was announced since.
@@ -63,7 +63,7 @@ struct Client {
 
 #[derive(Clone, Copy, Debug)]
 struct Link {
-    at: At,
+    phase: SweepPhase,
     /// Its last transfer moved much.
     flooded: bool,
     next: Option<StreamId>,
@@ -78,7 +78,7 @@ struct Queue {
 impl Queue {
     fn push(&mut self, links: &mut [Link], stream: StreamId) {
         let link = &mut links[stream as usize];
-        (link.at, link.next) = (At::Queued, None);
+        (link.phase, link.next) = (SweepPhase::Queued, None);
         self.ends = Some(match self.ends {
             None => (stream, stream),
             Some((first, last)) => {
@@ -92,7 +92,7 @@ impl Queue {
         let (first, last) = self.ends?;
         let link = &mut links[first as usize];
         self.ends = link.next.take().map(|next| (next, last));
-        link.at = At::Taken { again: false };
+        link.phase = SweepPhase::Taken { again: false };
         Some(first)
     }
 }
@@ -151,27 +151,27 @@ impl Sweep {
     /// Adds `count` places for streams of the client.
     pub fn add_places(&mut self, client: ClientId, count: u32) {
         if let Some(Some(client)) = self.clients.get_mut(client) {
-            client.streams.extend((0..count).map(|_| Link { at: At::Idle, flooded: false, next: None }));
+            client.streams.extend((0..count).map(|_| Link { phase: SweepPhase::Idle, flooded: false, next: None }));
         }
     }
 
     /// Removes the client and its streams.
     pub fn remove_client(&mut self, client: ClientId) {
         if let Some(gone) = self.clients.get_mut(client).and_then(Option::take) {
-            self.waiting -= gone.streams.iter().filter(|link| link.at == At::Queued).count();
+            self.waiting -= gone.streams.iter().filter(|link| link.phase == SweepPhase::Queued).count();
         }
     }
 
     /// The stream's ring holds bytes, or the kernel takes more again. An unknown number has no effect.
     pub fn announce(&mut self, client: ClientId, stream: StreamId) {
         let Some(Some(of)) = self.clients.get_mut(client) else { return };
-        match of.streams.get_mut(stream as usize).map(|link| &mut link.at) {
-            Some(At::Idle) => {
+        match of.streams.get_mut(stream as usize).map(|link| &mut link.phase) {
+            Some(SweepPhase::Idle) => {
                 of.queue(stream);
                 self.waiting += 1;
             }
-            Some(At::Taken { again }) => *again = true,
-            Some(At::Queued) | None => {}
+            Some(SweepPhase::Taken { again }) => *again = true,
+            Some(SweepPhase::Queued) | None => {}
         }
     }
 
@@ -208,8 +208,8 @@ impl Sweep {
         // A stream without a cost would be served forever.
         of.share.charge(took.max(1));
         let Some(link) = of.streams.get_mut(stream as usize) else { return };
-        let again = link.at == At::Taken { again: true };
-        (link.at, link.flooded) = (At::Idle, moved >= FLOOD);
+        let again = link.phase == SweepPhase::Taken { again: true };
+        (link.phase, link.flooded) = (SweepPhase::Idle, moved >= FLOOD);
         if outcome == Outcome::More || again {
             of.queue(stream);
             self.waiting += 1;

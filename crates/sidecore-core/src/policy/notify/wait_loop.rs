@@ -32,11 +32,11 @@ pub enum Wait {
 pub struct WaitLoop {
     /// How it waits, and what that costs.
     pub waiter: Waiter,
-    at: At,
+    phase: WaitPhase,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum At {
+enum WaitPhase {
     Awake,
     Armed,
     Asleep { since: Nanos, armed: bool },
@@ -45,13 +45,13 @@ enum At {
 impl WaitLoop {
     /// Not in a wait.
     pub fn new(waiter: Waiter) -> Self {
-        Self { waiter, at: At::Awake }
+        Self { waiter, phase: WaitPhase::Awake }
     }
 
     /// A wait begins: its first look is done and found nothing. An abandoned earlier wait is over in any phase; its
     /// armed doorbells may still ring.
     pub fn begin(&mut self, now: Nanos) {
-        self.at = At::Awake;
+        self.phase = WaitPhase::Awake;
         self.waiter.begin(now);
     }
 
@@ -59,19 +59,19 @@ impl WaitLoop {
     /// caller that takes the found item calls [`Waiter::end`].
     #[inline]
     pub fn next(&mut self, now: Nanos, found: bool) -> Wait {
-        match mem::replace(&mut self.at, At::Awake) {
-            At::Awake if found => Wait::Look,
-            At::Awake => match self.waiter.step(now) {
+        match mem::replace(&mut self.phase, WaitPhase::Awake) {
+            WaitPhase::Awake if found => Wait::Look,
+            WaitPhase::Awake => match self.waiter.step(now) {
                 Step::Spin => Wait::Spin,
                 Step::Nap { until } => self.sleep(now, Some(until), false),
                 Step::Park => {
-                    self.at = At::Armed;
+                    self.phase = WaitPhase::Armed;
                     Wait::Arm
                 }
             },
-            At::Armed if found => Wait::Disarm,
-            At::Armed => self.sleep(now, None, true),
-            At::Asleep { since, armed } => {
+            WaitPhase::Armed if found => Wait::Disarm,
+            WaitPhase::Armed => self.sleep(now, None, true),
+            WaitPhase::Asleep { since, armed } => {
                 self.waiter.parked(since, now);
                 if armed { Wait::Disarm } else { Wait::Look }
             }
@@ -79,7 +79,7 @@ impl WaitLoop {
     }
 
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>, armed: bool) -> Wait {
-        self.at = At::Asleep { since: now, armed };
+        self.phase = WaitPhase::Asleep { since: now, armed };
         Wait::Sleep { until, armed }
     }
 }
