@@ -20,7 +20,7 @@
 use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, Fills, Load, Rates};
-use crate::policy::notify::{Moderator, Notify, Ring};
+use crate::policy::notify::{Moderator, Notify, WakeDecision};
 use crate::session::{Class, Classes};
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -382,14 +382,14 @@ impl Dispatch {
 
     /// Completions were written since the last call: when is the waiter of this lane woken?
     #[inline]
-    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let Lane { moderator, finished, urgent, .. } = self.clients.lane_mut(lane);
         let ring = moderator.completed(now, core::mem::take(finished), core::mem::take(urgent));
         rung(moderator, ring)
     }
 
-    /// The time of an earlier [`Ring::At`] has come: is the waiter woken now?
-    pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    /// The time of an earlier [`WakeDecision::At`] has come: is the waiter woken now?
+    pub fn due(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let moderator = &mut self.clients.lane_mut(lane).moderator;
         let ring = moderator.due(now);
         rung(moderator, ring)
@@ -538,8 +538,8 @@ impl Device {
 
 /// The caller carries out a ring immediately, so no wake-up stays pending.
 #[inline]
-fn rung(moderator: &mut Moderator, ring: Ring) -> Ring {
-    if ring == Ring::Now {
+fn rung(moderator: &mut Moderator, ring: WakeDecision) -> WakeDecision {
+    if ring == WakeDecision::Now {
         moderator.rung();
     }
     ring

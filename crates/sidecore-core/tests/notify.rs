@@ -1,7 +1,7 @@
 //! Properties of the notify policies: bounds on the cost of waiting and on the delay of announcements.
 
 use proptest::prelude::*;
-use sidecore_core::policy::notify::{Audit, Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Audit, Moderator, Notify, Step, Waiter, WakeDecision};
 use sidecore_core::time::Nanos;
 
 fn interval() -> impl Strategy<Value = Nanos> {
@@ -345,18 +345,18 @@ impl Hop {
         self.obey(now, ring);
     }
 
-    fn obey(&mut self, now: Nanos, ring: Ring) {
+    fn obey(&mut self, now: Nanos, ring: WakeDecision) {
         self.alarm = None;
         match ring {
-            Ring::Now => {
+            WakeDecision::Now => {
                 self.longest = self.unannounced.drain(..).map(|came| now - came).fold(self.longest, Nanos::max);
                 self.moderator.rung();
             }
-            Ring::At(time) => {
+            WakeDecision::At(time) => {
                 assert!(time > now);
                 self.alarm = Some(time);
             }
-            Ring::Nothing => assert!(self.unannounced.is_empty()),
+            WakeDecision::Nothing => assert!(self.unannounced.is_empty()),
         }
         assert_eq!(self.moderator.pending() as usize, self.unannounced.len());
     }

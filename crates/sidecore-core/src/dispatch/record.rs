@@ -15,7 +15,7 @@ pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 use super::{ClientId, DeviceState, Dispatch, Done, Given, LaneId, Limits, Placed, Reach, Replaced, Work};
 use crate::inflight::{State, Ticket};
 use crate::policy::balance::Balance;
-use crate::policy::notify::Ring;
+use crate::policy::notify::WakeDecision;
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -130,14 +130,14 @@ impl Recorded {
 
     /// See [`Dispatch::announce`].
     #[inline]
-    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    pub fn announce(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let ring = self.dispatch.announce(now, lane);
         self.note(|| Call::Announce(now, lane), |_| of_ring(ring));
         ring
     }
 
     /// See [`Dispatch::due`].
-    pub fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    pub fn due(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let ring = self.dispatch.due(now, lane);
         self.note(|| Call::Due(now, lane), |_| of_ring(ring));
         ring
@@ -296,11 +296,11 @@ fn of_done(done: Option<&Done>) -> Decision {
     [head(kind, usize::from(*device), work.tag), *handed, u64::from(work.lane.0) | u64::from(work.size) << 32]
 }
 
-fn of_ring(ring: Ring) -> Decision {
+fn of_ring(ring: WakeDecision) -> Decision {
     match ring {
-        Ring::Nothing => NOTHING,
-        Ring::Now => [1, 0, 0],
-        Ring::At(at) => [2, at, 0],
+        WakeDecision::Nothing => NOTHING,
+        WakeDecision::Now => [1, 0, 0],
+        WakeDecision::At(at) => [2, at, 0],
     }
 }
 

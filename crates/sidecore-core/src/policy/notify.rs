@@ -11,7 +11,7 @@ mod wait_loop;
 mod waiter;
 
 pub use audit::Audit;
-pub use moderator::{Moderator, Ring};
+pub use moderator::{Moderator, WakeDecision};
 pub use wait_loop::{Wait, WaitLoop};
 pub use waiter::{Step, Waiter};
 

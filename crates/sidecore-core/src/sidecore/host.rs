@@ -4,7 +4,7 @@ use super::{Health, Reply};
 use crate::dispatch::{Dispatch, Done, Given, Replaced};
 use crate::inflight::Ticket;
 use crate::policy::balance::Measured;
-use crate::policy::notify::{Audit, Ring};
+use crate::policy::notify::{Audit, WakeDecision};
 use crate::session::{Class, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
@@ -139,8 +139,8 @@ pub trait Host {
     /// Disarms the lane's doorbell: its client need not ring.
     fn disarm(&mut self, lane: &Self::Lane);
 
-    /// Notifies the client of its completions if `ring` is [`Ring::Now`] and it must be woken.
-    fn announce(&mut self, lane: &mut Self::Lane, ring: Ring);
+    /// Notifies the client of its completions if `ring` is [`WakeDecision::Now`] and it must be woken.
+    fn announce(&mut self, lane: &mut Self::Lane, ring: WakeDecision);
 
     /// The plan for this request.
     ///

@@ -2,7 +2,7 @@
 
 use super::{Defect, Host, Sidecore, rounds::Timers};
 use crate::dispatch::record::Call;
-use crate::policy::notify::Ring;
+use crate::policy::notify::WakeDecision;
 use crate::stage::Stamps;
 use crate::time::Nanos;
 use crate::wire::{Completion, Fault, Status, Submission};
@@ -188,9 +188,9 @@ impl<L> Lane<L> {
 impl Timers {
     /// Wakes a lane's client now, later, or not, as `ring` says.
     #[inline]
-    pub(super) fn announce<H: Host>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: Ring) {
+    pub(super) fn announce<H: Host>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: WakeDecision) {
         lane.announce_at = None;
-        if let Ring::At(at) = ring {
+        if let WakeDecision::At(at) = ring {
             lane.announce_at = Some(at);
             if !host.has(Defect::ForgetAnnouncement) {
                 self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
@@ -291,7 +291,7 @@ impl<L, R> Sidecore<L, R> {
         for id in self.watched.iter() {
             let Some(lane) = &mut self.lanes[id.0 as usize] else { continue };
             let Some(at) = lane.announce_at else { continue };
-            let ring = if at > self.now { Ring::At(at) } else { self.dispatch.due(self.now, *id) };
+            let ring = if at > self.now { WakeDecision::At(at) } else { self.dispatch.due(self.now, *id) };
             self.timers.announce(host, lane, ring);
         }
     }

@@ -8,7 +8,7 @@ use super::service::{Command, Request};
 use super::world::{Actor, Clock, SimEvent, World};
 use super::{Invariant, result};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::{Moderator, Ring, Wait, WaitLoop, Waiter};
+use sidecore_core::policy::notify::{Moderator, Wait, WaitLoop, Waiter, WakeDecision};
 use sidecore_core::ring::MESSAGE_WORDS;
 use sidecore_core::sidecore::{Health, Reply, WaitPolicies};
 use sidecore_core::time::Nanos;
@@ -233,19 +233,19 @@ impl World<'_> {
         self.say(|| format!("device {index} answers tag {} of link {}", handed.request.tag, handed.request.link));
     }
 
-    fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: Ring) {
+    fn announce_reply(&mut self, clock: &mut Clock, index: u32, ring: WakeDecision) {
         let device = &mut self.devices[index as usize];
         device.ring_at = None;
         device.replies.unrung = false;
         match ring {
-            Ring::Now => {
+            WakeDecision::Now => {
                 device.moderator.rung();
                 if device.replies.must_wake() {
                     self.wake(clock, Actor::Service);
                 }
             }
-            Ring::At(at) => device.ring_at = Some(at),
-            Ring::Nothing => {}
+            WakeDecision::At(at) => device.ring_at = Some(at),
+            WakeDecision::Nothing => {}
         }
     }
 

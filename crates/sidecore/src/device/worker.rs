@@ -18,7 +18,7 @@ use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::notify::{Moderator, Notify, Ring, Wait, WaitLoop, Waiter};
+use sidecore_core::policy::notify::{Moderator, Notify, Wait, WaitLoop, Waiter, WakeDecision};
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
@@ -388,17 +388,17 @@ impl Answers {
     }
 
     /// Wakes the sidecore if it is time. Otherwise `idle` does it later.
-    fn announce(&mut self, ring: Ring) -> Option<Nanos> {
+    fn announce(&mut self, ring: WakeDecision) -> Option<Nanos> {
         match ring {
-            Ring::Now => {
+            WakeDecision::Now => {
                 self.moderator.rung();
                 if Doorbell(&self.shared.sidecore_armed).must_wake() {
                     wake::ring(&*self.sidecore);
                 }
                 None
             }
-            Ring::At(time) => Some(time),
-            Ring::Nothing => None,
+            WakeDecision::At(time) => Some(time),
+            WakeDecision::Nothing => None,
         }
     }
 }

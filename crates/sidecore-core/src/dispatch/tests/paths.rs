@@ -255,7 +255,7 @@ fn a_lane_number_is_free_when_its_requests_are_gone() {
     assert_eq!(dispatch.add_lane(client, Notify::Park), None, "the first number is still taken");
     dispatch.complete(ticket, None);
     assert_eq!(dispatch.add_lane(client, Notify::Park), Some(lane));
-    assert_eq!(dispatch.announce(100, lane), Ring::Nothing, "the old lane's completions are not the new one's");
+    assert_eq!(dispatch.announce(100, lane), WakeDecision::Nothing, "the old lane's completions are not the new one's");
     dispatch.close_lane(second);
     assert_eq!(dispatch.add_lane(client, Notify::Park), Some(second));
     assert_ne!(second, third);
@@ -408,9 +408,12 @@ fn complete(dispatch: &mut Dispatch, lane: LaneId, count: u32, urgent: bool) {
 #[test]
 fn completions_are_announced_together_and_once() {
     let (mut dispatch, _, lane) = start(&[4]);
-    assert_eq!(dispatch.announce(100, lane), Ring::Nothing);
+    assert_eq!(dispatch.announce(100, lane), WakeDecision::Nothing);
     complete(&mut dispatch, lane, 2, false);
-    assert_eq!((dispatch.announce(100, lane), dispatch.announce(100, lane)), (Ring::Now, Ring::Nothing));
+    assert_eq!(
+        (dispatch.announce(100, lane), dispatch.announce(100, lane)),
+        (WakeDecision::Now, WakeDecision::Nothing)
+    );
 }
 
 #[test]
@@ -418,14 +421,20 @@ fn completions_are_counted_for_the_notify_policy() {
     let (mut dispatch, _, lane) = start(&[4]);
     dispatch.set_notify(lane, COALESCE);
     complete(&mut dispatch, lane, 2, false);
-    assert_eq!(dispatch.announce(100, lane), Ring::At(1_100));
+    assert_eq!(dispatch.announce(100, lane), WakeDecision::At(1_100));
     complete(&mut dispatch, lane, 1, false);
-    assert_eq!((dispatch.announce(200, lane), dispatch.announce(200, lane)), (Ring::Now, Ring::Nothing));
+    assert_eq!(
+        (dispatch.announce(200, lane), dispatch.announce(200, lane)),
+        (WakeDecision::Now, WakeDecision::Nothing)
+    );
     complete(&mut dispatch, lane, 1, true);
-    assert_eq!(dispatch.announce(300, lane), Ring::Now, "urgent");
+    assert_eq!(dispatch.announce(300, lane), WakeDecision::Now, "urgent");
     complete(&mut dispatch, lane, 1, false);
-    assert_eq!(dispatch.announce(400, lane), Ring::At(1_400));
-    assert_eq!([1_399, 1_400, 1_401].map(|now| dispatch.due(now, lane)), [Ring::At(1_400), Ring::Now, Ring::Nothing]);
+    assert_eq!(dispatch.announce(400, lane), WakeDecision::At(1_400));
+    assert_eq!(
+        [1_399, 1_400, 1_401].map(|now| dispatch.due(now, lane)),
+        [WakeDecision::At(1_400), WakeDecision::Now, WakeDecision::Nothing]
+    );
 }
 
 #[test]
@@ -435,7 +444,10 @@ fn what_became_due_is_announced_once() {
     complete(&mut dispatch, lane, 1, false);
     dispatch.announce(100, lane);
     dispatch.set_notify(lane, Notify::Park);
-    assert_eq!((dispatch.announce(101, lane), dispatch.announce(102, lane)), (Ring::Now, Ring::Nothing));
+    assert_eq!(
+        (dispatch.announce(101, lane), dispatch.announce(102, lane)),
+        (WakeDecision::Now, WakeDecision::Nothing)
+    );
 }
 
 #[test]
@@ -446,8 +458,8 @@ fn an_immediate_device_has_nothing_in_flight_and_is_announced() {
         assert!(matches!(dispatch.place(100, work(lane, tag)), Placed::Now { device: 0, cost } if cost > 0));
     }
     assert_eq!((dispatch.total_in_flight(), dispatch.in_flight(lane)), (0, 0));
-    assert_eq!(dispatch.announce(100, lane), Ring::Now);
-    assert_eq!(dispatch.announce(100, lane), Ring::Nothing);
+    assert_eq!(dispatch.announce(100, lane), WakeDecision::Now);
+    assert_eq!(dispatch.announce(100, lane), WakeDecision::Nothing);
 }
 
 #[test]

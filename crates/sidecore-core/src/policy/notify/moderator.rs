@@ -5,7 +5,7 @@ use crate::time::Nanos;
 
 /// When to ring a sleeping waiter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ring {
+pub enum WakeDecision {
     /// Now. Repeated until [`Moderator::rung`] is called.
     Now,
     /// At this instant in ns, if nothing else comes before: call [`Moderator::due`] then.
@@ -41,7 +41,7 @@ impl Moderator {
 
     /// `count` completions were published; `urgent` if one of them does not want to wait.
     #[inline]
-    pub fn completed(&mut self, now: Nanos, count: u32, urgent: bool) -> Ring {
+    pub fn completed(&mut self, now: Nanos, count: u32, urgent: bool) -> WakeDecision {
         if count > 0 {
             if self.pending == 0 {
                 self.oldest = now;
@@ -52,17 +52,17 @@ impl Moderator {
         self.due(now)
     }
 
-    /// The decision now. May be called at any time, and must be when the instant of [`Ring::At`] has come.
+    /// The decision now. May be called at any time, and must be when the instant of [`WakeDecision::At`] has come.
     #[inline]
-    pub fn due(&mut self, now: Nanos) -> Ring {
+    pub fn due(&mut self, now: Nanos) -> WakeDecision {
         if self.pending == 0 {
-            return Ring::Nothing;
+            return WakeDecision::Nothing;
         }
         match self.policy {
-            Notify::Spin | Notify::Park | Notify::BreakEven | Notify::Learn | Notify::Timer { .. } => Ring::Now,
-            Notify::Coalesce { count, .. } if self.urgent || self.pending >= count => Ring::Now,
-            Notify::Coalesce { delay, .. } if now.saturating_sub(self.oldest) >= delay => Ring::Now,
-            Notify::Coalesce { delay, .. } => Ring::At(self.oldest.saturating_add(delay)),
+            Notify::Spin | Notify::Park | Notify::BreakEven | Notify::Learn | Notify::Timer { .. } => WakeDecision::Now,
+            Notify::Coalesce { count, .. } if self.urgent || self.pending >= count => WakeDecision::Now,
+            Notify::Coalesce { delay, .. } if now.saturating_sub(self.oldest) >= delay => WakeDecision::Now,
+            Notify::Coalesce { delay, .. } => WakeDecision::At(self.oldest.saturating_add(delay)),
         }
     }
 
@@ -91,33 +91,33 @@ mod tests {
         let timer = Notify::Timer { period: 1_000 };
         for policy in [Notify::Spin, Notify::Park, Notify::BreakEven, Notify::Learn, timer] {
             let mut moderator = Moderator::new(policy);
-            assert_eq!(moderator.due(0), Ring::Nothing);
-            assert_eq!(moderator.completed(5, 1, false), Ring::Now);
+            assert_eq!(moderator.due(0), WakeDecision::Nothing);
+            assert_eq!(moderator.completed(5, 1, false), WakeDecision::Now);
             moderator.rung();
-            assert_eq!((moderator.due(6), moderator.pending()), (Ring::Nothing, 0));
+            assert_eq!((moderator.due(6), moderator.pending()), (WakeDecision::Nothing, 0));
         }
     }
 
     #[test]
     fn coalescing_rings_by_count() {
         let mut moderator = Moderator::new(COALESCE);
-        assert_eq!(moderator.completed(10, 1, false), Ring::At(1_010));
-        assert_eq!(moderator.completed(20, 1, false), Ring::At(1_010));
-        assert_eq!(moderator.completed(30, 1, false), Ring::Now);
-        assert_eq!(moderator.due(31), Ring::Now, "until it is rung");
+        assert_eq!(moderator.completed(10, 1, false), WakeDecision::At(1_010));
+        assert_eq!(moderator.completed(20, 1, false), WakeDecision::At(1_010));
+        assert_eq!(moderator.completed(30, 1, false), WakeDecision::Now);
+        assert_eq!(moderator.due(31), WakeDecision::Now, "until it is rung");
         moderator.rung();
-        assert_eq!(moderator.completed(40, 1, false), Ring::At(1_040));
+        assert_eq!(moderator.completed(40, 1, false), WakeDecision::At(1_040));
     }
 
     #[test]
     fn coalescing_rings_by_time_and_for_the_urgent() {
         let mut moderator = Moderator::new(COALESCE);
-        assert_eq!(moderator.completed(10, 1, false), Ring::At(1_010));
-        assert_eq!((moderator.due(1_009), moderator.due(1_010)), (Ring::At(1_010), Ring::Now));
+        assert_eq!(moderator.completed(10, 1, false), WakeDecision::At(1_010));
+        assert_eq!((moderator.due(1_009), moderator.due(1_010)), (WakeDecision::At(1_010), WakeDecision::Now));
         moderator.rung();
-        assert_eq!(moderator.completed(2_000, 1, true), Ring::Now);
+        assert_eq!(moderator.completed(2_000, 1, true), WakeDecision::Now);
         moderator.rung();
-        assert_eq!(moderator.completed(3_000, 1, false), Ring::At(4_000), "urgency ends with the ring");
+        assert_eq!(moderator.completed(3_000, 1, false), WakeDecision::At(4_000), "urgency ends with the ring");
     }
 
     #[test]
@@ -125,14 +125,14 @@ mod tests {
         let mut moderator = Moderator::new(COALESCE);
         moderator.completed(0, 1, false);
         moderator.set_policy(Notify::Park);
-        assert_eq!(moderator.due(1), Ring::Now);
+        assert_eq!(moderator.due(1), WakeDecision::Now);
     }
 
     #[test]
     fn extremes_do_not_overflow() {
         let mut moderator = Moderator::new(COALESCE);
-        assert_eq!(moderator.completed(0, 0, true), Ring::Nothing);
-        assert_eq!(moderator.completed(u64::MAX, 1, false), Ring::At(u64::MAX));
+        assert_eq!(moderator.completed(0, 0, true), WakeDecision::Nothing);
+        assert_eq!(moderator.completed(u64::MAX, 1, false), WakeDecision::At(u64::MAX));
         moderator.completed(0, u32::MAX, false);
         moderator.completed(0, u32::MAX, false);
         assert_eq!(moderator.pending(), u32::MAX);

@@ -3,7 +3,7 @@
 //! Pure: it receives lengths and times as arguments, has no access to the bytes, and reads no clock.
 
 use super::settings::Settings;
-use sidecore::core::policy::notify::{Moderator, Notify, Ring};
+use sidecore::core::policy::notify::{Moderator, Notify, WakeDecision};
 use sidecore::core::time::Nanos;
 use sidecore_sim::engine::Random;
 use std::collections::VecDeque;
@@ -48,7 +48,7 @@ pub(super) struct Path {
     /// Bytes of the frames that wait for the line.
     waiting: u64,
     moderator: Moderator,
-    ring: Ring,
+    ring: WakeDecision,
     /// Time from arrival to interrupt, summed over all frames.
     held: Nanos,
 }
@@ -72,7 +72,7 @@ impl Path {
             begun: 0,
             waiting: 0,
             moderator: Moderator::new(settings.moderation.unwrap_or(Notify::Park)),
-            ring: Ring::Nothing,
+            ring: WakeDecision::Nothing,
             held: 0,
         }
     }
@@ -106,14 +106,14 @@ impl Path {
             let arrives = self.frames.get(self.moderator.pending() as usize).map(|frame| frame.arrives);
             match (self.ring, arrives) {
                 // Only an arrival interrupts immediately, and it was the last event.
-                (Ring::Now, _) => return self.hand_over(self.last_arrival()),
-                (Ring::At(due), arrives) if due <= now && arrives.is_none_or(|arrives| due < arrives) => {
+                (WakeDecision::Now, _) => return self.hand_over(self.last_arrival()),
+                (WakeDecision::At(due), arrives) if due <= now && arrives.is_none_or(|arrives| due < arrives) => {
                     return self.hand_over(due);
                 }
                 (_, Some(arrives)) if arrives <= now => self.ring = self.moderator.completed(arrives, 1, false),
-                (Ring::At(due), arrives) => return Next::At(arrives.map_or(due, |arrives| due.min(arrives))),
-                (Ring::Nothing, Some(arrives)) => return Next::At(arrives),
-                (Ring::Nothing, None) => return Next::Nothing,
+                (WakeDecision::At(due), arrives) => return Next::At(arrives.map_or(due, |arrives| due.min(arrives))),
+                (WakeDecision::Nothing, Some(arrives)) => return Next::At(arrives),
+                (WakeDecision::Nothing, None) => return Next::Nothing,
             }
         }
     }
@@ -144,7 +144,7 @@ impl Path {
         self.held = self.held.saturating_add(held);
         self.begun -= count as usize;
         self.moderator.rung();
-        self.ring = Ring::Nothing;
+        self.ring = WakeDecision::Nothing;
         Next::HandOver(count)
     }
 }

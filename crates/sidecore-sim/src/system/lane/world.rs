@@ -3,7 +3,7 @@
 use super::host::Host;
 use super::{Curve, LaneModel, Spread, Wake};
 use crate::engine::{Engine, Random, World};
-use sidecore_core::policy::notify::{Moderator, Notify, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Moderator, Notify, Step, Waiter, WakeDecision};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -146,19 +146,19 @@ impl Lane {
     }
 
     /// Wakes the client now, later or not at all.
-    fn announce(&mut self, engine: &mut Engine<LaneEvent>, ring: Ring) {
+    fn announce(&mut self, engine: &mut Engine<Event>, ring: WakeDecision) {
         match ring {
-            Ring::Now => {
+            WakeDecision::Now => {
                 self.moderator.rung();
                 self.client.rung(engine);
             }
             // A sidecore that sleeps until then wakes late.
-            Ring::At(at) => {
-                let asleep = matches!(self.sidecore.state, SideState::Napping(_) | SideState::Parked(_));
+            WakeDecision::At(at) => {
+                let asleep = matches!(self.sidecore.state, State::Napping(_) | State::Parked(_));
                 let late = if asleep { self.set.overshoot.draw(engine.random()) as Nanos } else { 0 };
                 engine.schedule(at + late, LaneEvent::Announce);
             }
-            Ring::Nothing => {}
+            WakeDecision::Nothing => {}
         }
     }
 

@@ -5,7 +5,7 @@ use super::world::LhcbEvent;
 use crate::engine::{Engine, Timer};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::part::pipe::Pipe;
-use sidecore_core::policy::notify::{Moderator, Ring};
+use sidecore_core::policy::notify::{Moderator, WakeDecision};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -150,11 +150,13 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    fn ring(&mut self, engine: &mut Engine<LhcbEvent>, ring: Ring, number: usize, set: &Lhcb) {
+    fn ring(&mut self, engine: &mut Engine<Event>, ring: WakeDecision, number: usize, set: &Pair) {
         match ring {
-            Ring::Now if self.armed => self.interrupt(engine, set),
-            Ring::At(at) if self.timer.is_none() => self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number))),
-            Ring::Now | Ring::At(_) | Ring::Nothing => {}
+            WakeDecision::Now if self.armed => self.interrupt(engine, set),
+            WakeDecision::At(at) if self.timer.is_none() => {
+                self.timer = Some(engine.schedule(at, Event::Timer(number)))
+            }
+            WakeDecision::Now | WakeDecision::At(_) | WakeDecision::Nothing => {}
         }
     }
 

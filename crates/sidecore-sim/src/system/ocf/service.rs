@@ -13,7 +13,7 @@ use crate::part::tables;
 use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::policy::notify::Ring;
+use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
 use std::collections::{BTreeSet, VecDeque};
@@ -220,14 +220,14 @@ impl Service {
     }
 
     /// Carries out a moderator's decision. A client that is awake sees its completions before it sleeps.
-    fn ring(&mut self, engine: &mut Engine<OcfEvent>, lane: u32, ring: Ring) {
+    fn ring(&mut self, engine: &mut Engine<Event>, lane: u32, ring: WakeDecision) {
         let client = &mut self.clients[lane as usize];
         match ring {
-            Ring::Now if client.asleep => {
+            WakeDecision::Now if client.asleep => {
                 client.asleep = false;
                 self.wakes.push(lane);
             }
-            Ring::At(at) if client.asleep && !client.timed => {
+            WakeDecision::At(at) if client.asleep && !client.timed => {
                 client.timed = true;
                 engine.schedule(at, OcfEvent::Due(lane));
             }

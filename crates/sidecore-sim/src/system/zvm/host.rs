@@ -2,7 +2,7 @@
 
 use super::parameters::{Look, Poll};
 use crate::engine::Timer;
-use sidecore_core::policy::notify::{Moderator, Ring, Step, Waiter};
+use sidecore_core::policy::notify::{Moderator, Step, Waiter, WakeDecision};
 use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,17 +74,17 @@ impl Task {
     }
 
     /// Work arrives for it: decides whether to wake it.
-    pub(super) fn ring(&mut self, now: Nanos) -> Ring {
+    pub(super) fn ring(&mut self, now: Nanos) -> WakeDecision {
         match &mut self.policy {
             Some((_, moderator)) => moderator.completed(now, 1, false),
-            None if self.is_told => Ring::Now,
-            None => Ring::Nothing,
+            None if self.is_told => WakeDecision::Now,
+            None => WakeDecision::Nothing,
         }
     }
 
-    /// The time of an earlier [`Ring::At`] has come.
-    pub(super) fn due(&mut self, now: Nanos) -> Ring {
-        self.policy.as_mut().map_or(Ring::Nothing, |(_, moderator)| moderator.due(now))
+    /// The time of an earlier [`WakeDecision::At`] has come.
+    pub(super) fn due(&mut self, now: Nanos) -> WakeDecision {
+        self.policy.as_mut().map_or(WakeDecision::Nothing, |(_, moderator)| moderator.due(now))
     }
 }
 
@@ -116,21 +116,24 @@ mod tests {
             task.rest(1_000);
         }
         assert_eq!(task.interval, 50);
-        assert_eq!((task.doing, task.ring(1_000)), (Doing::Napping, Ring::Nothing));
+        assert_eq!((task.doing, task.ring(1_000)), (Doing::Napping, WakeDecision::Nothing));
     }
 
     #[test]
     fn a_told_task_parks_and_is_rung_each_time() {
         let mut task = Task::new(Look::Told, POLL, 0, 0);
-        assert_eq!((task.rest(10), task.ring(20), task.ring(20)), (Step::Park, Ring::Now, Ring::Now));
+        assert_eq!((task.rest(10), task.ring(20), task.ring(20)), (Step::Park, WakeDecision::Now, WakeDecision::Now));
     }
 
     #[test]
     fn a_policy_of_the_service_decides_when_it_is_rung() {
         let mut task = Task::new(Look::Notify(Notify::Park), POLL, 0, 0);
-        assert_eq!((task.rest(10), task.doing, task.ring(20)), (Step::Park, Doing::Parked, Ring::Now));
+        assert_eq!((task.rest(10), task.doing, task.ring(20)), (Step::Park, Doing::Parked, WakeDecision::Now));
         let mut task = Task::new(Look::Notify(Notify::Coalesce { count: 2, delay: 1_000 }), POLL, 0, 0);
-        assert_eq!((task.ring(0), task.due(1_000), task.ring(1_001)), (Ring::At(1_000), Ring::Now, Ring::Now));
+        assert_eq!(
+            (task.ring(0), task.due(1_000), task.ring(1_001)),
+            (WakeDecision::At(1_000), WakeDecision::Now, WakeDecision::Now)
+        );
     }
 
     #[test]

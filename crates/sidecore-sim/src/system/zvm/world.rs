@@ -10,7 +10,7 @@ use crate::part::tables;
 use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::policy::notify::{Notify, Ring, Step as Waiting, Waiter};
+use sidecore_core::policy::notify::{Notify, Step as Waiting, Waiter, WakeDecision};
 use sidecore_core::session::{Algorithm, Class, Classes, Op};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -219,9 +219,9 @@ impl Zone {
 
     fn ring(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
-            Ring::Now => self.wake(engine, task),
-            Ring::At(at) => _ = engine.schedule(at, ZvmEvent::Due(task)),
-            Ring::Nothing => {}
+            WakeDecision::Now => self.wake(engine, task),
+            WakeDecision::At(at) => _ = engine.schedule(at, Event::Due(task)),
+            WakeDecision::Nothing => {}
         }
     }
 
@@ -331,17 +331,17 @@ impl Zone {
         }
     }
 
-    fn announce(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32, ring: Ring) {
+    fn announce(&mut self, engine: &mut Engine<Event>, guest: u32, ring: WakeDecision) {
         let pickup = &mut self.pickup[guest as usize];
         match ring {
-            Ring::Now => {
+            WakeDecision::Now => {
                 if let (Some(since), Some(waiter)) = (pickup.armed.take(), &mut pickup.waiter) {
                     waiter.parked(since, engine.now());
                     self.to_tell.push_back(guest);
                 }
             }
-            Ring::At(at) => _ = engine.schedule(at, ZvmEvent::Announce(guest)),
-            Ring::Nothing => {}
+            WakeDecision::At(at) => _ = engine.schedule(at, Event::Announce(guest)),
+            WakeDecision::Nothing => {}
         }
     }
 }
@@ -389,9 +389,9 @@ impl World for Zone {
                     self.task_goes_on(engine, DEQUEUE);
                 }
             }
-            ZvmEvent::Poll(task) => self.poll(engine, task),
-            ZvmEvent::Due(task) => {
-                if self.tasks[task].due(engine.now()) == Ring::Now {
+            Event::Poll(task) => self.poll(engine, task),
+            Event::Due(task) => {
+                if self.tasks[task].due(engine.now()) == WakeDecision::Now {
                     self.wake(engine, task);
                 }
             }

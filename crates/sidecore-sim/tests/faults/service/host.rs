@@ -9,7 +9,7 @@ use crate::world::{Actor, Clock, World};
 use crate::{Invariant, result};
 use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::notify::Ring;
+use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Defect, Gauges, Health, Host, Plan, Reply, TurnStats};
 use sidecore_core::stage::Stamps;
@@ -84,10 +84,10 @@ impl Host for SimHost<'_, '_> {
         self.world.links[*link as usize].submission.disarm();
     }
 
-    fn announce(&mut self, link: &mut u32, ring: Ring) {
+    fn announce(&mut self, link: &mut u32, ring: WakeDecision) {
         let link = *link;
         let hop = &mut self.world.links[link as usize].completion;
-        if ring != Ring::Now {
+        if ring != WakeDecision::Now {
             hop.unrung = false;
         } else if hop.must_wake() && !self.world.mutated(self.clock, Mutation::DropServiceRing, 4) {
             self.world.say(|| format!("the service rings link {link}"));

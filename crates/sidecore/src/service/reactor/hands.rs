@@ -15,7 +15,7 @@ use crate::sys::{clock, wake};
 use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::notify::Ring;
+use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Gauges, Health, Host, Plan, Reply, TurnStats};
 use sidecore_core::stage::{Stage, Stamps};
@@ -189,8 +189,8 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn announce(&mut self, lane: &mut Lane, ring: Ring) {
-        if ring != Ring::Now {
+    fn announce(&mut self, lane: &mut Lane, ring: WakeDecision) {
+        if ring != WakeDecision::Now {
             return;
         }
         if lane.memory.completion_doorbell().must_wake() {

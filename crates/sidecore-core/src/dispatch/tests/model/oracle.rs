@@ -169,17 +169,17 @@ impl Oracle {
         self.clients.retain(|&id, client| client.present || lanes.values().any(|lane| lane.client.0 == id));
     }
 
-    pub(super) fn announce(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    pub(super) fn announce(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let Channel { moderator, finished, .. } = self.lanes.get_mut(&lane.0).unwrap();
         moderator.completed(now, finished.len() as u32, finished.contains(&true));
         finished.clear();
         self.due(now, lane)
     }
 
-    pub(super) fn due(&mut self, now: Nanos, lane: LaneId) -> Ring {
+    pub(super) fn due(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let moderator = &mut self.lanes.get_mut(&lane.0).unwrap().moderator;
         let ring = moderator.due(now);
-        if ring == Ring::Now {
+        if ring == WakeDecision::Now {
             moderator.rung();
         }
         ring

@@ -1,6 +1,6 @@
 //! Decisions of core's policy for arrivals at given instants.
 
-use sidecore::core::policy::notify::{Moderator, Notify, Ring};
+use sidecore::core::policy::notify::{Moderator, Notify, WakeDecision};
 use sidecore::core::time::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,12 +27,12 @@ impl Announced {
             }
             pending.push(*instant);
             match moderator.completed(*instant, 1, false) {
-                Ring::Now => {
+                WakeDecision::Now => {
                     ring(&mut moderator, &mut pending, *instant);
                     due = None;
                 }
-                Ring::At(at) => due = Some(at),
-                Ring::Nothing => {}
+                WakeDecision::At(at) => due = Some(at),
+                WakeDecision::Nothing => {}
             }
         }
         if let Some(at) = due {

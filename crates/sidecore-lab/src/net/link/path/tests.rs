@@ -201,13 +201,13 @@ fn simulated(count: u32, delay: Nanos, per_micro: f64) -> (f64, f64) {
         at += random.exponential(1000.0 / per_micro);
         let now = at as Nanos;
         if let Some(due) = due.filter(|due| *due < now) {
-            assert_eq!(moderator.due(due), Ring::Now);
+            assert_eq!(moderator.due(due), WakeDecision::Now);
             ring(due, &mut pending);
             moderator.rung();
         }
         pending.push(now);
         due = None;
-        if let Ring::At(instant) = moderator.completed(now, 1, false) {
+        if let WakeDecision::At(instant) = moderator.completed(now, 1, false) {
             due = Some(instant);
         } else {
             ring(now, &mut pending);
