@@ -14,7 +14,7 @@
 //! [`Dispatch::release`] names them as the device completes, by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.
-//! [`Dispatch::replace`] moves each of them to another device. It abandons a request without a capable device, or one
+//! [`Dispatch::reassign`] moves each of them to another device. It abandons a request without a capable device, or one
 //! that [may not be done twice](Class::may_be_replayed).
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
@@ -90,7 +90,7 @@ pub struct Capability {
 
 /// A device for a request, and the request's name from now on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Given {
+pub struct Assignment {
     /// Number of the device.
     pub device: usize,
     /// The name.
@@ -103,9 +103,9 @@ pub struct Given {
 
 /// Where a request goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
+pub enum Placement {
     /// To a device that answers later.
-    Given(Given),
+    Assigned(Assignment),
     /// Do it on this immediate device now: it counts as completed.
     Now {
         /// Number of the device.
@@ -134,15 +134,15 @@ pub struct Done {
 
 /// The fate of a request whose device died.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Replaced {
+pub enum Reassigned {
     /// To a device that answers later.
-    Given(Given),
+    Assigned(Assignment),
     /// Do it on this immediate device now: it counts as completed.
     Now(Done),
     /// No room now: call again with this ticket after a completion or the loss of a device.
     Wait(Ticket),
     /// Answer that the device failed.
-    GivenUp(Done),
+    Abandoned(Done),
 }
 
 /// How far a device may be used.
@@ -309,7 +309,7 @@ impl Dispatch {
 
     /// Chooses a device for a request and enters it in the table.
     #[inline]
-    pub fn place(&mut self, now: Nanos, work: Work) -> Placed {
+    pub fn place(&mut self, now: Nanos, work: Work) -> Placement {
         self.place_run(now, work, 1, 0).0
     }
 
@@ -317,9 +317,9 @@ impl Dispatch {
     /// counts the requests that an immediate device is to do: limited by the client's share and by `budget`, ns. It
     /// is 1 where the first request goes to another device.
     #[inline]
-    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
+    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placement, u32) {
         let Some(device) = self.choose(work) else {
-            return (if self.any_can(&work) { Placed::Full } else { Placed::NoDevice }, 1);
+            return (if self.any_can(&work) { Placement::Full } else { Placement::NoDevice }, 1);
         };
         let cost = self.devices[device].estimate(work.class, work.size);
         if self.devices[device].immediate {
@@ -329,13 +329,13 @@ impl Dispatch {
             let fitting = budget.div_ceil(cost.max(1)).clamp(1, u64::from(alike)) as u32;
             let count = self.clients.done_at_once(work.lane, work.urgent, cost, fitting);
             self.balancer.placed(work.class, work.size, count);
-            return (Placed::Now { device, cost }, count);
+            return (Placement::Now { device, cost }, count);
         }
-        (self.enter(now, device, work, cost).map_or(Placed::Full, Placed::Given), 1)
+        (self.enter(now, device, work, cost).map_or(Placement::Full, Placement::Assigned), 1)
     }
 
     /// Gives a request to this device, without the policy. `None`: the device cannot take it.
-    pub fn place_on(&mut self, now: Nanos, device: usize, work: Work) -> Option<Given> {
+    pub fn place_on(&mut self, now: Nanos, device: usize, work: Work) -> Option<Assignment> {
         if !self.can_take(device, work.class) {
             return None;
         }
@@ -344,13 +344,13 @@ impl Dispatch {
     }
 
     #[inline]
-    fn enter(&mut self, now: Nanos, device: usize, work: Work, cost: Nanos) -> Option<Given> {
+    fn enter(&mut self, now: Nanos, device: usize, work: Work, cost: Nanos) -> Option<Assignment> {
         let ticket = self.inflight.insert(Entry::new(work, device as u8, now, cost, 0))?;
         // Prices are found for local work only: remote work is not counted.
         self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
         self.load(device, &work, cost);
         self.clients.started(work.lane, cost);
-        Some(Given { device, ticket, begins: self.begins(device, ticket), cost })
+        Some(Assignment { device, ticket, begins: self.begins(device, ticket), cost })
     }
 
     /// A request was answered without a device. It counts for the next announcement, and costs its client a little, so
@@ -427,7 +427,7 @@ impl Dispatch {
 
     /// Takes a request from the device that died and gives it to another. The old ticket is void from now on.
     /// `None`: the ticket was void already.
-    pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+    pub fn reassign(&mut self, now: Nanos, ticket: Ticket) -> Option<Reassigned> {
         let mut entry = self.inflight.remove(ticket)?;
         let Work { lane, class, size, .. } = entry.work;
         // A deferred request has not reached its device, so a second attempt is safe.
@@ -438,19 +438,19 @@ impl Dispatch {
             entry.losses += 1;
         }
         if spent || entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(&entry.work) {
-            return Some(Replaced::GivenUp(self.finish(entry)));
+            return Some(Reassigned::Abandoned(self.finish(entry)));
         }
         let Some(device) = self.choose(entry.work) else {
-            return self.inflight.insert(entry).map(Replaced::Wait);
+            return self.inflight.insert(entry).map(Reassigned::Wait);
         };
         if self.devices[device].immediate {
             entry.device = device as u8;
-            return Some(Replaced::Now(self.finish(entry)));
+            return Some(Reassigned::Now(self.finish(entry)));
         }
         let cost = self.devices[device].rates.estimate(class, size);
         let ticket = self.inflight.insert(Entry::new(entry.work, device as u8, now, cost, entry.losses))?;
         self.load(device, &entry.work, cost);
-        Some(Replaced::Given(Given { device, ticket, begins: self.begins(device, ticket), cost }))
+        Some(Reassigned::Assigned(Assignment { device, ticket, begins: self.begins(device, ticket), cost }))
     }
 
     #[inline]

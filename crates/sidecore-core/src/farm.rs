@@ -81,9 +81,9 @@ impl Member {
 
 /// Where an event goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Placed {
+pub enum Placement {
     /// To this node, under this name.
-    Given {
+    Assigned {
         /// The node.
         member: Member,
         /// Name of the attempt: the node's answer bears it.
@@ -94,7 +94,7 @@ pub enum Placed {
     /// Only the node where this event failed has credit: others of its class may go there meanwhile.
     Avoided,
     /// No node can do it.
-    Nobody,
+    NoNode,
 }
 
 /// An event that was done.
@@ -196,31 +196,31 @@ impl Farm {
     /// Chooses the node for an event and counts it as handed over. An idle node without experience of this kind comes
     /// first: its prior alone would keep it idle until all others have a second of work. `tag` is the caller's name
     /// for the event, below [`Settings::in_flight`] and of no other event in progress.
-    pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placed {
+    pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placement {
         let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
         // The last try goes to another node, if there is one.
         let Tried { at, returns, .. } = self.tried[tag as usize];
         let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
         let untried = self.untried(class, shunned).and_then(|node| self.dispatch.place_on(now, node, work));
         let placed = match (untried, shunned) {
-            (Some(given), _) => crate::dispatch::Placed::Given(given),
+            (Some(given), _) => crate::dispatch::Placement::Assigned(given),
             (None, Some(at)) => self.dispatch.place_not_on(now, at.number(), work),
             (None, None) => self.dispatch.place(now, work),
         };
         match placed {
-            crate::dispatch::Placed::Given(given) => {
+            crate::dispatch::Placement::Assigned(given) => {
                 let has_others = self.dispatch.device_load(given.device).in_flight > 1;
                 let node = &mut self.nodes[given.device];
                 node.gave(now, has_others);
-                Placed::Given { member: node.member, ticket: given.ticket }
+                Placement::Assigned { member: node.member, ticket: given.ticket }
             }
-            crate::dispatch::Placed::NoDevice => Placed::Nobody,
-            crate::dispatch::Placed::Full
+            crate::dispatch::Placement::NoDevice => Placement::NoNode,
+            crate::dispatch::Placement::Full
                 if shunned.is_some() && self.dispatch.would_place(class, size, Reach::HERE) =>
             {
-                Placed::Avoided
+                Placement::Avoided
             }
-            crate::dispatch::Placed::Full | crate::dispatch::Placed::Now { .. } => Placed::Full,
+            crate::dispatch::Placement::Full | crate::dispatch::Placement::Now { .. } => Placement::Full,
         }
     }
 
@@ -315,13 +315,13 @@ impl Farm {
         loop {
             match self.moves.next()? {
                 // Its new node was lost before this call: it moved again.
-                Moved::Given { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
+                Moved::Assigned { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
                 Moved::Again { tag } if self.tried[tag as usize].losses > moves::MOST_LOSSES => {
                     self.tried[tag as usize] = Tried::default();
-                    return Some(Moved::GivenUp { tag });
+                    return Some(Moved::Abandoned { tag });
                 }
                 moved => {
-                    if let Moved::Given { member, .. } = moved {
+                    if let Moved::Assigned { member, .. } = moved {
                         let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
                         self.nodes[member.number()].gave(now, has_others);
                     }

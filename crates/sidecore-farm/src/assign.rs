@@ -26,7 +26,7 @@ use async_nats::Subject;
 use bytes::Bytes;
 use kinds::Kinds;
 use node::Nodes;
-use sidecore_core::farm::{self, Farm, Member, Moved, Placed};
+use sidecore_core::farm::{self, Farm, Member, Moved, Placement};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::Class;
@@ -222,12 +222,12 @@ impl<T> Assigner<T> {
             let Some(event) = &held[tag as usize] else { return waiting::PlaceOutcome::Gone };
             let size = u32::try_from(event.event.body.len()).unwrap_or(u32::MAX);
             match farm.place(now, tag, class, size) {
-                Placed::Given { member, ticket } => {
+                Placement::Assigned { member, ticket } => {
                     nodes.give(member, tag, ticket);
                     waiting::PlaceOutcome::Given
                 }
-                Placed::Avoided => waiting::PlaceOutcome::Passed,
-                Placed::Full | Placed::Nobody => waiting::PlaceOutcome::Waits,
+                Placement::Avoided => waiting::Place::Passed,
+                Placement::Full | Placement::NoNode => waiting::Place::Waits,
             }
         });
         self.send_events();
@@ -272,12 +272,12 @@ impl<T> Assigner<T> {
     fn take_moved(&mut self, now: Nanos) {
         while let Some(moved) = self.farm.next_moved(now) {
             match moved {
-                Moved::Given { tag, member, ticket } => {
+                Moved::Assigned { tag, member, ticket } => {
                     self.totals.redone += 1;
                     self.nodes.give(member, tag, ticket);
                 }
                 Moved::Again { tag } => self.again(tag),
-                Moved::GivenUp { tag } => {
+                Moved::Abandoned { tag } => {
                     let reason = "each of the nodes that had it was lost".to_owned();
                     self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
                 }

@@ -1,6 +1,6 @@
 //! Devices with remote keys: the keys on each of them, and requests that return undone.
 
-use super::{DeviceState, Dispatch, Placed, Reach, Replaced, Work};
+use super::{DeviceState, Dispatch, Placement, Reach, Reassigned, Work};
 use crate::inflight::Ticket;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -40,14 +40,14 @@ impl Dispatch {
     }
 
     /// Takes a request back from a device that has not done it and never will, and gives it to another device, as
-    /// [`Dispatch::replace`] does. The request is abandoned where no other device can do it.
-    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
+    /// [`Dispatch::reassign`] does. The request is abandoned where no other device can do it.
+    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Reassigned> {
         let device = self.device_of(ticket)?;
-        self.without(device, |others| others.replace(now, ticket))
+        self.without(device, |others| others.reassign(now, ticket))
     }
 
     /// Chooses another device than this one for a request and counts it as given, as [`Dispatch::place`] does.
-    pub fn place_not_on(&mut self, now: Nanos, device: usize, work: Work) -> Placed {
+    pub fn place_not_on(&mut self, now: Nanos, device: usize, work: Work) -> Placement {
         self.without(device, |others| others.place(now, work))
     }
 
@@ -78,9 +78,9 @@ mod tests {
         (dispatch, lane)
     }
 
-    fn device_of(placed: Placed) -> usize {
+    fn device_of(placed: Placement) -> usize {
         match placed {
-            Placed::Given(given) => given.device,
+            Placement::Assigned(given) => given.device,
             other => panic!("{other:?}"),
         }
     }
@@ -91,20 +91,20 @@ mod tests {
         let [here, there] = [capability(8), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
         let of = |reach| Work { reach, ..work(lane, 0) };
         let place = |dispatch: &mut Dispatch, reach| dispatch.place(0, of(reach));
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "it is not offered yet");
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "it is not offered yet");
         assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), here);
         dispatch.hold(there, KEY, true);
         assert_eq!(device_of(place(&mut dispatch, Reach::elsewhere(KEY))), there);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY + 1)), Placed::NoDevice, "another key");
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY + 1)), Placement::NoDevice, "another key");
         for _ in 0..3 {
             assert_eq!(device_of(place(&mut dispatch, Reach::HERE)), here);
         }
         // The local device has four requests now and the remote one has one.
         assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), there);
         dispatch.hold(there, KEY, false);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "it is withdrawn");
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "it is withdrawn");
         dispatch.hold(here, KEY, true);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placed::NoDevice, "that one works here");
+        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "that one works here");
     }
 
     #[test]
@@ -113,19 +113,19 @@ mod tests {
         let [here, there] = [capability(1), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
         dispatch.hold(there, KEY, true);
         let given = |dispatch: &mut Dispatch, reach| match dispatch.place(0, Work { reach, ..work(lane, 0) }) {
-            Placed::Given(given) => given.ticket,
+            Placement::Assigned(given) => given.ticket,
             other => panic!("{other:?}"),
         };
         let only = given(&mut dispatch, Reach::elsewhere(KEY));
-        assert!(matches!(dispatch.pass_on(0, only), Some(Replaced::GivenUp(_))), "nobody else has it");
+        assert!(matches!(dispatch.pass_on(0, only), Some(Reassigned::Abandoned(_))), "nobody else has it");
         assert_eq!((dispatch.pass_on(0, only), dispatch.device_load(there).in_flight), (None, 0), "the ticket is void");
         let first = given(&mut dispatch, Reach::HERE);
         let second = given(&mut dispatch, Reach::both(KEY));
         assert_eq!(dispatch.device_of(second), Some(there));
-        let Some(Replaced::Wait(waits)) = dispatch.pass_on(0, second) else { panic!("there is no room here") };
+        let Some(Reassigned::Wait(waits)) = dispatch.pass_on(0, second) else { panic!("there is no room here") };
         assert_eq!(dispatch.device_load(there).in_flight, 0);
         dispatch.complete(first, None).unwrap();
-        let Some(Replaced::Given(given)) = dispatch.replace(0, waits) else { panic!("there is room") };
+        let Some(Reassigned::Assigned(given)) = dispatch.reassign(0, waits) else { panic!("there is room") };
         assert_eq!(given.device, here);
     }
 
@@ -134,7 +134,7 @@ mod tests {
         let (mut dispatch, lane) = dispatch();
         let [first, second] = [capability(1), capability(1)].map(|device| dispatch.add_device(device).unwrap());
         assert_eq!(device_of(dispatch.place_not_on(0, first, work(lane, 0))), second);
-        assert_eq!(dispatch.place_not_on(0, first, work(lane, 0)), Placed::Full, "the other one has no room");
+        assert_eq!(dispatch.place_not_on(0, first, work(lane, 0)), Placement::Full, "the other one has no room");
         assert_eq!(device_of(dispatch.place(0, work(lane, 0))), first);
     }
 

@@ -12,7 +12,7 @@ mod tape;
 pub use call::Call;
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
-use super::{ClientId, DeviceState, Dispatch, Done, Given, LaneId, Limits, Placed, Reach, Replaced, Work};
+use super::{Assignment, ClientId, DeviceState, Dispatch, Done, LaneId, Limits, Placement, Reach, Reassigned, Work};
 use crate::inflight::{State, Ticket};
 use crate::policy::balance::Balance;
 use crate::policy::notify::WakeDecision;
@@ -106,10 +106,10 @@ impl Recorded {
 
     /// See [`Dispatch::place_run`]. Where there is a record, each request is placed and recorded by itself.
     #[inline]
-    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placed, u32) {
+    pub fn place_run(&mut self, now: Nanos, work: Work, run: u32, budget: Nanos) -> (Placement, u32) {
         let run = if self.tape.is_some() { 1 } else { run };
         let placed = self.dispatch.place_run(now, work, run, budget);
-        self.note(|| Call::Place(now, work), |dispatch| of_placed(dispatch, placed.0));
+        self.note(|| Call::Place(now, work), |dispatch| of_placement(dispatch, placed.0));
         placed
     }
 
@@ -132,29 +132,29 @@ impl Recorded {
     #[inline]
     pub fn announce(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let ring = self.dispatch.announce(now, lane);
-        self.note(|| Call::Announce(now, lane), |_| of_ring(ring));
+        self.note(|| Call::Announce(now, lane), |_| of_wake(ring));
         ring
     }
 
     /// See [`Dispatch::due`].
     pub fn due(&mut self, now: Nanos, lane: LaneId) -> WakeDecision {
         let ring = self.dispatch.due(now, lane);
-        self.note(|| Call::Due(now, lane), |_| of_ring(ring));
+        self.note(|| Call::Due(now, lane), |_| of_wake(ring));
         ring
     }
 
-    /// See [`Dispatch::replace`].
-    pub fn replace(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
-        let replaced = self.dispatch.replace(now, ticket);
-        self.note(|| Call::Replace(now, ticket), |dispatch| of_replaced(dispatch, replaced.as_ref()));
-        replaced
+    /// See [`Dispatch::reassign`].
+    pub fn reassign(&mut self, now: Nanos, ticket: Ticket) -> Option<Reassigned> {
+        let reassigned = self.dispatch.reassign(now, ticket);
+        self.note(|| Call::Reassign(now, ticket), |dispatch| of_reassigned(dispatch, reassigned.as_ref()));
+        reassigned
     }
 
     /// See [`Dispatch::pass_on`].
-    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Replaced> {
-        let replaced = self.dispatch.pass_on(now, ticket);
-        self.note(|| Call::PassOn(now, ticket), |dispatch| of_replaced(dispatch, replaced.as_ref()));
-        replaced
+    pub fn pass_on(&mut self, now: Nanos, ticket: Ticket) -> Option<Reassigned> {
+        let reassigned = self.dispatch.pass_on(now, ticket);
+        self.note(|| Call::PassOn(now, ticket), |dispatch| of_reassigned(dispatch, reassigned.as_ref()));
+        reassigned
     }
 }
 
@@ -182,7 +182,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         | Call::Release(_, device) => *device < devices.len(),
         Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         // Only requests of a lost device are given to others.
-        Call::Replace(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
+        Call::Reassign(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
             entry.state == State::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
         }),
         Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
@@ -203,19 +203,19 @@ pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
         Call::MayTake(client) => [u64::from(dispatch.may_take(client)), 0, 0],
         Call::Place(now, work) => {
             let placed = dispatch.place(now, work);
-            of_placed(dispatch, placed)
+            of_placement(dispatch, placed)
         }
         Call::Release(now, device) => of_ticket(dispatch.release(now, device)),
         Call::Complete(ticket, took) => of_done(dispatch.complete(ticket, took).as_ref()),
-        Call::Announce(now, lane) => of_ring(dispatch.announce(now, lane)),
-        Call::Due(now, lane) => of_ring(dispatch.due(now, lane)),
-        Call::Replace(now, ticket) => {
-            let replaced = dispatch.replace(now, ticket);
-            of_replaced(dispatch, replaced.as_ref())
+        Call::Announce(now, lane) => of_wake(dispatch.announce(now, lane)),
+        Call::Due(now, lane) => of_wake(dispatch.due(now, lane)),
+        Call::Reassign(now, ticket) => {
+            let reassigned = dispatch.reassign(now, ticket);
+            of_reassigned(dispatch, reassigned.as_ref())
         }
         Call::PassOn(now, ticket) => {
-            let replaced = dispatch.pass_on(now, ticket);
-            of_replaced(dispatch, replaced.as_ref())
+            let reassigned = dispatch.pass_on(now, ticket);
+            of_reassigned(dispatch, reassigned.as_ref())
         }
         _ => {
             tell(dispatch, call);
@@ -254,7 +254,7 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         | Call::Complete(..)
         | Call::Announce(..)
         | Call::Due(..)
-        | Call::Replace(..)
+        | Call::Reassign(..)
         | Call::PassOn(..) => {}
     }
 }
@@ -276,17 +276,17 @@ fn of_ticket(ticket: Option<Ticket>) -> Decision {
 }
 
 /// The decision includes the load of the chosen device, so that each estimate shows.
-fn of_given(dispatch: &Dispatch, Given { device, ticket, begins, .. }: Given) -> Decision {
+fn of_assignment(dispatch: &Dispatch, Assignment { device, ticket, begins, .. }: Assignment) -> Decision {
     let kind = if begins { 1 } else { 5 };
     [head(kind, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]
 }
 
-fn of_placed(dispatch: &Dispatch, placed: Placed) -> Decision {
+fn of_placement(dispatch: &Dispatch, placed: Placement) -> Decision {
     match placed {
-        Placed::Given(given) => of_given(dispatch, given),
-        Placed::Now { device, cost } => [head(2, device, 0), cost, 0],
-        Placed::Full => [3, 0, 0],
-        Placed::NoDevice => [4, 0, 0],
+        Placement::Assigned(given) => of_assignment(dispatch, given),
+        Placement::Now { device, cost } => [head(2, device, 0), cost, 0],
+        Placement::Full => [3, 0, 0],
+        Placement::NoDevice => [4, 0, 0],
     }
 }
 
@@ -296,7 +296,7 @@ fn of_done(done: Option<&Done>) -> Decision {
     [head(kind, usize::from(*device), work.tag), *handed, u64::from(work.lane.0) | u64::from(work.size) << 32]
 }
 
-fn of_ring(ring: WakeDecision) -> Decision {
+fn of_wake(ring: WakeDecision) -> Decision {
     match ring {
         WakeDecision::Nothing => NOTHING,
         WakeDecision::Now => [1, 0, 0],
@@ -304,12 +304,12 @@ fn of_ring(ring: WakeDecision) -> Decision {
     }
 }
 
-fn of_replaced(dispatch: &Dispatch, replaced: Option<&Replaced>) -> Decision {
-    match replaced {
+fn of_reassigned(dispatch: &Dispatch, reassigned: Option<&Reassigned>) -> Decision {
+    match reassigned {
         None => NOTHING,
-        Some(Replaced::Given(given)) => of_given(dispatch, *given),
-        Some(Replaced::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
-        Some(Replaced::Wait(ticket)) => [3, ticket.to_word(), 0],
-        Some(Replaced::GivenUp(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],
+        Some(Reassigned::Assigned(given)) => of_assignment(dispatch, *given),
+        Some(Reassigned::Now(done)) => [head(2, usize::from(done.device), done.work.tag), done.handed, 0],
+        Some(Reassigned::Wait(ticket)) => [3, ticket.to_word(), 0],
+        Some(Reassigned::Abandoned(done)) => [head(4, usize::from(done.device), done.work.tag), done.handed, 0],
     }
 }

@@ -2,7 +2,7 @@
 
 use super::Member;
 use super::member::Node;
-use crate::dispatch::{Dispatch, Replaced};
+use crate::dispatch::{Dispatch, Reassigned};
 use crate::inflight::Ticket;
 use crate::session::Class;
 use crate::time::Nanos;
@@ -17,7 +17,7 @@ pub(super) const MOST_LOSSES: u8 = 15;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moved {
     /// It goes to another node, under a new name.
-    Given {
+    Assigned {
         /// The caller's name for it.
         tag: u32,
         /// The node.
@@ -31,7 +31,7 @@ pub enum Moved {
         tag: u32,
     },
     /// Too many nodes were lost with it: it is abandoned.
-    GivenUp {
+    Abandoned {
         /// The caller's name for it.
         tag: u32,
     },
@@ -69,7 +69,7 @@ impl Moves {
             from = ticket.index() + 1;
             self.lost.extend(dispatch.tag_of(ticket));
             let class = dispatch.class_of(ticket);
-            if let Some((class, waits)) = class.zip(self.replace(dispatch, nodes, ticket, now)) {
+            if let Some((class, waits)) = class.zip(self.reassign(dispatch, nodes, ticket, now)) {
                 self.waiting[class.index()].push_back(waits);
                 self.waits += 1;
             }
@@ -83,7 +83,7 @@ impl Moves {
         }
         for class in 0..Class::COUNT {
             while let Some(ticket) = self.waiting[class].pop_front() {
-                if let Some(waits) = self.replace(dispatch, nodes, ticket, now) {
+                if let Some(waits) = self.reassign(dispatch, nodes, ticket, now) {
                     self.waiting[class].push_front(waits);
                     break;
                 }
@@ -93,16 +93,16 @@ impl Moves {
     }
 
     /// Returns its new ticket if it still waits.
-    fn replace(&mut self, dispatch: &mut Dispatch, nodes: &[Node], ticket: Ticket, now: Nanos) -> Option<Ticket> {
+    fn reassign(&mut self, dispatch: &mut Dispatch, nodes: &[Node], ticket: Ticket, now: Nanos) -> Option<Ticket> {
         let tag = dispatch.tag_of(ticket)?;
-        match dispatch.replace(now, ticket)? {
-            Replaced::Wait(ticket) => return Some(ticket),
-            Replaced::Given(given) => {
+        match dispatch.reassign(now, ticket)? {
+            Reassigned::Wait(ticket) => return Some(ticket),
+            Reassigned::Assigned(given) => {
                 let member = nodes[given.device].member;
-                self.moved.push_back(Moved::Given { tag, member, ticket: given.ticket });
+                self.moved.push_back(Moved::Assigned { tag, member, ticket: given.ticket });
             }
             // The caller has the event's bytes and keeps the event until a node joins.
-            Replaced::GivenUp(_) | Replaced::Now(_) => self.moved.push_back(Moved::Again { tag }),
+            Reassigned::Abandoned(_) | Reassigned::Now(_) => self.moved.push_back(Moved::Again { tag }),
         }
         None
     }

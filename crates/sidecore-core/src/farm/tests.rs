@@ -21,9 +21,9 @@ fn join(farm: &mut Farm, now: Nanos) -> Member {
     farm.join(now, 1, Classes::all(), 10 * MS).unwrap()
 }
 
-fn given(placed: Placed) -> (Member, Ticket) {
+fn given(placed: Placement) -> (Member, Ticket) {
     match placed {
-        Placed::Given { member, ticket } => (member, ticket),
+        Placement::Assigned { member, ticket } => (member, ticket),
         other => panic!("{other:?}"),
     }
 }
@@ -41,10 +41,10 @@ fn a_node_of_which_nothing_is_known_gets_one_event_and_then_as_many_as_its_way_t
     let mut farm = farm(Balance::Tokens);
     join(&mut farm, 0);
     let (member, ticket) = given(farm.place(0, 0, KIND, 100));
-    assert_eq!(farm.place(0, 1, KIND, 100), Placed::Full);
+    assert_eq!(farm.place(0, 1, KIND, 100), Placement::Full);
     farm.answered(11 * MS, member, ticket, MS, MS).unwrap();
     // The window is 1.2 x 10 ms and an event of 1 ms; the last one may overdraw.
-    let taken = (1..64).take_while(|tag| farm.place(11 * MS, *tag, KIND, 100) != Placed::Full).count();
+    let taken = (1..64).take_while(|tag| farm.place(11 * MS, *tag, KIND, 100) != Placement::Full).count();
     assert_eq!(taken, 13);
     let view = farm.view(member).unwrap();
     assert_eq!((view.window, view.credit, view.in_flight, view.done), (13 * MS, 0, 13, 1));
@@ -138,7 +138,7 @@ fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
     assert_eq!(farm.silent(41 * MS), None);
     let mut again = Vec::new();
     while let Some(moved) = farm.next_moved(0) {
-        let Moved::Given { tag, member, ticket } = moved else { panic!("{moved:?}") };
+        let Moved::Assigned { tag, member, ticket } = moved else { panic!("{moved:?}") };
         assert_eq!(member, second);
         again.push((tag, ticket));
     }
@@ -163,7 +163,7 @@ fn events_of_the_last_node_are_placed_again_by_the_caller() {
     farm.lose(0, only);
     assert_eq!(farm.next_moved(0), Some(Moved::Again { tag: 7 }));
     assert_eq!((farm.next_moved(0), farm.in_flight()), (None, 0));
-    assert_eq!(farm.place(0, 7, KIND, 100), Placed::Nobody);
+    assert_eq!(farm.place(0, 7, KIND, 100), Placement::NoNode);
     join(&mut farm, 0);
     given(farm.place(0, 7, KIND, 100));
 }
@@ -178,7 +178,7 @@ fn an_event_that_waits_for_room_is_given_when_there_is_some() {
     farm.lose(0, first);
     assert_eq!(farm.next_moved(0), None);
     farm.answered(MS, second, ticket, MS, MS).unwrap();
-    assert!(matches!(farm.next_moved(0), Some(Moved::Given { tag: 1, member, .. }) if member == second));
+    assert!(matches!(farm.next_moved(0), Some(Moved::Assigned { tag: 1, member, .. }) if member == second));
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn an_event_that_kills_its_nodes_is_given_up() {
         farm.lose(41 * MS, member);
         match farm.next_moved(0) {
             Some(Moved::Again { tag: 5 }) => assert!(loss < moves::MOST_LOSSES),
-            Some(Moved::GivenUp { tag: 5 }) => return assert_eq!(loss, moves::MOST_LOSSES),
+            Some(Moved::Abandoned { tag: 5 }) => return assert_eq!(loss, moves::MOST_LOSSES),
             other => panic!("{other:?}"),
         }
     }
@@ -251,17 +251,17 @@ fn what_failed_at_the_only_node_with_credit_lets_others_go_there_and_returns_but
     let first = farm.place(0, 0, KIND, 100);
     assert_eq!(given(farm.place(0, 1, KIND, 100)).0, other, "it is busy from now on");
     fail(&mut farm, 0, first);
-    assert_eq!(farm.place(0, 0, KIND, 100), Placed::Avoided);
+    assert_eq!(farm.place(0, 0, KIND, 100), Placement::Avoided);
     let (member, ticket) = given(farm.place(0, 2, KIND, 100));
     assert_eq!(member, one);
-    assert_eq!(farm.place(0, 0, KIND, 100), Placed::Full, "no node has credit");
+    assert_eq!(farm.place(0, 0, KIND, 100), Placement::Full, "no node has credit");
     farm.answered(MS, one, ticket, MS, MS).unwrap();
-    assert_eq!(farm.place(RETURN - 1, 0, KIND, 100), Placed::Avoided);
+    assert_eq!(farm.place(RETURN - 1, 0, KIND, 100), Placement::Avoided);
     let second = farm.place(RETURN, 0, KIND, 100);
     fail(&mut farm, RETURN, second);
-    assert_eq!(farm.place(3 * RETURN, 0, KIND, 100), Placed::Avoided, "its last try");
+    assert_eq!(farm.place(3 * RETURN, 0, KIND, 100), Placement::Avoided, "its last try");
     farm.lose(3 * RETURN, other);
-    let Some(Moved::Given { ticket, .. }) = farm.next_moved(3 * RETURN) else { panic!("the other node's event") };
+    let Some(Moved::Assigned { ticket, .. }) = farm.next_moved(3 * RETURN) else { panic!("the other node's event") };
     farm.answered(3 * RETURN, one, ticket, MS, MS).unwrap();
     assert_eq!(given(farm.place(3 * RETURN, 0, KIND, 100)).0, one, "there is no other");
 }
@@ -276,7 +276,7 @@ fn a_refused_event_does_not_return_while_there_is_another_node() {
     join(&mut farm, 0);
     given(farm.place(0, 1, KIND, 100));
     farm.refused(0, one, ticket).unwrap();
-    assert_eq!(farm.place(100 * RETURN, 0, KIND, 100), Placed::Avoided);
+    assert_eq!(farm.place(100 * RETURN, 0, KIND, 100), Placement::Avoided);
 }
 
 #[test]
@@ -288,13 +288,13 @@ fn a_node_at_which_everything_fails_is_left_alone_for_a_while() {
         farm.failed(0, member, ticket).unwrap();
     }
     assert!(farm.view(member).unwrap().paused);
-    assert_eq!(farm.place(0, 8, KIND, 100), Placed::Full);
+    assert_eq!(farm.place(0, 8, KIND, 100), Placement::Full);
     farm.was_away(99 * MS, 99 * MS);
     assert_eq!((farm.due(), farm.silent(100 * MS)), (Some(100 * MS), None));
     let (_, ticket) = given(farm.place(100 * MS, 8, KIND, 100));
     farm.failed(100 * MS, member, ticket).unwrap();
     farm.was_away(299 * MS, 199 * MS);
-    assert_eq!((farm.place(299 * MS, 9, KIND, 100), farm.silent(300 * MS)), (Placed::Full, None));
+    assert_eq!((farm.place(299 * MS, 9, KIND, 100), farm.silent(300 * MS)), (Placement::Full, None));
     given(farm.place(300 * MS, 9, KIND, 100));
 }
 
@@ -367,7 +367,7 @@ fn kinds_go_to_nodes_that_offer_them() {
     let mut farm = farm(Balance::Eft);
     let [one, other] = [0, 1].map(|kind| Class::from_index(kind).unwrap());
     let member = farm.join(0, 4, [other].into_iter().collect(), 0).unwrap();
-    assert_eq!(farm.place(0, 0, one, 100), Placed::Nobody);
+    assert_eq!(farm.place(0, 0, one, 100), Placement::NoNode);
     assert_eq!(given(farm.place(0, 0, other, 100)).0, member);
 }
 
@@ -389,7 +389,7 @@ fn an_event_that_waits_for_a_node_of_its_kind_holds_up_no_other_kind() {
     assert_eq!(farm.next_moved(MS), None, "all are busy");
     farm.answered(2 * MS, second, busy[1].1, MS, MS).unwrap();
     let moved = farm.next_moved(2 * MS);
-    assert!(matches!(moved, Some(Moved::Given { tag: 3, member, .. }) if member == second), "{moved:?}");
+    assert!(matches!(moved, Some(Moved::Assigned { tag: 3, member, .. }) if member == second), "{moved:?}");
     assert_eq!(farm.next_moved(2 * MS), None);
 }
 

@@ -2,7 +2,7 @@
 
 use super::{Defect, Host, Sidecore};
 use crate::dispatch::record::Call;
-use crate::dispatch::{Capability, DeviceState, Done, Replaced};
+use crate::dispatch::{Capability, DeviceState, Done, Reassigned};
 use crate::inflight::Ticket;
 use crate::policy::balance::Rates;
 use crate::session::Refusal;
@@ -175,17 +175,17 @@ impl<L, R> Sidecore<L, R> {
     pub(super) fn take_back<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, why: Refusal) {
         self.now = host.now();
         let Some(device) = self.dispatch.device_of(ticket) else { return };
-        let Some(replaced) = self.dispatch.pass_on(self.now, ticket) else { return };
+        let Some(reassigned) = self.dispatch.pass_on(self.now, ticket) else { return };
         self.release(host, device);
-        self.moved(host, (device, ticket), replaced, Status::Refused(why));
+        self.moved(host, (device, ticket), reassigned, Status::Refused(why));
         self.ring_devices(host);
     }
 
     fn replay<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         self.now = host.now();
         let Some(lost) = self.dispatch.device_of(ticket) else { return };
-        let Some(replaced) = self.dispatch.replace(self.now, ticket) else { return };
-        self.moved(host, (lost, ticket), replaced, Status::DeviceFailed { device: lost as u8 });
+        let Some(reassigned) = self.dispatch.reassign(self.now, ticket) else { return };
+        self.moved(host, (lost, ticket), reassigned, Status::DeviceFailed { device: lost as u8 });
     }
 
     /// A request moved to another device, or has none and is answered with a failure.
@@ -193,17 +193,17 @@ impl<L, R> Sidecore<L, R> {
         &mut self,
         host: &mut H,
         (lost, ticket): (usize, Ticket),
-        replaced: Replaced,
+        reassigned: Reassigned,
         otherwise: Status,
     ) {
-        host.replaced(lost, ticket, &replaced);
-        match replaced {
-            Replaced::Wait(ticket) => self.orphans.push_back(ticket),
-            Replaced::GivenUp(done) => self.give_up(host, ticket, &done, otherwise),
-            Replaced::Now(done) => self.rerun_inline(host, ticket, &done),
+        host.reassigned(lost, ticket, &reassigned);
+        match reassigned {
+            Reassigned::Wait(ticket) => self.orphans.push_back(ticket),
+            Reassigned::Abandoned(done) => self.give_up(host, ticket, &done, otherwise),
+            Reassigned::Now(done) => self.rerun_inline(host, ticket, &done),
             // Its place in the table, and with it its request, is the same as before.
-            Replaced::Given(given) if given.begins => self.submit(host, given.device, given.ticket),
-            Replaced::Given(_) => {}
+            Reassigned::Assigned(given) if given.begins => self.submit(host, given.device, given.ticket),
+            Reassigned::Assigned(_) => {}
         }
     }
 

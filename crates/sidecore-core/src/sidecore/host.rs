@@ -1,7 +1,7 @@
 //! The interface through which a sidecore acts.
 
 use super::{Health, Reply};
-use crate::dispatch::{Dispatch, Done, Given, Replaced};
+use crate::dispatch::{Assignment, Dispatch, Done, Reassigned};
 use crate::inflight::Ticket;
 use crate::policy::balance::Measured;
 use crate::policy::notify::{Audit, WakeDecision};
@@ -164,7 +164,7 @@ pub trait Host {
     fn request(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Request;
 
     /// The request is in flight from now on.
-    fn entered(&mut self, work: &Work, request: &Self::Request, given: Given);
+    fn entered(&mut self, work: &Work, request: &Self::Request, given: Assignment);
 
     /// The request is refused before any device has it.
     fn refused(&mut self, lane: &Self::Lane, submission: &Submission, refusal: Refusal);
@@ -230,7 +230,7 @@ pub trait Host {
     fn device_removed(&mut self, device: usize);
 
     /// A request of a dead device has a new place, or a new name while it waits for one.
-    fn replaced(&mut self, lost: usize, old: Ticket, replaced: &Replaced);
+    fn reassigned(&mut self, lost: usize, old: Ticket, reassigned: &Reassigned);
 
     /// A device answered; `None`: its ticket was void, and nothing changes.
     fn finished(&mut self, reply: &Reply, done: Option<&Done>);

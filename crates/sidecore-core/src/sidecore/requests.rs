@@ -4,7 +4,7 @@ use super::lanes::{HOLD, Lane};
 use super::rounds::RoundPhase;
 use super::{Action, Defect, Host, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
-use crate::dispatch::{Done, Placed};
+use crate::dispatch::{Done, Placement};
 use crate::inflight::Ticket;
 use crate::session::Refusal;
 use crate::stage::Stamps;
@@ -191,11 +191,11 @@ impl<L, R> Sidecore<L, R> {
         let Plan { class, size, reach, .. } = plan;
         let work = Work { lane: id, tag, class, size, urgent, reach, submitted };
         match self.dispatch.place_run(self.now, work, run, HOLD) {
-            (Placed::Now { device, cost }, count) => {
+            (Placement::Now { device, cost }, count) => {
                 self.run(host, lane, (device, cost, count), &work, plan, turn);
                 return true;
             }
-            (Placed::Given(given), _) => {
+            (Placement::Assigned(given), _) => {
                 let request = host.request(&lane.end, lane.pending.first(), plan);
                 host.entered(&work, &request, given);
                 self.requests[given.ticket.index()] = Some(request);
@@ -203,8 +203,8 @@ impl<L, R> Sidecore<L, R> {
                     self.submit(host, given.device, given.ticket);
                 }
             }
-            (Placed::Full, _) => return false,
-            (Placed::NoDevice, _) => {
+            (Placement::Full, _) => return false,
+            (Placement::NoDevice, _) => {
                 let refusal = if reach.is_here() { Refusal::NoDevice } else { Refusal::KeyElsewhere };
                 return self.refuse(host, id, lane, refusal, turn);
             }

@@ -15,7 +15,7 @@ use super::{DEPTH, HEADROOM, subjects};
 use catalog::{KeyCatalog, OfferRefusal};
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
-use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placed};
+use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placement};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::{Class, Refusal};
@@ -450,9 +450,9 @@ impl KeyRouter {
     fn settle(&mut self, now: Nanos) {
         while let Some(moved) = self.farm.next_moved(now) {
             match moved {
-                Moved::Given { tag, member, ticket } => self.give(tag, member, ticket),
+                Moved::Assigned { tag, member, ticket } => self.give(tag, member, ticket),
                 Moved::Again { tag } => self.again(now, tag),
-                Moved::GivenUp { tag } => self.end(tag, Ended::Elsewhere),
+                Moved::Abandoned { tag } => self.end(tag, Ended::Elsewhere),
             }
         }
         for kind in 0..self.waiting.len() {
@@ -482,9 +482,9 @@ impl KeyRouter {
         let Some(entry) = &self.entries[tag as usize] else { return true };
         let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
         match self.farm.place(now, tag, entry.class, size) {
-            Placed::Given { member, ticket } => self.give(tag, member, ticket),
-            Placed::Nobody if !self.catalog.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
-            Placed::Nobody | Placed::Avoided | Placed::Full => return false,
+            Placement::Assigned { member, ticket } => self.give(tag, member, ticket),
+            Placement::NoNode if !self.kinds.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
+            Placement::NoNode | Placement::Avoided | Placement::Full => return false,
         }
         true
     }

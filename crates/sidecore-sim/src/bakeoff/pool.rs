@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, Random, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
@@ -296,7 +296,8 @@ impl<'a> Pool<'a> {
     fn place(&mut self, engine: &mut Engine<PoolEvent>, arrived: Nanos, size: u32) -> bool {
         let work =
             Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, reach: Reach::HERE, submitted: None };
-        let Placed::Given(Given { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work) else {
+        let Placement::Assigned(Assignment { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work)
+        else {
             return false;
         };
         self.requests[ticket.index()] = (arrived, size);

@@ -8,7 +8,7 @@ use super::device::Device;
 use super::{MOST, Unit};
 use crate::engine::{Engine, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Measured, Rates};
 use sidecore_core::policy::gather::Gather;
@@ -207,7 +207,7 @@ impl Pool {
     /// As in a lane, a request waits behind earlier ones.
     fn place(&mut self, engine: &mut Engine<PoolEvent>) {
         while let Some(arrived) = self.waiting.front().copied()
-            && let Some(Given { device, ticket, begins, .. }) = self.choose(engine.now())
+            && let Some(Assignment { device, ticket, begins, .. }) = self.choose(engine.now())
         {
             self.waiting.pop_front();
             self.arrived[ticket.index()] = arrived;
@@ -219,12 +219,12 @@ impl Pool {
     }
 
     /// `None`: no device accepts it now.
-    fn choose(&mut self, now: Nanos) -> Option<Given> {
+    fn choose(&mut self, now: Nanos) -> Option<Assignment> {
         let class = Class::NOOP;
         let work = Work { lane: LANE, tag: 0, class, size: 0, urgent: false, reach: Reach::HERE, submitted: None };
         if self.rule != Rule::First {
             let placed = self.dispatch.place(now, work);
-            return if let Placed::Given(given) = placed { Some(given) } else { None };
+            return if let Placement::Assigned(given) = placed { Some(given) } else { None };
         }
         let open = (0..self.devices.len()).filter(|device| self.dispatch.can_take(*device, class));
         let first = open.min_by_key(|device| self.devices[*device].finish(now))?;

@@ -7,7 +7,7 @@
 use super::traffic::{Request, Traffic};
 use crate::engine::{Engine, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -165,14 +165,14 @@ impl<'a> Devices<'a> {
         let Work { class, size, urgent, .. } = self.traffic.requests[request].work;
         let work = Work { lane: LANE, tag: 0, class, size, urgent, reach: Reach::HERE, submitted: None };
         match self.dispatch.place(engine.now(), work) {
-            Placed::Given(Given { device, ticket, begins, .. }) => {
+            Placement::Assigned(Assignment { device, ticket, begins, .. }) => {
                 self.requests[ticket.index()] = request;
                 if begins {
                     self.hand(engine, device, ticket);
                 }
             }
-            Placed::Full => return false,
-            Placed::Now { .. } | Placed::NoDevice => {
+            Placement::Full => return false,
+            Placement::Now { .. } | Placement::NoDevice => {
                 self.refused += 1;
                 self.left -= 1;
             }

@@ -140,7 +140,7 @@ fn time_of(call: &Call) -> Option<Nanos> {
         Call::Place(now, _)
         | Call::Announce(now, _)
         | Call::Due(now, _)
-        | Call::Replace(now, _)
+        | Call::Reassign(now, _)
         | Call::Reprice(now)
         | Call::Release(now, _)
         | Call::PassOn(now, _) => Some(*now),

@@ -3,7 +3,7 @@
 use super::record;
 use proptest::prelude::*;
 use sidecore_core::dispatch::record::{Call, END, Recorded, Start, hash};
-use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Class, Classes};
@@ -194,7 +194,7 @@ fn burst() -> Vec<u8> {
     };
     let mut tickets = Vec::new();
     for tag in 0..10 {
-        let (Placed::Given(given), _) = recorded.place_run(5_000, work(tag), 1, Nanos::MAX) else {
+        let (Placement::Assigned(given), _) = recorded.place_run(5_000, work(tag), 1, Nanos::MAX) else {
             panic!("it is full")
         };
         tickets.push(given.ticket);

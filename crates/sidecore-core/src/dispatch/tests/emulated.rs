@@ -38,11 +38,11 @@ impl Machine {
     pub(super) fn place(&mut self, work: Work) {
         loop {
             match self.dispatch.place(self.now, work) {
-                Placed::Given(Given { device, ticket, begins: true, .. }) => {
+                Placement::Assigned(Assignment { device, ticket, begins: true, .. }) => {
                     return self.hand(device, ticket, work.size);
                 }
-                Placed::Full => assert!(self.advance()),
-                Placed::NoDevice | Placed::Now { .. } | Placed::Given(Given { begins: false, .. }) => {
+                Placement::Full => assert!(self.advance()),
+                Placement::NoDevice | Placement::Now { .. } | Placement::Assigned(Assignment { begins: false, .. }) => {
                     unreachable!("all devices can do all, none at once, and as it comes")
                 }
             }

@@ -28,7 +28,9 @@ fn pool(balance: Balance) -> (Dispatch, LaneId) {
 }
 
 fn given(dispatch: &mut Dispatch, lane: LaneId) -> (usize, Ticket) {
-    let Placed::Given(Given { device, ticket, .. }) = dispatch.place(0, work(lane, 0)) else { panic!("there is room") };
+    let Placement::Assigned(Assignment { device, ticket, .. }) = dispatch.place(0, work(lane, 0)) else {
+        panic!("there is room")
+    };
     (device, ticket)
 }
 
@@ -74,7 +76,7 @@ fn what_a_dead_device_had_leaves_it_and_its_successor_knows_nothing_of_it() {
     (0..5).for_each(|_| _ = given(&mut dispatch, lane));
     dispatch.lose(BATCH);
     while let Some(ticket) = dispatch.next_orphan(BATCH, 0) {
-        assert!(matches!(dispatch.replace(0, ticket), Some(Replaced::Given(Given { device: WORKER, .. }))));
+        assert!(matches!(dispatch.reassign(0, ticket), Some(Reassigned::Assigned(Assignment { device: WORKER, .. }))));
     }
     let joined = dispatch.add_device(capability(64)).unwrap();
     assert_eq!((joined, dispatch.estimate(BATCH, Class::NOOP, 1_000)), (BATCH, 2_000));

@@ -1,6 +1,6 @@
 //! Tests of deferred requests, which wait for a device without room for them now.
 
-use super::paths::{loads, placed, replaced};
+use super::paths::{loads, placed, reassigned};
 use super::*;
 use alloc::vec;
 
@@ -8,7 +8,7 @@ const LONG: u32 = 16_384;
 
 pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
     match dispatch.place(100, work) {
-        Placed::Given(Given { ticket, begins: false, .. }) => ticket,
+        Placement::Assigned(Assignment { ticket, begins: false, .. }) => ticket,
         other => panic!("{other:?}"),
     }
 }
@@ -31,8 +31,9 @@ fn what_was_kept_back_for_a_dead_device_moves_to_another() {
     dispatch.add_device(capability(2));
     dispatch.lose(0);
     assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
-    let moved = [tickets[0], tickets[1]].map(|ticket| replaced(&mut dispatch, ticket).1);
-    let Some(Replaced::Given(Given { device: 1, ticket, begins: false, .. })) = dispatch.replace(200, held) else {
+    let moved = [tickets[0], tickets[1]].map(|ticket| reassigned(&mut dispatch, ticket).1);
+    let Some(Reassigned::Assigned(Assignment { device: 1, ticket, begins: false, .. })) = dispatch.reassign(200, held)
+    else {
         panic!("there is no room")
     };
     assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1).0), ((0, 0), 3));
@@ -71,7 +72,7 @@ fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
     let (device, ticket) = placed(&mut dispatch, of(lane, LONG));
     let held = [0; 2].map(|_| kept(&mut dispatch, of(lane, LONG)));
     assert_eq!((device, loads(&dispatch, 1).0, loads(&dispatch, 0).0), (1, 3, 0));
-    assert_eq!(dispatch.place(100, of(lane, LONG)), Placed::Full, "the first one has room, and is for short ones");
+    assert_eq!(dispatch.place(100, of(lane, LONG)), Placement::Full, "the first one has room, and is for short ones");
     assert!(
         !dispatch.would_place(Class::NOOP, LONG, Reach::HERE) && dispatch.would_place(Class::NOOP, 64, Reach::HERE)
     );

@@ -20,15 +20,15 @@ pub(super) fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
 /// Places a request that must find its device.
 pub(super) fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
     match dispatch.place(100, work) {
-        Placed::Given(Given { device, ticket, begins: true, .. }) => (device, ticket),
+        Placement::Assigned(Assignment { device, ticket, begins: true, .. }) => (device, ticket),
         other => panic!("{other:?}"),
     }
 }
 
 /// Replaces a request that must find its device.
-pub(super) fn replaced(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
-    match dispatch.replace(200, ticket) {
-        Some(Replaced::Given(Given { device, ticket, begins: true, .. })) => (device, ticket),
+pub(super) fn reassigned(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
+    match dispatch.reassign(200, ticket) {
+        Some(Reassigned::Assigned(Assignment { device, ticket, begins: true, .. })) => (device, ticket),
         other => panic!("{other:?}"),
     }
 }
@@ -58,7 +58,7 @@ fn a_place_used_again_has_another_ticket() {
     dispatch.complete(first, None);
     let (_, second) = placed(&mut dispatch, work(lane, 2));
     assert_eq!(first.index(), second.index());
-    assert_eq!((dispatch.complete(first, None), dispatch.replace(200, first)), (None, None));
+    assert_eq!((dispatch.complete(first, None), dispatch.reassign(200, first)), (None, None));
     assert_eq!(dispatch.complete(second, None).unwrap().work.tag, 2);
 }
 
@@ -66,10 +66,10 @@ fn a_place_used_again_has_another_ticket() {
 fn full_devices_and_a_full_table_say_try_again() {
     let (mut dispatch, _, lane) = start(&[1]);
     placed(&mut dispatch, work(lane, 0));
-    assert_eq!(dispatch.place(100, work(lane, 1)), Placed::Full);
+    assert_eq!(dispatch.place(100, work(lane, 1)), Placement::Full);
     dispatch.add_device(capability(100));
     (1..LIMITS.in_flight).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 1));
-    assert_eq!(dispatch.place(100, work(lane, 99)), Placed::Full);
+    assert_eq!(dispatch.place(100, work(lane, 99)), Placement::Full);
     assert_eq!(
         (dispatch.in_flight(lane), dispatch.device_load(1).in_flight),
         (8, 7),
@@ -81,11 +81,11 @@ fn full_devices_and_a_full_table_say_try_again() {
 fn a_request_that_nobody_can_do_is_refused() {
     let (mut dispatch, _, lane) = start(&[]);
     let [one, two] = [0, 1].map(|index| Class::from_index(index).unwrap());
-    assert_eq!(dispatch.place(100, work(lane, 0)), Placed::NoDevice);
+    assert_eq!(dispatch.place(100, work(lane, 0)), Placement::NoDevice);
     dispatch.add_device(Capability { classes: [two].into_iter().collect(), ..capability(1) });
-    assert_eq!(dispatch.place(100, Work { class: one, ..work(lane, 0) }), Placed::NoDevice);
+    assert_eq!(dispatch.place(100, Work { class: one, ..work(lane, 0) }), Placement::NoDevice);
     placed(&mut dispatch, Work { class: two, ..work(lane, 0) });
-    assert_eq!(dispatch.place(100, Work { class: two, ..work(lane, 0) }), Placed::Full);
+    assert_eq!(dispatch.place(100, Work { class: two, ..work(lane, 0) }), Placement::Full);
 }
 
 #[test]
@@ -135,7 +135,7 @@ fn a_draining_device_finishes_and_gets_nothing() {
     (1..4).for_each(|tag| assert_eq!(placed(&mut dispatch, work(lane, tag)).0, 1));
     assert!(dispatch.complete(ticket, None).is_some());
     dispatch.drain(1);
-    assert_eq!(dispatch.place(100, work(lane, 4)), Placed::NoDevice);
+    assert_eq!(dispatch.place(100, work(lane, 4)), Placement::NoDevice);
     assert_eq!(dispatch.device_state(1), DeviceState::Draining);
 }
 
@@ -154,7 +154,7 @@ fn requests_of_a_dead_device_move_to_another() {
     let tickets = [0, 1, 2].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     dispatch.lose(0);
     assert_eq!((dispatch.next_orphan(0, 0), dispatch.next_orphan(0, 1)), (Some(tickets[0]), Some(tickets[2])));
-    let (device, ticket) = replaced(&mut dispatch, tickets[0]);
+    let (device, ticket) = reassigned(&mut dispatch, tickets[0]);
     assert_eq!((device, dispatch.next_orphan(0, 0), dispatch.next_orphan(0, 3)), (1, Some(tickets[2]), None));
     assert_eq!((loads(&dispatch, 0), loads(&dispatch, 1)), ((1, 2_000), (2, 4_000)));
     assert_eq!(dispatch.complete(tickets[0], None), None, "the dead device's answer comes too late");
@@ -168,7 +168,7 @@ fn an_answer_before_the_request_moved_counts() {
     let (_, ticket) = placed(&mut dispatch, work(lane, 0));
     dispatch.lose(0);
     assert!(dispatch.complete(ticket, Some(500)).is_some());
-    assert_eq!((dispatch.next_orphan(0, 0), dispatch.replace(200, ticket)), (None, None));
+    assert_eq!((dispatch.next_orphan(0, 0), dispatch.reassign(200, ticket)), (None, None));
 }
 
 #[test]
@@ -176,13 +176,13 @@ fn a_request_without_room_waits_for_it() {
     let (mut dispatch, _, lane) = start(&[4, 1]);
     let [lost, kept] = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     dispatch.lose(0);
-    let Some(Replaced::Wait(waiting)) = dispatch.replace(200, lost) else { panic!("there is no room") };
-    let Some(Replaced::Wait(still)) = dispatch.replace(200, waiting) else { panic!("there is no room yet") };
+    let Some(Reassigned::Wait(waiting)) = dispatch.reassign(200, lost) else { panic!("there is no room") };
+    let Some(Reassigned::Wait(still)) = dispatch.reassign(200, waiting) else { panic!("there is no room yet") };
     assert_eq!((dispatch.next_orphan(0, 0), loads(&dispatch, 0)), (None, (0, 0)));
     assert_eq!(dispatch.in_flight(lane), 2, "it is still owed an answer");
     dispatch.complete(kept, None);
-    assert_eq!((dispatch.replace(200, lost), dispatch.replace(200, waiting)), (None, None));
-    let (device, ticket) = replaced(&mut dispatch, still);
+    assert_eq!((dispatch.reassign(200, lost), dispatch.reassign(200, waiting)), (None, None));
+    let (device, ticket) = reassigned(&mut dispatch, still);
     assert_eq!((device, dispatch.complete(still, None)), (1, None));
     assert_eq!(dispatch.complete(ticket, None).unwrap().device, 1);
 }
@@ -192,12 +192,12 @@ fn without_another_device_it_is_given_up() {
     let (mut dispatch, _, lane) = start(&[4, 1]);
     let [lost, kept] = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     dispatch.lose(0);
-    let Some(Replaced::Wait(waiting)) = dispatch.replace(200, lost) else { panic!("there is no room") };
+    let Some(Reassigned::Wait(waiting)) = dispatch.reassign(200, lost) else { panic!("there is no room") };
     dispatch.lose(1);
     let given_up =
-        |tag, device| Replaced::GivenUp(Done { work: work(lane, tag), device, handed: 100, lane_open: true });
-    assert_eq!(dispatch.replace(200, kept), Some(given_up(1, 1)));
-    assert_eq!(dispatch.replace(200, waiting), Some(given_up(0, 0)), "the device that died under it, not the last");
+        |tag, device| Reassigned::Abandoned(Done { work: work(lane, tag), device, handed: 100, lane_open: true });
+    assert_eq!(dispatch.reassign(200, kept), Some(given_up(1, 1)));
+    assert_eq!(dispatch.reassign(200, waiting), Some(given_up(0, 0)), "the device that died under it, not the last");
     assert_eq!((dispatch.total_in_flight(), dispatch.in_flight(lane)), (0, 0));
 }
 
@@ -207,10 +207,10 @@ fn a_request_that_kills_devices_is_given_up() {
     let (mut device, mut ticket) = placed(&mut dispatch, work(lane, 0));
     for _ in 0..MAX_LOSSES {
         dispatch.lose(device);
-        (device, ticket) = replaced(&mut dispatch, ticket);
+        (device, ticket) = reassigned(&mut dispatch, ticket);
     }
     dispatch.lose(device);
-    let Some(Replaced::GivenUp(done)) = dispatch.replace(200, ticket) else { panic!("a fourth device died") };
+    let Some(Reassigned::Abandoned(done)) = dispatch.reassign(200, ticket) else { panic!("a fourth device died") };
     assert_eq!(usize::from(done.device), device);
 }
 
@@ -226,13 +226,13 @@ fn what_may_not_be_done_twice_is_given_up_unless_its_device_never_had_it() {
     dispatch.add_device(capability(1));
     dispatch.lose(0);
     let given_up = Done { work: once(0), device: 0, handed: 100, lane_open: true };
-    assert_eq!(dispatch.replace(200, begun), Some(Replaced::GivenUp(given_up)));
-    let (_, other) = replaced(&mut dispatch, other);
+    assert_eq!(dispatch.reassign(200, begun), Some(Reassigned::Abandoned(given_up)));
+    let (_, other) = reassigned(&mut dispatch, other);
     // No other policy keeps requests back.
     dispatch.set_balance(Balance::Eft);
-    let Some(Replaced::Wait(held)) = dispatch.replace(200, held) else { panic!("there is no room") };
+    let Some(Reassigned::Wait(held)) = dispatch.reassign(200, held) else { panic!("there is no room") };
     dispatch.complete(other, None);
-    assert_eq!(replaced(&mut dispatch, held).0, 1);
+    assert_eq!(reassigned(&mut dispatch, held).0, 1);
 }
 
 #[test]
@@ -241,7 +241,7 @@ fn requests_of_closed_lanes_are_not_done_again() {
     let [lost, kept] = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     dispatch.close_lane(lane);
     dispatch.lose(0);
-    let Some(Replaced::GivenUp(done)) = dispatch.replace(200, lost) else { panic!("nobody wants it") };
+    let Some(Reassigned::Abandoned(done)) = dispatch.reassign(200, lost) else { panic!("nobody wants it") };
     assert_eq!((done.device, done.lane_open), (0, false));
     assert!(!dispatch.complete(kept, None).unwrap().lane_open);
 }
@@ -306,8 +306,8 @@ fn the_number_of_a_dead_device_is_free_when_no_request_names_it() {
     assert_eq!(on_first.len(), 2);
     dispatch.lose(0);
     assert_eq!(dispatch.next_device(), Some(2), "its requests are listed by its number");
-    let waiting = on_first.clone().into_iter().map(|ticket| match dispatch.replace(200, ticket) {
-        Some(Replaced::Wait(ticket)) => ticket,
+    let waiting = on_first.clone().into_iter().map(|ticket| match dispatch.reassign(200, ticket) {
+        Some(Reassigned::Wait(ticket)) => ticket,
         other => panic!("{other:?}"),
     });
     let waiting: Vec<Ticket> = waiting.collect();
@@ -315,7 +315,7 @@ fn the_number_of_a_dead_device_is_free_when_no_request_names_it() {
     assert_eq!(dispatch.add_device(Capability { classes: Classes::default(), ..capability(1) }), Some(2));
     dispatch.lose(1);
     for ticket in waiting {
-        assert!(matches!(dispatch.replace(300, ticket), Some(Replaced::GivenUp(Done { device: 0, .. }))));
+        assert!(matches!(dispatch.reassign(300, ticket), Some(Reassigned::Abandoned(Done { device: 0, .. }))));
     }
     assert_eq!(dispatch.add_device(capability(2)), Some(0));
     // A late answer of the dead device matches nothing on the new one.
@@ -365,7 +365,7 @@ fn tokens_leave_what_devices_cannot_do_soon() {
     let long = Work { size: 19_000, ..work(lane, 0) };
     let first = placed(&mut dispatch, long);
     assert_eq!((first.0, placed(&mut dispatch, work(lane, 1)).0), (0, 1));
-    assert_eq!((placed(&mut dispatch, long).0, dispatch.place(100, long)), (1, Placed::Full));
+    assert_eq!((placed(&mut dispatch, long).0, dispatch.place(100, long)), (1, Placement::Full));
     assert!(!dispatch.has_room());
     dispatch.complete(first.1, None);
     assert_eq!((dispatch.has_room(), placed(&mut dispatch, long).0), (true, 0));
@@ -394,7 +394,7 @@ fn prices_are_made_of_what_arrives() {
     assert_eq!(placed(&mut dispatch, long).0, 1, "the time of the first device is for short ones");
     dispatch.drain(1);
     dispatch.drain(0);
-    assert_eq!(dispatch.place(100, long), Placed::NoDevice);
+    assert_eq!(dispatch.place(100, long), Placement::NoDevice);
 }
 
 /// Places and completes `count` requests.
@@ -455,7 +455,7 @@ fn an_immediate_device_has_nothing_in_flight_and_is_announced() {
     let (mut dispatch, _, lane) = start(&[]);
     dispatch.add_device(Capability { immediate: true, ..capability(1) });
     for tag in 0..3 {
-        assert!(matches!(dispatch.place(100, work(lane, tag)), Placed::Now { device: 0, cost } if cost > 0));
+        assert!(matches!(dispatch.place(100, work(lane, tag)), Placement::Now { device: 0, cost } if cost > 0));
     }
     assert_eq!((dispatch.total_in_flight(), dispatch.in_flight(lane)), (0, 0));
     assert_eq!(dispatch.announce(100, lane), WakeDecision::Now);
@@ -466,12 +466,12 @@ fn an_immediate_device_has_nothing_in_flight_and_is_announced() {
 fn an_immediate_device_takes_over_at_once() {
     let (mut dispatch, _, lane) = start(&[]);
     dispatch.add_device(capability(1));
-    let Placed::Given(Given { ticket, begins: true, .. }) = dispatch.place(100, work(lane, 7)) else {
+    let Placement::Assigned(Assignment { ticket, begins: true, .. }) = dispatch.place(100, work(lane, 7)) else {
         panic!("there is room")
     };
     dispatch.lose(0);
     dispatch.add_device(Capability { immediate: true, ..capability(1) });
-    let Some(Replaced::Now(done)) = dispatch.replace(200, ticket) else { panic!("it is done at once") };
+    let Some(Reassigned::Now(done)) = dispatch.reassign(200, ticket) else { panic!("it is done at once") };
     assert_eq!((done.work.tag, done.device, done.lane_open), (7, 1, true));
     assert_eq!(dispatch.complete(ticket, None), None);
     assert_eq!(dispatch.total_in_flight(), 0);

@@ -32,7 +32,7 @@ pub enum Progress {
     /// Solved.
     Optimal,
     /// Abandoned after too many pivots; there is no solution to read.
-    GivenUp,
+    Abandoned,
 }
 
 /// The program, solved a few pivots at a time.
@@ -103,9 +103,9 @@ impl Program {
         loop {
             let Some(column) = self.entering() else { return Progress::Optimal };
             // A column without a positive entry arises only by rounding, for load is bounded.
-            let Some(row) = self.leaving(column) else { return Progress::GivenUp };
+            let Some(row) = self.leaving(column) else { return Progress::Abandoned };
             if self.pivots >= PIVOTS_PER_ROW * (self.rows.len() + 1) {
-                return Progress::GivenUp;
+                return Progress::Abandoned;
             }
             if spent >= budget && spent > 0 {
                 return Progress::More;

@@ -5,7 +5,7 @@ use super::node::{Answer, Parcel};
 use super::parameters;
 use super::world::FarmEvent;
 use crate::engine::Engine;
-use sidecore_core::farm::{Failed, Farm, Heard, MAX_NODES, Member, Moved, Placed, Settings};
+use sidecore_core::farm::{Failed, Farm, Heard, MAX_NODES, Member, Moved, Placement, Settings};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
@@ -134,11 +134,11 @@ impl Dispatcher {
         self.jobs[tag as usize] = number;
         field.jobs[number as usize].tag = Some(tag);
         match self.farm.place(engine.now(), tag, KIND, size) {
-            Placed::Given { member, ticket } => {
+            Placement::Assigned { member, ticket } => {
                 field.held.pop_front();
                 self.send(engine, field, tag, member, ticket);
             }
-            Placed::Full | Placed::Avoided | Placed::Nobody => {
+            Placement::Full | Placement::Avoided | Placement::NoNode => {
                 self.blocked = true;
                 if job.tag.is_none() {
                     self.free(field, tag);
@@ -235,12 +235,12 @@ impl Dispatcher {
     fn go_on(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         while let Some(moved) = self.farm.next_moved(engine.now()) {
             match moved {
-                Moved::Given { tag, member, ticket } => {
+                Moved::Assigned { tag, member, ticket } => {
                     self.debt += field.set.dispatcher.event_us.ns();
                     self.send(engine, field, tag, member, ticket);
                 }
                 Moved::Again { tag } => field.held.push_front(self.jobs[tag as usize]),
-                Moved::GivenUp { tag } => self.give_up(field, tag),
+                Moved::Abandoned { tag } => self.give_up(field, tag),
             }
         }
         self.blocked = false;

@@ -10,7 +10,7 @@ use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, ClientId, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, ClientId, Dispatch, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::WakeDecision;
@@ -188,7 +188,8 @@ impl Service {
         let (lane, size) = (LaneId(number as u32), set.client.size.get());
         let work =
             Work { lane, tag: slot, class: self.class, size, urgent: false, reach: Reach::HERE, submitted: None };
-        let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
+        let Placement::Assigned(Assignment { device, ticket, begins: true, .. }) = self.dispatch.place(now, work)
+        else {
             return false;
         };
         self.tickets[ticket.index()] = Some(ticket);

@@ -7,7 +7,7 @@ use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
 use crate::part::tables;
-use sidecore_core::dispatch::{Capability, Dispatch, Given, LaneId, Limits, Placed, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::{Notify, Step as Waiting, Waiter, WakeDecision};
@@ -302,7 +302,8 @@ impl Zone {
             reach: Reach::HERE,
             submitted: Some(came),
         };
-        let Placed::Given(Given { device, ticket, begins: true, .. }) = self.dispatch.place(now, work) else {
+        let Placement::Assigned(Assignment { device, ticket, begins: true, .. }) = self.dispatch.place(now, work)
+        else {
             return self.submitted.push_front(request);
         };
         self.found.handed += 1;

@@ -7,7 +7,7 @@ use crate::mutation::Mutation;
 use crate::scenario::class_of;
 use crate::world::{Actor, Clock, World};
 use crate::{Invariant, result};
-use sidecore_core::dispatch::{Done, Given, LaneId, MAX_LOSSES, Reach, Replaced, Work};
+use sidecore_core::dispatch::{Assignment, Done, LaneId, MAX_LOSSES, Reach, Reassigned, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
@@ -127,8 +127,8 @@ impl Host for SimHost<'_, '_> {
         Request { link: *link, tag, size: plan.size, urgent }
     }
 
-    fn entered(&mut self, work: &Work, request: &Request, given: Given) {
-        let Given { ticket, device, cost, .. } = given;
+    fn entered(&mut self, work: &Work, request: &Request, given: Assignment) {
+        let Assignment { ticket, device, cost, .. } = given;
         let tenant = self.world.links[request.link as usize].tenant;
         self.world.charged[tenant as usize] += cost;
         let known = InFlight { ticket, work: *work, device: Some(device), cost, losses: 0, handed: false };
@@ -240,20 +240,20 @@ impl Host for SimHost<'_, '_> {
         self.world.device_mut(device).leaving = true;
     }
 
-    fn replaced(&mut self, _: usize, old: Ticket, replaced: &Replaced) {
+    fn reassigned(&mut self, _: usize, old: Ticket, reassigned: &Reassigned) {
         let known = self.world.service.in_flight[old.index()].filter(|known| known.ticket == old);
         let Some(known) = known else {
             return self.world.fail(Invariant::Once, format!("{old:?} was replayed and nobody had it"));
         };
         let losses = known.losses + u8::from(known.device.is_some());
-        let moved = match *replaced {
-            Replaced::Wait(ticket) => InFlight { ticket, device: None, ..known },
-            Replaced::Given(Given { ticket, device, cost, .. }) => {
+        let moved = match *reassigned {
+            Reassigned::Wait(ticket) => InFlight { ticket, device: None, ..known },
+            Reassigned::Assigned(Assignment { ticket, device, cost, .. }) => {
                 InFlight { ticket, device: Some(device), cost, handed: false, ..known }
             }
             // It is answered next, and forgotten then.
-            Replaced::Now(_) => known,
-            Replaced::GivenUp(done) => {
+            Reassigned::Now(_) => known,
+            Reassigned::Abandoned(done) => {
                 let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
                 if done.lane_open && !hopeless {
                     let what = format!("{known:?} was given up and another device could do it");

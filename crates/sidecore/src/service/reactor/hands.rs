@@ -12,7 +12,7 @@ use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
-use sidecore_core::dispatch::{Done, Given, LaneId, Replaced, Work};
+use sidecore_core::dispatch::{Assignment, Done, LaneId, Reassigned, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::WakeDecision;
@@ -248,7 +248,7 @@ impl Host for Hands {
     }
 
     #[inline]
-    fn entered(&mut self, work: &Work, request: &Request, _: Given) {
+    fn entered(&mut self, work: &Work, request: &Request, _: Assignment) {
         self.count(work.class, 1, u64::from(work.size));
         if let Some(key) = self.key(Some(&request.session)) {
             key.add(KeyCounter::Submitted, 1);
@@ -396,8 +396,8 @@ impl Host for Hands {
         }
     }
 
-    fn replaced(&mut self, lost: usize, _: Ticket, replaced: &Replaced) {
-        if let Replaced::Now(_) | Replaced::Given(_) = replaced {
+    fn reassigned(&mut self, lost: usize, _: Ticket, reassigned: &Reassigned) {
+        if let Reassigned::Now(_) | Reassigned::Assigned(_) = reassigned {
             self.counters.add(SidecoreCounter::Replayed, 1);
             self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
         }

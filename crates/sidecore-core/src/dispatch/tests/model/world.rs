@@ -72,7 +72,7 @@ impl World {
             Event::Activate(index) => with(device(&[DeviceState::Draining], index), |device| self.activate(device)),
             Event::Lose(index) => with(device(&ALIVE, index), |device| self.lose(device)),
             Event::Rescue(index, most) => with(device(&[DeviceState::Gone], index), |device| self.rescue(device, most)),
-            Event::Retry(index) => with(waiting(index), |ticket| self.replace(ticket)),
+            Event::Retry(index) => with(waiting(index), |ticket| self.reassign(ticket)),
             Event::SetBalance(balance) => self.dispatch.set_balance(balance),
             Event::OpenLane(index, notify) => with(client(index), |client| self.open_lane(client, notify)),
             Event::CloseLane(index) => with(lane(index), |lane| self.close_lane(lane)),
@@ -92,21 +92,21 @@ impl World {
             return;
         }
         match self.dispatch.place(self.now, work) {
-            Placed::Given(Given { device, ticket, begins: true, .. }) => {
+            Placement::Assigned(Assignment { device, ticket, begins: true, .. }) => {
                 self.oracle.answers.push(0);
                 let cost = self.handed(work, device, ticket, 0, false);
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
             }
-            Placed::Given(Given { device, ticket, begins: false, .. }) => {
+            Placement::Assigned(Assignment { device, ticket, begins: false, .. }) => {
                 self.oracle.answers.push(0);
                 let cost = self.handed(work, device, ticket, 0, true);
                 self.oracle.clients.get_mut(&client.0).unwrap().share.charge(cost);
             }
-            Placed::Full => {
+            Placement::Full => {
                 assert!(self.with_room(work.class).is_empty() && !self.oracle.capable(work.class).is_empty());
             }
-            Placed::Now { .. } => unreachable!("no device of this world is immediate"),
-            Placed::NoDevice => assert!(self.oracle.capable(work.class).is_empty()),
+            Placement::Now { .. } => unreachable!("no device of this world is immediate"),
+            Placement::NoDevice => assert!(self.oracle.capable(work.class).is_empty()),
         }
     }
 
@@ -143,32 +143,32 @@ impl World {
 
     fn use_void(&mut self, ticket: Ticket) {
         assert_eq!(self.dispatch.complete(ticket, Some(1)), None);
-        assert_eq!(self.dispatch.replace(self.now, ticket), None);
+        assert_eq!(self.dispatch.reassign(self.now, ticket), None);
     }
 
-    fn replace(&mut self, ticket: Ticket) {
+    fn reassign(&mut self, ticket: Ticket) {
         let mut request = self.oracle.take(ticket);
         request.losses += u8::from(!request.waiting);
         let Request { work, losses, .. } = request;
         let place = ticket.index();
         let spent = !request.waiting && request.held.is_none() && !work.class.may_be_replayed();
         let hopeless = spent || losses > MAX_LOSSES || self.oracle.capable(work.class).is_empty();
-        match self.dispatch.replace(self.now, ticket).expect("the ticket counts") {
-            Replaced::Now(_) => unreachable!("no device of this world is immediate"),
-            Replaced::GivenUp(done) => {
+        match self.dispatch.reassign(self.now, ticket).expect("the ticket counts") {
+            Reassigned::Now(_) => unreachable!("no device of this world is immediate"),
+            Reassigned::Abandoned(done) => {
                 let expected = self.oracle.answered(&request);
                 assert!(hopeless || !expected.lane_open);
                 assert_eq!(done, expected);
             }
-            Replaced::Given(Given { device, ticket, begins: true, .. }) => {
+            Reassigned::Assigned(Assignment { device, ticket, begins: true, .. }) => {
                 assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
                 self.handed(work, device, ticket, losses, false);
             }
-            Replaced::Given(Given { device, ticket, begins: false, .. }) => {
+            Reassigned::Assigned(Assignment { device, ticket, begins: false, .. }) => {
                 assert!(!hopeless && self.oracle.lanes[&work.lane.0].open && ticket.index() == place);
                 self.handed(work, device, ticket, losses, true);
             }
-            Replaced::Wait(ticket) => {
+            Reassigned::Wait(ticket) => {
                 assert!(!hopeless && self.with_room(work.class).is_empty());
                 assert!(self.oracle.is_new(ticket) && ticket.index() == place);
                 self.oracle.requests.push(Request { ticket, waiting: true, held: None, ..request });
@@ -181,7 +181,7 @@ impl World {
         for _ in 0..most {
             let Some(ticket) = self.dispatch.next_orphan(device, from) else { return };
             from = ticket.index() + 1;
-            self.replace(ticket);
+            self.reassign(ticket);
         }
     }
 
@@ -318,7 +318,7 @@ impl World {
                 self.complete(ticket, None);
             }
             for ticket in self.oracle.tickets(|request| request.waiting) {
-                self.replace(ticket);
+                self.reassign(ticket);
             }
             self.check();
         }
