@@ -27,16 +27,16 @@ use alloc::vec::Vec;
 
 mod clients;
 mod devices;
-mod elsewhere;
 mod kept;
 pub mod record;
+mod remote_keys;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
 pub use crate::work::{ClientId, LaneId, Reach, Work};
 use clients::{Lane, Tables};
-use elsewhere::Held;
 use kept::Kept;
+use remote_keys::RemoteKeys;
 
 /// Devices that one dispatch may have at a time.
 pub const MAX_DEVICES: usize = 64;
@@ -79,7 +79,7 @@ pub struct Capability {
     pub immediate: bool,
     /// The device serves remote keys: the keys that it [holds](Dispatch::hold), none at first. Other devices serve
     /// local keys.
-    pub elsewhere: bool,
+    pub remote_keys: bool,
     /// Most requests that it holds at a time.
     pub depth: u32,
     /// Relative speed for `sed`, 1 to 1000.
@@ -162,7 +162,7 @@ struct Device {
     classes: Classes,
     immediate: bool,
     /// The keys of other machines that it works with, if it is a device for those.
-    held: Option<Held>,
+    remote_keys: Option<RemoteKeys>,
     rates: Rates,
     kept: Kept,
     /// Times of requests that it does side by side.
@@ -532,7 +532,8 @@ impl Device {
 
     #[inline]
     fn can(&self, class: Class, reach: Reach) -> bool {
-        self.classes.contains(class) && self.held.as_ref().map_or(reach.is_here(), |held| held.has(reach))
+        self.classes.contains(class)
+            && self.remote_keys.as_ref().map_or(reach.is_here(), |remote_keys| remote_keys.has(reach))
     }
 }
 

@@ -168,7 +168,7 @@ impl Farm {
         let capability = Capability {
             classes: offers,
             immediate: false,
-            elsewhere: false,
+            remote_keys: false,
             depth,
             weight: slots.clamp(1, 1000).into(),
             rates,

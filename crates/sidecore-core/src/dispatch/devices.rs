@@ -1,7 +1,7 @@
 //! Devices: join, change and leave.
 
-use super::elsewhere::Held;
 use super::kept::Kept;
+use super::remote_keys::RemoteKeys;
 use super::{Capability, Device, DeviceState, Dispatch, MAX_DEVICES, Reach};
 use crate::policy::balance::{Fills, Load, Measured, Rates};
 use crate::session::Class;
@@ -20,13 +20,21 @@ impl Dispatch {
 
     /// A device joins under the number that [`Dispatch::next_device`] returns.
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
-        let Capability { classes, immediate, elsewhere, depth, weight, rates } = capability;
+        let Capability { classes, immediate, remote_keys, depth, weight, rates } = capability;
         let number = self.next_device()?;
         let most = self.inflight.capacity().min(depth.saturating_add(self.kept) as usize);
         let kept = Kept::new(most);
-        let held = elsewhere.then(Held::default);
-        let device =
-            Device { state: DeviceState::Active, classes, immediate, held, rates, kept, fills: None, last: None };
+        let remote_keys = remote_keys.then(RemoteKeys::default);
+        let device = Device {
+            state: DeviceState::Active,
+            classes,
+            immediate,
+            remote_keys,
+            rates,
+            kept,
+            fills: None,
+            last: None,
+        };
         put(&mut self.devices, number, device);
         put(&mut self.loads, number, Load { kept: self.kept, ..Load::idle(depth, weight) });
         self.balancer.devices_changed(self.devices.len());

@@ -11,12 +11,12 @@ use super::*;
 
 /// A device for all classes without any measured rate.
 pub(super) fn capability(depth: u32) -> Capability {
-    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth, weight: 1, rates: Rates::new() }
+    Capability { classes: Classes::all(), immediate: false, remote_keys: false, depth, weight: 1, rates: Rates::new() }
 }
 
 /// A device for remote keys.
-pub(super) fn elsewhere(depth: u32) -> Capability {
-    Capability { elsewhere: true, ..capability(depth) }
+pub(super) fn remote(depth: u32) -> Capability {
+    Capability { remote_keys: true, ..capability(depth) }
 }
 
 pub(super) fn work(lane: LaneId, tag: u32) -> Work {

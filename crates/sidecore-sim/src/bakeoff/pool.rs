@@ -387,7 +387,7 @@ fn capability(card: &Card, depth: u32) -> Capability {
     }
     let reference = rates.estimate(Class::NOOP, MEASURED[2]).max(1);
     let weight = (WEIGHT / reference).clamp(1, 1_000) as u32;
-    Capability { classes: Classes::all(), immediate: false, elsewhere: false, depth, weight, rates }
+    Capability { classes: Classes::all(), immediate: false, remote_keys: false, depth, weight, rates }
 }
 
 fn pareto_kinds(least: f64, most: f64) -> Vec<(f64, f64)> {

@@ -115,7 +115,7 @@ impl<'a> Devices<'a> {
             let known = &traffic.devices[number];
             // The sidecore's own work is a device here, so that requests can wait for it.
             let depth = pool.depth.unwrap_or(known.depth.max(1));
-            Capability { immediate: false, elsewhere: false, depth, ..known.clone() }
+            Capability { immediate: false, remote_keys: false, depth, ..known.clone() }
         };
         let devices = pool.devices.iter().map(|number| like(*number));
         let dispatch = tables(limits, pool.balance, Notify::Park, u32::MAX, devices);

@@ -186,7 +186,7 @@ fn burst() -> Vec<u8> {
     recorded.make(&Call::AddClient { weight: 1, credit: 64 });
     recorded.make(&Call::AddLane(ClientId(0), Notify::Park));
     let (classes, rates) = (Classes::all(), Rates::with_prior(1_000));
-    let device = Capability { classes, immediate: false, elsewhere: false, depth: 64, weight: 1, rates };
+    let device = Capability { classes, immediate: false, remote_keys: false, depth: 64, weight: 1, rates };
     recorded.make(&Call::AddDevice(device));
     let work = |tag| {
         let (lane, class, reach) = (LaneId(0), Class::NOOP, Reach::HERE);

@@ -280,7 +280,7 @@ impl<'a> Run<'a> {
         let depth = if world.mutation == Some(Mutation::Overcommit) { plan.depth * 2 } else { plan.depth };
         let immediate = plan.kind == Kind::Inline;
         let capability =
-            Capability { classes: plan.classes(), immediate, elsewhere: false, depth, weight: plan.weight, rates };
+            Capability { classes: plan.classes(), immediate, remote_keys: false, depth, weight: plan.weight, rates };
         let Some(number) = self.sidecore.add_device(capability) else { return };
         let index = world.devices.len() as u32;
         let may_spin = plan.owned || world.mutation == Some(Mutation::SpinUnowned);

@@ -47,7 +47,7 @@ pub enum Call {
 const URGENT: u64 = 1;
 const SAMPLED: u64 = 2;
 const IMMEDIATE: u64 = 1 << 32;
-const ELSEWHERE: u64 = 1 << 33;
+const REMOTE_KEYS: u64 = 1 << 33;
 /// First bit of the key's reach, above the flags.
 const REACH: u32 = 48;
 
@@ -89,9 +89,9 @@ impl Call {
             Self::Complete(ticket, Some(took)) => call(14, 1, &[ticket.to_word(), *took]),
             Self::Announce(now, lane) => call(15, lane.0, &[*now]),
             Self::Due(now, lane) => call(16, lane.0, &[*now]),
-            Self::AddDevice(Capability { classes, immediate, elsewhere, depth, weight, rates }) => {
+            Self::AddDevice(Capability { classes, immediate, remote_keys, depth, weight, rates }) => {
                 let flag = |is_set: bool, flag: u64| if is_set { flag } else { 0 };
-                let flags = flag(*immediate, IMMEDIATE) | flag(*elsewhere, ELSEWHERE);
+                let flags = flag(*immediate, IMMEDIATE) | flag(*remote_keys, REMOTE_KEYS);
                 let mut words = vec![u64::from(*weight) | flags];
                 words.extend(classes.to_words());
                 rates.words(|word| words.push(word));
@@ -153,9 +153,9 @@ impl Call {
             (17, [weight, rest @ ..]) => {
                 let (classes, rates) = rest.split_first_chunk()?;
                 let (classes, rates) = (Classes::from_words(*classes)?, Rates::from_words(rates)?);
-                let (immediate, elsewhere) = (weight & IMMEDIATE != 0, weight & ELSEWHERE != 0);
-                let weight = u32::try_from(weight & !(IMMEDIATE | ELSEWHERE)).ok()?;
-                Self::AddDevice(Capability { classes, immediate, elsewhere, depth: first, weight, rates })
+                let (immediate, remote_keys) = (weight & IMMEDIATE != 0, weight & REMOTE_KEYS != 0);
+                let weight = u32::try_from(weight & !(IMMEDIATE | REMOTE_KEYS)).ok()?;
+                Self::AddDevice(Capability { classes, immediate, remote_keys, depth: first, weight, rates })
             }
             (18, []) => Self::Drain(device),
             (19, []) => Self::Lose(device),

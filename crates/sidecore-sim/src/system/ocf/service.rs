@@ -105,7 +105,7 @@ impl Service {
             rates.observe(class, size, unloaded(set, size));
         }
         let (classes, depth) = ([class].into_iter().collect(), set.card.depth.get());
-        let card = Capability { classes, immediate: false, elsewhere: false, depth, weight: 1, rates };
+        let card = Capability { classes, immediate: false, remote_keys: false, depth, weight: 1, rates };
         let devices = std::iter::repeat_n(card, cards as usize);
         Self {
             dispatch: tables(limits, set.service.balance, set.notify(), credit, devices),

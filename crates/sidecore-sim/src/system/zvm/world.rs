@@ -109,7 +109,7 @@ impl Zone {
         let adapter = || Capability {
             classes: Classes::all(),
             immediate: false,
-            elsewhere: false,
+            remote_keys: false,
             depth,
             weight: 1,
             rates: Rates::new(),

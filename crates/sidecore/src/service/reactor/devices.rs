@@ -134,7 +134,7 @@ impl Reactor {
         let capability = Capability {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
-            elsewhere: config.kind == DeviceKind::Remote,
+            remote_keys: config.kind == DeviceKind::Remote,
             depth: config.depth,
             weight: weight(config, &rates),
             rates,

@@ -10,15 +10,15 @@ const WORDS: usize = (Reach::PLACES / BITS) as usize;
 
 /// A set of keys, by their places.
 #[derive(Clone, Debug)]
-pub(super) struct Held(Box<[u64; WORDS]>);
+pub(super) struct RemoteKeys(Box<[u64; WORDS]>);
 
-impl Default for Held {
+impl Default for RemoteKeys {
     fn default() -> Self {
         Self(Box::new([0; WORDS]))
     }
 }
 
-impl Held {
+impl RemoteKeys {
     #[inline]
     pub(super) fn has(&self, reach: Reach) -> bool {
         reach.key().is_some_and(|key| self.0[usize::from(key / BITS)] >> (key % BITS) & 1 != 0)
@@ -34,8 +34,8 @@ impl Held {
 impl Dispatch {
     /// The device holds, or no longer holds, the key of this place. Local devices do not change.
     pub fn hold(&mut self, device: usize, key: u16, holds: bool) {
-        if let Some(held) = &mut self.devices[device].held {
-            held.set(key, holds);
+        if let Some(keys) = &mut self.devices[device].remote_keys {
+            keys.set(key, holds);
         }
     }
 
@@ -63,7 +63,7 @@ impl Dispatch {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::tests::{capability, elsewhere, work};
+    use super::super::tests::{capability, remote, work};
     use super::super::{Balance, ClientId, Limits};
     use super::*;
     use crate::work::LaneId;
@@ -88,7 +88,7 @@ mod tests {
     #[test]
     fn a_request_goes_where_its_key_is() {
         let (mut dispatch, lane) = dispatch();
-        let [here, there] = [capability(8), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
+        let [here, there] = [capability(8), remote(8)].map(|device| dispatch.add_device(device).unwrap());
         let of = |reach| Work { reach, ..work(lane, 0) };
         let place = |dispatch: &mut Dispatch, reach| dispatch.place(0, of(reach));
         assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "it is not offered yet");
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn what_comes_back_undone_goes_to_another_device_or_is_given_up() {
         let (mut dispatch, lane) = dispatch();
-        let [here, there] = [capability(1), elsewhere(8)].map(|device| dispatch.add_device(device).unwrap());
+        let [here, there] = [capability(1), remote(8)].map(|device| dispatch.add_device(device).unwrap());
         dispatch.hold(there, KEY, true);
         let given = |dispatch: &mut Dispatch, reach| match dispatch.place(0, Work { reach, ..work(lane, 0) }) {
             Placement::Assigned(given) => given.ticket,
@@ -154,14 +154,14 @@ mod tests {
 
     #[test]
     fn a_device_of_other_machines_keeps_a_set_of_keys() {
-        let mut held = Held::default();
+        let mut keys = RemoteKeys::default();
         for key in (0..Reach::PLACES).step_by(3) {
-            held.set(key, true);
+            keys.set(key, true);
         }
-        held.set(3, false);
+        keys.set(3, false);
         for key in 0..Reach::PLACES {
-            assert_eq!(held.has(Reach::both(key)), key != 3 && key % 3 == 0);
+            assert_eq!(keys.has(Reach::both(key)), key != 3 && key % 3 == 0);
         }
-        assert!(!held.has(Reach::HERE));
+        assert!(!keys.has(Reach::HERE));
     }
 }
