@@ -33,7 +33,7 @@ mod remote_keys;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-pub use crate::work::{ClientId, LaneId, Reach, Work};
+pub use crate::work::{ClientId, KeyLocation, LaneId, Work};
 use clients::{Lane, Tables};
 use kept::Kept;
 use remote_keys::RemoteKeys;
@@ -240,7 +240,7 @@ impl Dispatch {
     pub fn reprice(&mut self, now: Nanos) -> bool {
         let devices = &self.devices;
         self.balancer.reprice(now, &self.loads, |i, class, size| {
-            devices[i].can(class, Reach::HERE).then(|| devices[i].rates.estimate(class, size))
+            devices[i].can(class, KeyLocation::LOCAL).then(|| devices[i].rates.estimate(class, size))
         })
     }
 
@@ -296,12 +296,12 @@ impl Dispatch {
         if every { usable.all(|load| self.balancer.accepts(load)) } else { self.has_room() }
     }
 
-    /// Whether a device would be given a request of this class, size (bytes) and reach now.
-    pub fn would_place(&self, class: Class, size: u32, reach: Reach) -> bool {
+    /// Whether a device would be given a request of this class, size (bytes) and key location now.
+    pub fn would_place(&self, class: Class, size: u32, key_location: KeyLocation) -> bool {
         let (devices, loads) = (&self.devices, &self.loads);
         self.balancer.would_choose(
             loads,
-            |i| devices[i].can(class, reach),
+            |i| devices[i].can(class, key_location),
             |i| devices[i].rates.estimate(class, size),
             |i, cost| devices[i].finish(&loads[i], class, size, cost),
         )
@@ -347,7 +347,7 @@ impl Dispatch {
     fn enter(&mut self, now: Nanos, device: usize, work: Work, cost: Nanos) -> Option<Assignment> {
         let ticket = self.inflight.insert(Entry::new(work, device as u8, now, cost, 0))?;
         // Prices are found for local work only: remote work is not counted.
-        self.balancer.placed(work.class, work.size, u32::from(work.reach.is_here()));
+        self.balancer.placed(work.class, work.size, u32::from(work.key_location.is_local()));
         self.load(device, &work, cost);
         self.clients.started(work.lane, cost);
         Some(Assignment { device, ticket, begins: self.begins(device, ticket), cost })
@@ -417,7 +417,7 @@ impl Dispatch {
 
     /// Whether the device can do a request of that class, and gets requests or will again.
     pub fn may_do(&self, device: usize, class: Class) -> bool {
-        self.devices[device].state == DeviceState::Active && self.devices[device].can(class, Reach::HERE)
+        self.devices[device].state == DeviceState::Active && self.devices[device].can(class, KeyLocation::LOCAL)
     }
 
     /// The name that the request in this ticket's place has now. `None`: there is none.
@@ -458,14 +458,16 @@ impl Dispatch {
         let (devices, loads) = (&self.devices, &self.loads);
         self.balancer.choose(
             loads,
-            |i| devices[i].can(work.class, work.reach),
+            |i| devices[i].can(work.class, work.key_location),
             |i| devices[i].rates.estimate(work.class, work.size),
             |i, cost| devices[i].finish(&loads[i], work.class, work.size, cost),
         )
     }
 
     fn any_can(&self, work: &Work) -> bool {
-        self.devices.iter().any(|device| device.state == DeviceState::Active && device.can(work.class, work.reach))
+        self.devices
+            .iter()
+            .any(|device| device.state == DeviceState::Active && device.can(work.class, work.key_location))
     }
 
     #[inline]
@@ -531,9 +533,9 @@ impl Device {
     }
 
     #[inline]
-    fn can(&self, class: Class, reach: Reach) -> bool {
+    fn can(&self, class: Class, key_location: KeyLocation) -> bool {
         self.classes.contains(class)
-            && self.remote_keys.as_ref().map_or(reach.is_here(), |remote_keys| remote_keys.has(reach))
+            && self.remote_keys.as_ref().map_or(key_location.is_local(), |remote_keys| remote_keys.has(key_location))
     }
 }
 

@@ -22,7 +22,7 @@ mod moves;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::dispatch::{Capability, Dispatch, LaneId, Limits, MAX_DEVICES, Reach, Work};
+use crate::dispatch::{Capability, Dispatch, KeyLocation, LaneId, Limits, MAX_DEVICES, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Rates};
 use crate::policy::notify::Notify;
@@ -197,7 +197,15 @@ impl Farm {
     /// first: its prior alone would keep it idle until all others have a second of work. `tag` is the caller's name
     /// for the event, below [`Settings::in_flight`] and of no other event in progress.
     pub fn place(&mut self, now: Nanos, tag: u32, class: Class, size: u32) -> Placement {
-        let work = Work { lane: self.lane, tag, class, size, reach: Reach::HERE, urgent: false, submitted: None };
+        let work = Work {
+            lane: self.lane,
+            tag,
+            class,
+            size,
+            key_location: KeyLocation::LOCAL,
+            urgent: false,
+            submitted: None,
+        };
         // The last try goes to another node, if there is one.
         let Tried { at, returns, .. } = self.tried[tag as usize];
         let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
@@ -216,7 +224,7 @@ impl Farm {
             }
             crate::dispatch::Placement::NoDevice => Placement::NoNode,
             crate::dispatch::Placement::Full
-                if shunned.is_some() && self.dispatch.would_place(class, size, Reach::HERE) =>
+                if shunned.is_some() && self.dispatch.would_place(class, size, KeyLocation::LOCAL) =>
             {
                 Placement::Avoided
             }

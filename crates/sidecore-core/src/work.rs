@@ -13,19 +13,19 @@ pub struct LaneId(pub u32);
 
 /// The location of a request's key: local, remote, or both. A request without a key of the service counts as local.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Reach(u16);
+pub struct KeyLocation(u16);
 
-impl Reach {
+impl KeyLocation {
     /// Only local devices can do it.
-    pub const HERE: Self = Self(0);
+    pub const LOCAL: Self = Self(0);
     /// Keys have places below this number.
     pub const PLACES: u16 = 4096;
     /// Set: no local device can do it.
-    const ONLY: u16 = 1 << 15;
+    const ONLY_REMOTE: u16 = 1 << 15;
 
     /// Only devices with the remote key of this place can do it.
-    pub const fn elsewhere(key: u16) -> Self {
-        Self(Self::ONLY | Self::both(key).0)
+    pub const fn remote(key: u16) -> Self {
+        Self(Self::ONLY_REMOTE | Self::both(key).0)
     }
 
     /// The key of this place is local and remote.
@@ -35,14 +35,14 @@ impl Reach {
 
     /// Whether local devices can do it.
     #[inline]
-    pub const fn is_here(self) -> bool {
-        self.0 & Self::ONLY == 0
+    pub const fn is_local(self) -> bool {
+        self.0 & Self::ONLY_REMOTE == 0
     }
 
     /// The place of the key that may be remote. `None`: it is never remote.
     #[inline]
     pub fn key(self) -> Option<u16> {
-        (self.0 & !Self::ONLY).checked_sub(1)
+        (self.0 & !Self::ONLY_REMOTE).checked_sub(1)
     }
 
     /// As a number.
@@ -50,14 +50,14 @@ impl Reach {
         self.0
     }
 
-    /// The reach of a number that [`Reach::to_number`] made.
+    /// The location of a number that [`KeyLocation::to_number`] made.
     pub fn from_number(number: u16) -> Option<Self> {
-        let reach = Self(number);
-        let known = match reach.key() {
+        let location = Self(number);
+        let known = match location.key() {
             Some(key) => key < Self::PLACES,
-            None => reach == Self::HERE,
+            None => location == Self::LOCAL,
         };
-        known.then_some(reach)
+        known.then_some(location)
     }
 }
 
@@ -75,7 +75,7 @@ pub struct Work {
     /// Announce its completion immediately.
     pub urgent: bool,
     /// The location of its key.
-    pub reach: Reach,
+    pub key_location: KeyLocation,
     /// When it was submitted, if it is sampled.
     pub submitted: Option<Nanos>,
 }

@@ -2,7 +2,7 @@
 
 use super::kept::Kept;
 use super::remote_keys::RemoteKeys;
-use super::{Capability, Device, DeviceState, Dispatch, MAX_DEVICES, Reach};
+use super::{Capability, Device, DeviceState, Dispatch, KeyLocation, MAX_DEVICES};
 use crate::policy::balance::{Fills, Load, Measured, Rates};
 use crate::session::Class;
 use crate::time::Nanos;
@@ -121,7 +121,7 @@ impl Dispatch {
     /// Whether the device answers later and has room for a request of that class, regardless of the policy.
     pub fn can_take(&self, device: usize, class: Class) -> bool {
         let known = &self.devices[device];
-        self.loads[device].has_room() && known.can(class, Reach::HERE) && !known.immediate
+        self.loads[device].has_room() && known.can(class, KeyLocation::LOCAL) && !known.immediate
     }
 
     /// Whether a time of the device for that class was observed.

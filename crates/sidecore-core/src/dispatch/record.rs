@@ -12,7 +12,9 @@ mod tape;
 pub use call::Call;
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
-use super::{Assignment, ClientId, DeviceState, Dispatch, Done, LaneId, Limits, Placement, Reach, Reassigned, Work};
+use super::{
+    Assignment, ClientId, DeviceState, Dispatch, Done, KeyLocation, LaneId, Limits, Placement, Reassigned, Work,
+};
 use crate::inflight::{State, Ticket};
 use crate::policy::balance::Balance;
 use crate::policy::notify::WakeDecision;
@@ -186,7 +188,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
             entry.state == State::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
         }),
         Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
-        Call::Hold { device, key, .. } => *device < devices.len() && *key < Reach::PLACES,
+        Call::Hold { device, key, .. } => *device < devices.len() && *key < KeyLocation::PLACES,
         Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::Reprice(_) => true,
     }
 }

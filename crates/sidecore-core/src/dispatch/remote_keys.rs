@@ -1,12 +1,12 @@
 //! Devices with remote keys: the keys on each of them, and requests that return undone.
 
-use super::{DeviceState, Dispatch, Placement, Reach, Reassigned, Work};
+use super::{DeviceState, Dispatch, KeyLocation, Placement, Reassigned, Work};
 use crate::inflight::Ticket;
 use crate::time::Nanos;
 use alloc::boxed::Box;
 
 const BITS: u16 = u64::BITS as u16;
-const WORDS: usize = (Reach::PLACES / BITS) as usize;
+const WORDS: usize = (KeyLocation::PLACES / BITS) as usize;
 
 /// A set of keys, by their places.
 #[derive(Clone, Debug)]
@@ -20,12 +20,12 @@ impl Default for RemoteKeys {
 
 impl RemoteKeys {
     #[inline]
-    pub(super) fn has(&self, reach: Reach) -> bool {
-        reach.key().is_some_and(|key| self.0[usize::from(key / BITS)] >> (key % BITS) & 1 != 0)
+    pub(super) fn has(&self, key_location: KeyLocation) -> bool {
+        key_location.key().is_some_and(|key| self.0[usize::from(key / BITS)] >> (key % BITS) & 1 != 0)
     }
 
     fn set(&mut self, key: u16, holds: bool) {
-        let key = key % Reach::PLACES;
+        let key = key % KeyLocation::PLACES;
         let word = &mut self.0[usize::from(key / BITS)];
         *word = *word & !(1 << (key % BITS)) | u64::from(holds) << (key % BITS);
     }
@@ -89,22 +89,22 @@ mod tests {
     fn a_request_goes_where_its_key_is() {
         let (mut dispatch, lane) = dispatch();
         let [here, there] = [capability(8), remote(8)].map(|device| dispatch.add_device(device).unwrap());
-        let of = |reach| Work { reach, ..work(lane, 0) };
-        let place = |dispatch: &mut Dispatch, reach| dispatch.place(0, of(reach));
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "it is not offered yet");
-        assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), here);
+        let of = |key_location| Work { key_location, ..work(lane, 0) };
+        let place = |dispatch: &mut Dispatch, key_location| dispatch.place(0, of(key_location));
+        assert_eq!(place(&mut dispatch, KeyLocation::remote(KEY)), Placement::NoDevice, "it is not offered yet");
+        assert_eq!(device_of(place(&mut dispatch, KeyLocation::both(KEY))), here);
         dispatch.hold(there, KEY, true);
-        assert_eq!(device_of(place(&mut dispatch, Reach::elsewhere(KEY))), there);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY + 1)), Placement::NoDevice, "another key");
+        assert_eq!(device_of(place(&mut dispatch, KeyLocation::remote(KEY))), there);
+        assert_eq!(place(&mut dispatch, KeyLocation::remote(KEY + 1)), Placement::NoDevice, "another key");
         for _ in 0..3 {
-            assert_eq!(device_of(place(&mut dispatch, Reach::HERE)), here);
+            assert_eq!(device_of(place(&mut dispatch, KeyLocation::LOCAL)), here);
         }
         // The local device has four requests now and the remote one has one.
-        assert_eq!(device_of(place(&mut dispatch, Reach::both(KEY))), there);
+        assert_eq!(device_of(place(&mut dispatch, KeyLocation::both(KEY))), there);
         dispatch.hold(there, KEY, false);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "it is withdrawn");
+        assert_eq!(place(&mut dispatch, KeyLocation::remote(KEY)), Placement::NoDevice, "it is withdrawn");
         dispatch.hold(here, KEY, true);
-        assert_eq!(place(&mut dispatch, Reach::elsewhere(KEY)), Placement::NoDevice, "that one works here");
+        assert_eq!(place(&mut dispatch, KeyLocation::remote(KEY)), Placement::NoDevice, "that one works here");
     }
 
     #[test]
@@ -112,15 +112,16 @@ mod tests {
         let (mut dispatch, lane) = dispatch();
         let [here, there] = [capability(1), remote(8)].map(|device| dispatch.add_device(device).unwrap());
         dispatch.hold(there, KEY, true);
-        let given = |dispatch: &mut Dispatch, reach| match dispatch.place(0, Work { reach, ..work(lane, 0) }) {
-            Placement::Assigned(given) => given.ticket,
-            other => panic!("{other:?}"),
-        };
-        let only = given(&mut dispatch, Reach::elsewhere(KEY));
+        let given =
+            |dispatch: &mut Dispatch, key_location| match dispatch.place(0, Work { key_location, ..work(lane, 0) }) {
+                Placement::Assigned(given) => given.ticket,
+                other => panic!("{other:?}"),
+            };
+        let only = given(&mut dispatch, KeyLocation::remote(KEY));
         assert!(matches!(dispatch.pass_on(0, only), Some(Reassigned::Abandoned(_))), "nobody else has it");
         assert_eq!((dispatch.pass_on(0, only), dispatch.device_load(there).in_flight), (None, 0), "the ticket is void");
-        let first = given(&mut dispatch, Reach::HERE);
-        let second = given(&mut dispatch, Reach::both(KEY));
+        let first = given(&mut dispatch, KeyLocation::LOCAL);
+        let second = given(&mut dispatch, KeyLocation::both(KEY));
         assert_eq!(dispatch.device_of(second), Some(there));
         let Some(Reassigned::Wait(waits)) = dispatch.pass_on(0, second) else { panic!("there is no room here") };
         assert_eq!(dispatch.device_load(there).in_flight, 0);
@@ -140,28 +141,28 @@ mod tests {
 
     #[test]
     fn a_reach_survives_its_number_and_no_other_number_is_one() {
-        for key in [0, 1, Reach::PLACES - 1] {
-            for reach in [Reach::HERE, Reach::both(key), Reach::elsewhere(key)] {
-                assert_eq!(Reach::from_number(reach.to_number()), Some(reach));
+        for key in [0, 1, KeyLocation::PLACES - 1] {
+            for key_location in [KeyLocation::LOCAL, KeyLocation::both(key), KeyLocation::remote(key)] {
+                assert_eq!(KeyLocation::from_number(key_location.to_number()), Some(key_location));
             }
-            assert_eq!(Reach::both(key).key(), Some(key));
-            assert!(Reach::both(key).is_here() && !Reach::elsewhere(key).is_here());
+            assert_eq!(KeyLocation::both(key).key(), Some(key));
+            assert!(KeyLocation::both(key).is_local() && !KeyLocation::remote(key).is_local());
         }
-        for wrong in [Reach::PLACES + 1, 1 << 15, (1 << 15) + Reach::PLACES + 1, u16::MAX] {
-            assert_eq!(Reach::from_number(wrong), None);
+        for wrong in [KeyLocation::PLACES + 1, 1 << 15, (1 << 15) + KeyLocation::PLACES + 1, u16::MAX] {
+            assert_eq!(KeyLocation::from_number(wrong), None);
         }
     }
 
     #[test]
     fn a_device_of_other_machines_keeps_a_set_of_keys() {
         let mut keys = RemoteKeys::default();
-        for key in (0..Reach::PLACES).step_by(3) {
+        for key in (0..KeyLocation::PLACES).step_by(3) {
             keys.set(key, true);
         }
         keys.set(3, false);
-        for key in 0..Reach::PLACES {
-            assert_eq!(keys.has(Reach::both(key)), key != 3 && key % 3 == 0);
+        for key in 0..KeyLocation::PLACES {
+            assert_eq!(keys.has(KeyLocation::both(key)), key != 3 && key % 3 == 0);
         }
-        assert!(!keys.has(Reach::HERE));
+        assert!(!keys.has(KeyLocation::LOCAL));
     }
 }

@@ -20,5 +20,13 @@ pub(super) fn remote(depth: u32) -> Capability {
 }
 
 pub(super) fn work(lane: LaneId, tag: u32) -> Work {
-    Work { lane, tag, class: Class::NOOP, size: 1_000, urgent: false, reach: Reach::HERE, submitted: None }
+    Work {
+        lane,
+        tag,
+        class: Class::NOOP,
+        size: 1_000,
+        urgent: false,
+        key_location: KeyLocation::LOCAL,
+        submitted: None,
+    }
 }

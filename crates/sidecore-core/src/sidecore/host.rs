@@ -9,7 +9,7 @@ use crate::session::{Class, Refusal};
 use crate::stage::Stamps;
 use crate::time::Nanos;
 use crate::wire::{Fault, Status, Submission};
-use crate::work::{Reach, Work};
+use crate::work::{KeyLocation, Work};
 
 /// How a request is to be done, computed once.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Plan {
     /// Bytes of input.
     pub size: u32,
     /// The place of its key.
-    pub reach: Reach,
+    pub key_location: KeyLocation,
     /// The most bytes that it writes, or the reason of its refusal.
     pub room: Result<u32, Refusal>,
     /// The host's reference to the session.

@@ -38,7 +38,7 @@ impl<L, R> Sidecore<L, R> {
                 && !dispatch.may_take(lane.client)
                 && wanted.map_or_else(
                     || dispatch.would_place_any(),
-                    |plan| dispatch.would_place(plan.class, plan.size, plan.reach),
+                    |plan| dispatch.would_place(plan.class, plan.size, plan.key_location),
                 )
         })
     }
@@ -188,8 +188,8 @@ impl<L, R> Sidecore<L, R> {
         } else if !host.pauses() {
             run = lane.pending.run().min(self.loop_limits.turn - turn.taken);
         }
-        let Plan { class, size, reach, .. } = plan;
-        let work = Work { lane: id, tag, class, size, urgent, reach, submitted };
+        let Plan { class, size, key_location, .. } = plan;
+        let work = Work { lane: id, tag, class, size, urgent, key_location, submitted };
         match self.dispatch.place_run(self.now, work, run, HOLD) {
             (Placement::Now { device, cost }, count) => {
                 self.run(host, lane, (device, cost, count), &work, plan, turn);
@@ -205,7 +205,7 @@ impl<L, R> Sidecore<L, R> {
             }
             (Placement::Full, _) => return false,
             (Placement::NoDevice, _) => {
-                let refusal = if reach.is_here() { Refusal::NoDevice } else { Refusal::KeyElsewhere };
+                let refusal = if key_location.is_local() { Refusal::NoDevice } else { Refusal::KeyElsewhere };
                 return self.refuse(host, id, lane, refusal, turn);
             }
         }

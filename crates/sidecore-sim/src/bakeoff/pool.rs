@@ -5,7 +5,7 @@
 
 use crate::engine::{Engine, Random, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Program, Rates};
 use sidecore_core::policy::notify::Notify;
@@ -293,9 +293,16 @@ impl<'a> Pool<'a> {
     }
 
     /// `false`: no device accepts it now.
-    fn place(&mut self, engine: &mut Engine<PoolEvent>, arrived: Nanos, size: u32) -> bool {
-        let work =
-            Work { lane: LANE, tag: 0, class: Class::NOOP, size, urgent: false, reach: Reach::HERE, submitted: None };
+    fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
+        let work = Work {
+            lane: LANE,
+            tag: 0,
+            class: Class::NOOP,
+            size,
+            urgent: false,
+            key_location: KeyLocation::LOCAL,
+            submitted: None,
+        };
         let Placement::Assigned(Assignment { device, ticket, begins, .. }) = self.dispatch.place(engine.now(), work)
         else {
             return false;

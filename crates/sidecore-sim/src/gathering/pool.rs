@@ -8,7 +8,7 @@ use super::device::Device;
 use super::{MOST, Unit};
 use crate::engine::{Engine, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Measured, Rates};
 use sidecore_core::policy::gather::Gather;
@@ -221,7 +221,15 @@ impl Pool {
     /// `None`: no device accepts it now.
     fn choose(&mut self, now: Nanos) -> Option<Assignment> {
         let class = Class::NOOP;
-        let work = Work { lane: LANE, tag: 0, class, size: 0, urgent: false, reach: Reach::HERE, submitted: None };
+        let work = Work {
+            lane: LANE,
+            tag: 0,
+            class,
+            size: 0,
+            urgent: false,
+            key_location: KeyLocation::LOCAL,
+            submitted: None,
+        };
         if self.rule != Rule::First {
             let placed = self.dispatch.place(now, work);
             return if let Placement::Assigned(given) = placed { Some(given) } else { None };

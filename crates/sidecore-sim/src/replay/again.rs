@@ -7,7 +7,7 @@
 use super::traffic::{Request, Traffic};
 use crate::engine::{Engine, World};
 use crate::part::tables;
-use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -163,7 +163,7 @@ impl<'a> Devices<'a> {
     /// `false`: every device is full.
     fn place(&mut self, engine: &mut Engine<ReplayEvent>, request: usize) -> bool {
         let Work { class, size, urgent, .. } = self.traffic.requests[request].work;
-        let work = Work { lane: LANE, tag: 0, class, size, urgent, reach: Reach::HERE, submitted: None };
+        let work = Work { lane: LANE, tag: 0, class, size, urgent, key_location: KeyLocation::LOCAL, submitted: None };
         match self.dispatch.place(engine.now(), work) {
             Placement::Assigned(Assignment { device, ticket, begins, .. }) => {
                 self.requests[ticket.index()] = request;

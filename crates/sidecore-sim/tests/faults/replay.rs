@@ -3,7 +3,7 @@
 use super::record;
 use proptest::prelude::*;
 use sidecore_core::dispatch::record::{Call, END, Recorded, Start, hash};
-use sidecore_core::dispatch::{Capability, ClientId, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{Capability, ClientId, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Class, Classes};
@@ -189,8 +189,8 @@ fn burst() -> Vec<u8> {
     let device = Capability { classes, immediate: false, remote_keys: false, depth: 64, weight: 1, rates };
     recorded.make(&Call::AddDevice(device));
     let work = |tag| {
-        let (lane, class, reach) = (LaneId(0), Class::NOOP, Reach::HERE);
-        Work { lane, tag, class, size: 64, urgent: false, reach, submitted: None }
+        let (lane, class, key_location) = (LaneId(0), Class::NOOP, KeyLocation::LOCAL);
+        Work { lane, tag, class, size: 64, urgent: false, key_location, submitted: None }
     };
     let mut tickets = Vec::new();
     for tag in 0..10 {

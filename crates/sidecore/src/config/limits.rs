@@ -3,7 +3,7 @@
 use super::within;
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
-use sidecore_core::work::Reach;
+use sidecore_core::work::KeyLocation;
 
 /// Defines the section `[limits]`: each key with its meaning, type, default, least and most.
 macro_rules! limits {
@@ -80,7 +80,7 @@ limits! {
     /// Most bytes of the service's memory for sessions on keys of one user's own, over its processes.
     session_bytes_per_uid: u64 = 64 << 20, 1 << 10 => 1 << 40;
     /// Most stored keys.
-    keys: u16 = 256, 1 => Reach::PLACES;
+    keys: u16 = 256, 1 => KeyLocation::PLACES;
     /// Most requests in flight on one sidecore.
     in_flight: u32 = 16384, 1 => 1 << 20;
     /// Time on devices that a client of weight 1 may use in one round, us.

@@ -30,7 +30,7 @@ use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
-use sidecore_core::work::Reach;
+use sidecore_core::work::KeyLocation;
 
 use crate::ffi::aead::AeadKey;
 use crate::shm::span::Span;
@@ -81,7 +81,7 @@ pub struct Session {
     classes: [Option<Class>; Op::COUNT],
     key: Option<u16>,
     /// By operation: the location of the key.
-    reach: [Reach; Op::COUNT],
+    key_location: [KeyLocation; Op::COUNT],
     /// The key's description for other machines, if they have it.
     elsewhere: Option<Box<Elsewhere>>,
     /// Heap memory that it is charged for.
@@ -103,9 +103,9 @@ impl Session {
         for op in ops {
             classes[*op as usize] = Class::of(algorithm, *op);
         }
-        let (reach, heap_bytes) = ([Reach::HERE; Op::COUNT], heap_bytes(algorithm, scheme));
+        let (key_location, heap_bytes) = ([KeyLocation::LOCAL; Op::COUNT], heap_bytes(algorithm, scheme));
         let (owner, wrong) = (None, AtomicU32::new(0));
-        Self { owner, wrong, algorithm, classes, mechanism, key: None, reach, elsewhere: None, heap_bytes }
+        Self { owner, wrong, algorithm, classes, mechanism, key: None, key_location, elsewhere: None, heap_bytes }
     }
 
     pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
@@ -136,18 +136,18 @@ impl Session {
     }
 
     pub(crate) fn of_key(self, place: u16) -> Self {
-        let mut reach = self.reach;
+        let mut key_location = self.key_location;
         if let Some(elsewhere) = &self.elsewhere {
             for (op, class) in self.classes.iter().enumerate() {
-                reach[op] = class.map_or(Reach::HERE, |class| elsewhere.reach(place, class.op()));
+                key_location[op] = class.map_or(KeyLocation::LOCAL, |class| elsewhere.key_location(place, class.op()));
             }
         }
-        Self { key: Some(place), reach, ..self }
+        Self { key: Some(place), key_location, ..self }
     }
 
     #[inline]
-    pub(crate) fn reach(&self, op: Op) -> Reach {
-        self.reach[op as usize]
+    pub(crate) fn key_location(&self, op: Op) -> KeyLocation {
+        self.key_location[op as usize]
     }
 
     /// Makes it refuse bad padding of PKCS#1 v1.5.

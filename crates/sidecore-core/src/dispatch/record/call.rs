@@ -4,7 +4,7 @@
 //! words in 24 to 31 and the first argument, mostly a name, in 32 to 63. Arguments follow, then the decision. A reader
 //! that does not know a number can still tell where the next call begins.
 
-use super::super::{Capability, ClientId, LaneId, Reach, Work};
+use super::super::{Capability, ClientId, KeyLocation, LaneId, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Measured, Rates};
 use crate::policy::notify::Notify;
@@ -49,7 +49,7 @@ const SAMPLED: u64 = 2;
 const IMMEDIATE: u64 = 1 << 32;
 const REMOTE_KEYS: u64 = 1 << 33;
 /// First bit of the key's reach, above the flags.
-const REACH: u32 = 48;
+const KEY_LOCATION: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
@@ -75,10 +75,10 @@ impl Call {
             Self::MayTake(client) => call(9, client.0, &[]),
             Self::Release(now, device) => call(10, *device as u32, &[*now]),
             Self::Place(now, work) => {
-                let Work { lane, tag, class, size, urgent, reach, submitted } = *work;
+                let Work { lane, tag, class, size, urgent, key_location, submitted } = *work;
                 let flags = if urgent { URGENT } else { 0 } | if submitted.is_some() { SAMPLED } else { 0 };
                 let request = u64::from(tag) | u64::from(size) << 32;
-                let what = class.index() as u64 | flags << 32 | u64::from(reach.to_number()) << REACH;
+                let what = class.index() as u64 | flags << 32 | u64::from(key_location.to_number()) << KEY_LOCATION;
                 call(11, lane.0, &[*now, request, what, submitted.unwrap_or(0)])
             }
             Self::Refuse { lane, urgent } => call(12, lane.0, &[u64::from(*urgent)]),
@@ -134,13 +134,13 @@ impl Call {
             (11, [now, request, what, submitted]) => {
                 let (tag, size, class, flags) =
                     (*request as u32, (request >> 32) as u32, class(*what)?, what << 16 >> 48);
-                let reach = Reach::from_number((what >> REACH) as u16)?;
+                let key_location = KeyLocation::from_number((what >> KEY_LOCATION) as u16)?;
                 let (urgent, sampled) = (flags & URGENT != 0, flags & SAMPLED != 0);
                 if flags & !(URGENT | SAMPLED) != 0 || !sampled && *submitted != 0 {
                     return None;
                 }
                 let submitted = sampled.then_some(*submitted);
-                Self::Place(*now, Work { lane, tag, class, size, urgent, reach, submitted })
+                Self::Place(*now, Work { lane, tag, class, size, urgent, key_location, submitted })
             }
             (12, [urgent @ (0 | 1)]) => Self::Refuse { lane, urgent: *urgent == 1 },
             (13, [what, took]) => {
@@ -165,7 +165,7 @@ impl Call {
             (23, [now, ticket]) if first == 0 => Self::PassOn(*now, Ticket::from_word(*ticket)),
             (24, [what]) => {
                 let (key, holds) = (u16::try_from(*what as u32).ok()?, what >> 32);
-                let holds = (holds <= 1 && key < Reach::PLACES).then_some(holds == 1)?;
+                let holds = (holds <= 1 && key < KeyLocation::PLACES).then_some(holds == 1)?;
                 Self::Hold { device, key, holds }
             }
             (26, [what, from, part, ends @ ..]) => {

@@ -74,7 +74,8 @@ fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
     assert_eq!((device, loads(&dispatch, 1).0, loads(&dispatch, 0).0), (1, 3, 0));
     assert_eq!(dispatch.place(100, of(lane, LONG)), Placement::Full, "the first one has room, and is for short ones");
     assert!(
-        !dispatch.would_place(Class::NOOP, LONG, Reach::HERE) && dispatch.would_place(Class::NOOP, 64, Reach::HERE)
+        !dispatch.would_place(Class::NOOP, LONG, KeyLocation::LOCAL)
+            && dispatch.would_place(Class::NOOP, 64, KeyLocation::LOCAL)
     );
     assert_eq!(placed(&mut dispatch, of(lane, 64)).0, 0);
     assert_eq!(dispatch.release(200, 1), None, "there is no room yet");

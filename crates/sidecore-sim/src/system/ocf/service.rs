@@ -10,7 +10,9 @@ use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;
 use crate::part::tables;
-use sidecore_core::dispatch::{Assignment, Capability, ClientId, Dispatch, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{
+    Assignment, Capability, ClientId, Dispatch, KeyLocation, LaneId, Limits, Placement, Work,
+};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::WakeDecision;
@@ -137,7 +139,7 @@ impl Service {
         let submitted = || self.clients.iter().any(|client| !client.submitted.is_empty());
         !machine.cards.done.is_empty()
             || !self.due.is_empty()
-            || (submitted() && self.dispatch.would_place(self.class, machine.set.client.size.get(), Reach::HERE))
+            || (submitted() && self.dispatch.would_place(self.class, machine.set.client.size.get(), KeyLocation::LOCAL))
     }
 
     /// Decides the next round. Its effects take place at its end.
@@ -186,8 +188,15 @@ impl Service {
     /// Assigns a request to a card. `false`: all are full.
     fn place(&mut self, set: &Ocf, number: usize, slot: u32, now: Nanos) -> bool {
         let (lane, size) = (LaneId(number as u32), set.client.size.get());
-        let work =
-            Work { lane, tag: slot, class: self.class, size, urgent: false, reach: Reach::HERE, submitted: None };
+        let work = Work {
+            lane,
+            tag: slot,
+            class: self.class,
+            size,
+            urgent: false,
+            key_location: KeyLocation::LOCAL,
+            submitted: None,
+        };
         let Placement::Assigned(Assignment { device, ticket, begins: true, .. }) = self.dispatch.place(now, work)
         else {
             return false;

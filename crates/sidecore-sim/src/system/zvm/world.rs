@@ -7,7 +7,7 @@ use super::totals::Totals;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section};
 use crate::part::tables;
-use sidecore_core::dispatch::{Assignment, Capability, Dispatch, LaneId, Limits, Placement, Reach, Work};
+use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::{Notify, Step as Waiting, Waiter, WakeDecision};
@@ -299,7 +299,7 @@ impl Zone {
             class,
             size: SIZE,
             urgent: false,
-            reach: Reach::HERE,
+            key_location: KeyLocation::LOCAL,
             submitted: Some(came),
         };
         let Placement::Assigned(Assignment { device, ticket, begins: true, .. }) = self.dispatch.place(now, work)

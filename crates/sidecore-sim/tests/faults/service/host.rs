@@ -7,7 +7,7 @@ use crate::mutation::Mutation;
 use crate::scenario::class_of;
 use crate::world::{Actor, Clock, World};
 use crate::{Invariant, result};
-use sidecore_core::dispatch::{Assignment, Done, LaneId, MAX_LOSSES, Reach, Reassigned, Work};
+use sidecore_core::dispatch::{Assignment, Done, KeyLocation, LaneId, MAX_LOSSES, Reassigned, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
@@ -103,7 +103,7 @@ impl Host for SimHost<'_, '_> {
         Ok(Plan {
             class,
             size: submission.input_len() as u32,
-            reach: Reach::HERE,
+            key_location: KeyLocation::LOCAL,
             room: Ok(0),
             token: submission.session(),
         })

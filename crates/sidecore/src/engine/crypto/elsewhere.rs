@@ -6,7 +6,7 @@
 
 use sidecore_client::gateway::Operation;
 use sidecore_core::session::{Op, Refusal};
-use sidecore_core::work::Reach;
+use sidecore_core::work::KeyLocation;
 
 use super::mechanism::{Mechanism, Opened, Written};
 use super::{Session, decryption, exchange, key, signature};
@@ -26,11 +26,11 @@ pub(crate) struct Elsewhere {
 
 impl Elsewhere {
     /// The location of the key for an operation; it is kept at this place.
-    pub(super) fn reach(&self, place: u16, op: Op) -> Reach {
+    pub(super) fn key_location(&self, place: u16, op: Op) -> KeyLocation {
         match (Operation::of(op), self.both) {
-            (None, _) => Reach::HERE,
-            (Some(_), true) => Reach::both(place),
-            (Some(_), false) => Reach::elsewhere(place),
+            (None, _) => KeyLocation::LOCAL,
+            (Some(_), true) => KeyLocation::both(place),
+            (Some(_), false) => KeyLocation::remote(place),
         }
     }
 }
@@ -191,13 +191,22 @@ mod tests {
     #[test]
     fn only_what_takes_the_private_key_goes_elsewhere() {
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
-        let reach = |session: &Session, op| session.reach(op);
+        let key_location = |session: &Session, op| session.key_location(op);
         let only = session.with_site("www", &Scheme::Ed25519, Site::Elsewhere).of_key(7);
-        assert_eq!((reach(&only, Op::Sign), reach(&only, Op::Verify)), (Reach::elsewhere(7), Reach::HERE));
+        assert_eq!(
+            (key_location(&only, Op::Sign), key_location(&only, Op::Verify)),
+            (KeyLocation::remote(7), KeyLocation::LOCAL)
+        );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
         let both = session.with_site("www", &Scheme::Ed25519, Site::Both).of_key(7);
-        assert_eq!((reach(&both, Op::Sign), reach(&both, Op::Verify)), (Reach::both(7), Reach::HERE));
+        assert_eq!(
+            (key_location(&both, Op::Sign), key_location(&both, Op::Verify)),
+            (KeyLocation::both(7), KeyLocation::LOCAL)
+        );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
-        assert_eq!(reach(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7), Op::Sign), Reach::HERE);
+        assert_eq!(
+            key_location(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7), Op::Sign),
+            KeyLocation::LOCAL
+        );
     }
 }

@@ -210,8 +210,8 @@ impl Host for Hands {
             return Err(Refusal::TooLarge);
         }
         let room = session.output_len(submission.op(), submission.head_len() as usize, size as usize);
-        let reach = session.reach(submission.op());
-        Ok(Plan { class, size: size as u32, reach, room: room.map(|room| room as u32), token })
+        let key_location = session.key_location(submission.op());
+        Ok(Plan { class, size: size as u32, key_location, room: room.map(|room| room as u32), token })
     }
 
     #[inline]
