@@ -10,7 +10,7 @@
 //!    was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Under `priced` a request may be for a device that has no room for it now ([`Limits::kept`]). Such requests are kept back.
+//! Under `priced` a request may be for a device that has no room for it now ([`Limits::deferred`]). Such requests are kept back.
 //! [`Dispatch::release`] names them as the device completes, by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.
@@ -26,8 +26,8 @@ use crate::time::Nanos;
 use alloc::vec::Vec;
 
 mod clients;
+mod deferred;
 mod devices;
-mod kept;
 pub mod record;
 mod remote_keys;
 #[cfg(all(test, not(loom)))]
@@ -35,7 +35,7 @@ mod tests;
 
 pub use crate::work::{ClientId, KeyLocation, LaneId, Work};
 use clients::{Lane, Tables};
-use kept::Kept;
+use deferred::DeferredQueue;
 use remote_keys::RemoteKeys;
 
 /// Devices that one dispatch may have at a time.
@@ -59,13 +59,13 @@ pub struct Limits {
     pub quantum: Nanos,
     /// Under `priced`, most deferred requests of one device, beyond its depth. The sum over all devices should stay
     /// below the size of the table. With 0, requests wait in their lanes until the best device has room.
-    pub kept: u32,
+    pub deferred: u32,
 }
 
 impl Limits {
-    /// The default of [`Limits::kept`] for that number of requests in flight. Deferred requests of [`MAX_DEVICES`]
+    /// The default of [`Limits::deferred`] for that number of requests in flight. Deferred requests of [`MAX_DEVICES`]
     /// devices do not fill the table.
-    pub fn usually_kept(in_flight: u32) -> u32 {
+    pub fn usually_deferred(in_flight: u32) -> u32 {
         in_flight / MAX_DEVICES as u32
     }
 }
@@ -164,7 +164,7 @@ struct Device {
     /// The keys of other machines that it works with, if it is a device for those.
     remote_keys: Option<RemoteKeys>,
     rates: Rates,
-    kept: Kept,
+    deferred: DeferredQueue,
     /// Times of requests that it does side by side.
     fills: Option<Fills>,
     /// The last estimate: requests mostly come in runs of one kind.
@@ -175,7 +175,7 @@ struct Device {
 #[derive(Debug)]
 pub struct Dispatch {
     quantum: Nanos,
-    kept: u32,
+    deferred: u32,
     clients: Tables,
     inflight: InFlight,
     balancer: Balancer,
@@ -189,7 +189,7 @@ impl Dispatch {
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
-            kept: limits.kept,
+            deferred: limits.deferred,
             clients: Tables::new(limits.clients, limits.lanes),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
@@ -494,7 +494,7 @@ impl Dispatch {
     /// Requests that the device itself has, or died with.
     #[inline]
     fn on_device(&self, device: usize) -> u32 {
-        self.loads[device].in_flight - self.devices[device].kept.len()
+        self.loads[device].in_flight - self.devices[device].deferred.len()
     }
 
     #[inline]

@@ -151,7 +151,7 @@ pub struct Farm {
 impl Farm {
     /// A farm without nodes. Its tables are allocated here; joining allocates a node's rates.
     pub fn new(settings: Settings) -> Self {
-        let limits = Limits { lanes: 1, clients: 1, in_flight: settings.in_flight, quantum: 0, kept: 0 };
+        let limits = Limits { lanes: 1, clients: 1, in_flight: settings.in_flight, quantum: 0, deferred: 0 };
         let mut dispatch = Dispatch::new(limits, settings.balance);
         let lane = dispatch.add_client(1, u32::MAX).and_then(|client| dispatch.add_lane(client, Notify::Spin));
         let tried = vec![Tried::default(); settings.in_flight as usize];

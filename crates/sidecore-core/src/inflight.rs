@@ -40,7 +40,7 @@ pub(crate) enum State {
     /// Its device has it.
     OnDevice,
     /// It is kept back until its device can begin with it.
-    KeptBack,
+    Deferred,
     /// Its device died, and it waits to be given to another one.
     Orphan,
 }

@@ -1,6 +1,6 @@
 //! Devices: join, change and leave.
 
-use super::kept::Kept;
+use super::deferred::DeferredQueue;
 use super::remote_keys::RemoteKeys;
 use super::{Capability, Device, DeviceState, Dispatch, KeyLocation, MAX_DEVICES};
 use crate::policy::balance::{Fills, Load, Measured, Rates};
@@ -22,8 +22,8 @@ impl Dispatch {
     pub fn add_device(&mut self, capability: Capability) -> Option<usize> {
         let Capability { classes, immediate, remote_keys, depth, weight, rates } = capability;
         let number = self.next_device()?;
-        let most = self.inflight.capacity().min(depth.saturating_add(self.kept) as usize);
-        let kept = Kept::new(most);
+        let most = self.inflight.capacity().min(depth.saturating_add(self.deferred) as usize);
+        let deferred = DeferredQueue::new(most);
         let remote_keys = remote_keys.then(RemoteKeys::default);
         let device = Device {
             state: DeviceState::Active,
@@ -31,12 +31,12 @@ impl Dispatch {
             immediate,
             remote_keys,
             rates,
-            kept,
+            deferred,
             fills: None,
             last: None,
         };
         put(&mut self.devices, number, device);
-        put(&mut self.loads, number, Load { kept: self.kept, ..Load::idle(depth, weight) });
+        put(&mut self.loads, number, Load { deferred: self.deferred, ..Load::idle(depth, weight) });
         self.balancer.devices_changed(self.devices.len());
         Some(number)
     }
@@ -98,7 +98,7 @@ impl Dispatch {
     /// The device died, or is removed immediately. [`Dispatch::next_orphan`] lists its requests.
     pub fn lose(&mut self, device: usize) {
         self.devices[device].state = DeviceState::Gone;
-        self.devices[device].kept.clear();
+        self.devices[device].deferred.clear();
         self.loads[device].usable = false;
         self.balancer.devices_changed(self.devices.len());
     }

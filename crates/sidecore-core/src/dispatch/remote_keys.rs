@@ -71,7 +71,7 @@ mod tests {
     const KEY: u16 = 7;
 
     fn dispatch() -> (Dispatch, LaneId) {
-        let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 1 << 40, kept: 0 };
+        let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 1 << 40, deferred: 0 };
         let mut dispatch = Dispatch::new(limits, Balance::Eft);
         let client: ClientId = dispatch.add_client(1, 8).unwrap();
         let lane = dispatch.add_lane(client, crate::policy::notify::Notify::Park).unwrap();
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reach_survives_its_number_and_no_other_number_is_one() {
+    fn a_location_survives_its_number_and_no_other_number_is_one() {
         for key in [0, 1, KeyLocation::PLACES - 1] {
             for key_location in [KeyLocation::LOCAL, KeyLocation::both(key), KeyLocation::remote(key)] {
                 assert_eq!(KeyLocation::from_number(key_location.to_number()), Some(key_location));

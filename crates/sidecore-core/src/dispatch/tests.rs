@@ -1,8 +1,8 @@
 //! Tests of each path alone, of long random sequences against an oracle, and of results in simulated time.
 
+mod deferred;
 mod emulated;
 mod fills;
-mod kept;
 mod model;
 mod paths;
 mod shares;

@@ -80,7 +80,7 @@ pub struct Load {
     /// Most requests it may have.
     pub depth: u32,
     /// Most requests that may wait for it beyond these, under `priced`.
-    pub kept: u32,
+    pub deferred: u32,
     /// Estimated work given to it and not done, ns.
     pub backlog: Nanos,
     /// Speed relative to the other devices, for `sed`, 1..=1000.
@@ -92,7 +92,7 @@ pub struct Load {
 impl Load {
     /// An idle device of that depth and weight, with the usual window. Nothing waits for it.
     pub fn idle(depth: u32, weight: u32) -> Self {
-        Self { usable: true, in_flight: 0, depth, kept: 0, backlog: 0, weight, window: tokens::WINDOW }
+        Self { usable: true, in_flight: 0, depth, deferred: 0, backlog: 0, weight, window: tokens::WINDOW }
     }
 
     /// Whether it can take one more request.
@@ -110,7 +110,7 @@ impl Load {
     /// Whether one more request may be on it or wait for it.
     #[inline]
     fn has_place(&self) -> bool {
-        self.usable && self.in_flight < self.depth.saturating_add(self.kept)
+        self.usable && self.in_flight < self.depth.saturating_add(self.deferred)
     }
 }
 

@@ -233,7 +233,8 @@ struct Pool<'a> {
 
 impl<'a> Pool<'a> {
     fn new(run: &'a Run, capacity: f64) -> Self {
-        let limits = Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, kept: Limits::usually_kept(TABLE) };
+        let limits =
+            Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, deferred: Limits::usually_deferred(TABLE) };
         let dispatch = tables(
             limits,
             run.balance,

@@ -161,7 +161,8 @@ impl Pool {
         rates.observe(Class::NOOP, 0, unit.single);
         let classes = Classes::all();
         let device = Capability { classes, immediate: false, remote_keys: false, depth: DEPTH, weight: 1, rates };
-        let limits = Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, kept: Limits::usually_kept(TABLE) };
+        let limits =
+            Limits { lanes: 1, clients: 1, in_flight: TABLE, quantum: 1, deferred: Limits::usually_deferred(TABLE) };
         let mut dispatch = tables(limits, balance, Notify::Park, u32::MAX, [device.clone(), device].into_iter());
         let gather = unit.gather();
         if let Rule::Told(_) = rule {

@@ -109,8 +109,8 @@ struct Devices<'a> {
 impl<'a> Devices<'a> {
     fn new(traffic: &'a Traffic, pool: &'a Pool, first: Nanos) -> Self {
         let in_flight = traffic.limits.in_flight;
-        let kept = Limits::usually_kept(in_flight);
-        let limits = Limits { lanes: 1, clients: 1, in_flight, quantum: traffic.limits.quantum, kept };
+        let deferred = Limits::usually_deferred(in_flight);
+        let limits = Limits { lanes: 1, clients: 1, in_flight, quantum: traffic.limits.quantum, deferred };
         let like = |number: usize| {
             let known = &traffic.devices[number];
             // The sidecore's own work is a device here, so that requests can wait for it.

@@ -181,7 +181,7 @@ proptest! {
 
 /// The record of ten requests that come simultaneously to one device, with a microsecond of work each.
 fn burst() -> Vec<u8> {
-    let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, kept: 0 };
+    let limits = Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1_000, deferred: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(ROOM));
     recorded.make(&Call::AddClient { weight: 1, credit: 64 });
     recorded.make(&Call::AddLane(ClientId(0), Notify::Park));

@@ -322,7 +322,7 @@ fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, no
             clients: MAX_LANES,
             in_flight: plan.in_flight,
             quantum: plan.quantum,
-            kept: plan.in_flight % MAX_DEFERRED,
+            deferred: plan.in_flight % MOST_KEPT,
         },
         balance: plan.balance,
         notify: plan.hops,

@@ -218,7 +218,7 @@ fn settings(setup: &Setup, place: Place) -> Settings {
             clients: limits.lanes,
             in_flight: limits.in_flight,
             quantum: Nanos::from(limits.quantum_us) * 1000,
-            kept: Limits::usually_kept(limits.in_flight),
+            deferred: Limits::usually_deferred(limits.in_flight),
         },
         balance: *balance,
         notify: wait_policies(*notify),

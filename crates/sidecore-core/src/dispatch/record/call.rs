@@ -48,7 +48,7 @@ const URGENT: u64 = 1;
 const SAMPLED: u64 = 2;
 const IMMEDIATE: u64 = 1 << 32;
 const REMOTE_KEYS: u64 = 1 << 33;
-/// First bit of the key's reach, above the flags.
+/// First bit of the key's location, above the flags.
 const KEY_LOCATION: u32 = 48;
 
 impl Call {

@@ -36,21 +36,22 @@ impl Start {
     pub const WORDS: usize = 7;
 
     fn words(&self) -> [u64; Self::WORDS] {
-        let Limits { lanes, clients, in_flight, quantum, kept } = self.limits;
+        let Limits { lanes, clients, in_flight, quantum, deferred } = self.limits;
         let tables = u64::from(lanes) | u64::from(clients) << 32;
         let balance = u64::from(place_in(&Balance::ALL, &self.balance));
-        [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, kept.into(), balance]
+        [MAGIC, VERSION, tables, u64::from(in_flight) | CLASSES << 32, quantum, deferred.into(), balance]
     }
 
     /// Reads it back. `None`: these words do not begin a record of this version.
     pub fn from_words(words: &[u64; Self::WORDS]) -> Option<Self> {
-        let [MAGIC, VERSION, tables, in_flight, quantum, kept, balance] = *words else { return None };
+        let [MAGIC, VERSION, tables, in_flight, quantum, deferred, balance] = *words else { return None };
         // A class is its place in the table: records with another table do not match.
         if in_flight >> 32 != CLASSES {
             return None;
         }
         let (lanes, clients) = (tables as u32, (tables >> 32) as u32);
-        let limits = Limits { lanes, clients, in_flight: in_flight as u32, quantum, kept: u32::try_from(kept).ok()? };
+        let limits =
+            Limits { lanes, clients, in_flight: in_flight as u32, quantum, deferred: u32::try_from(deferred).ok()? };
         Some(Self { limits, balance: *Balance::ALL.get(usize::try_from(balance).ok()?)? })
     }
 }

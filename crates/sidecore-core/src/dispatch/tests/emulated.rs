@@ -26,7 +26,7 @@ pub(super) struct Machine {
 
 impl Machine {
     pub(super) fn new(balance: Balance, cards: &[Card], depth: u32) -> Self {
-        let limits = Limits { lanes: 128, clients: 2, in_flight: 256, quantum: 100_000, kept: 0 };
+        let limits = Limits { lanes: 128, clients: 2, in_flight: 256, quantum: 100_000, deferred: 0 };
         let mut dispatch = Dispatch::new(limits, balance);
         for _ in cards {
             dispatch.add_device(capability(depth)).unwrap();

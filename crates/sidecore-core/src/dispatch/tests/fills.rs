@@ -16,7 +16,7 @@ fn measured() -> Measured {
 
 /// Both take 100 ns for one request, as far as is known at first.
 fn pool(balance: Balance) -> (Dispatch, LaneId) {
-    let mut dispatch = Dispatch::new(Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1, kept: 0 }, balance);
+    let mut dispatch = Dispatch::new(Limits { lanes: 1, clients: 1, in_flight: 64, quantum: 1, deferred: 0 }, balance);
     let mut rates = Rates::new();
     rates.observe(Class::NOOP, 1_000, 100);
     for _ in [WORKER, BATCH] {

@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use proptest::sample::{Index, select, subsequence};
 use world::World;
 
-const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000, kept: 2 };
+const LIMITS: Limits = Limits { lanes: 5, clients: 3, in_flight: 10, quantum: 30_000, deferred: 2 };
 /// Classes of requests and devices: few, so that devices differ in their abilities. One class may not be done twice.
 fn classes() -> Vec<Class> {
     ["noop", "aes-128-gcm", "once-encrypt"].into_iter().filter_map(Class::from_name).collect()

@@ -1,9 +1,9 @@
 //! Each path by itself.
 
-use super::kept::{keeping, kept};
+use super::deferred::{deferred, keeping};
 use super::*;
 
-const LIMITS: Limits = Limits { lanes: 3, clients: 2, in_flight: 8, quantum: 10_000, kept: 0 };
+const LIMITS: Limits = Limits { lanes: 3, clients: 2, in_flight: 8, quantum: 10_000, deferred: 0 };
 const COALESCE: Notify = Notify::Coalesce { count: 3, delay: 1_000 };
 
 /// One client with credit for 4 requests, one lane that is always rung, and devices of these depths.
@@ -222,7 +222,7 @@ fn what_may_not_be_done_twice_is_given_up_unless_its_device_never_had_it() {
     let once = |tag| Work { class: once, ..work(lane, tag) };
     let begun = placed(&mut dispatch, once(0)).1;
     let other = placed(&mut dispatch, work(lane, 1)).1;
-    let held = kept(&mut dispatch, once(2));
+    let held = deferred(&mut dispatch, once(2));
     dispatch.add_device(capability(1));
     dispatch.lose(0);
     let given_up = Done { work: once(0), device: 0, handed: 100, lane_open: true };

@@ -101,7 +101,7 @@ impl Service {
         let (clients, cards, credit) = (set.clients(), set.card.count.get(), set.client.in_flight.get());
         let in_flight = clients * credit;
         // All cards are equal: a request waits for any of them.
-        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM, kept: 0 };
+        let limits = Limits { lanes: clients, clients, in_flight, quantum: QUANTUM, deferred: 0 };
         let mut rates = Rates::new();
         for size in MEASURED {
             rates.observe(class, size, unloaded(set, size));

@@ -105,7 +105,7 @@ impl Zone {
         }
         let (depth, in_flight) = (set.adapter.depth.get(), set.adapter.count.get() * set.adapter.depth.get());
         // All adapters are equal: a request waits for any of them.
-        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM, kept: 0 };
+        let limits = Limits { lanes: guests, clients: guests, in_flight, quantum: QUANTUM, deferred: 0 };
         let adapter = || Capability {
             classes: Classes::all(),
             immediate: false,

@@ -129,8 +129,8 @@ impl Oracle {
     pub(super) fn with_room(&self, class: Class, balance: Balance) -> Vec<usize> {
         let has_room = |&device: &usize| {
             let has_credit = balance != Balance::Tokens || self.backlog(device) < WINDOW;
-            let kept = if balance == Balance::Priced { super::LIMITS.kept } else { 0 };
-            has_credit && self.on(device).count() < (self.units[device].depth + kept) as usize
+            let deferred = if balance == Balance::Priced { super::LIMITS.deferred } else { 0 };
+            has_credit && self.on(device).count() < (self.units[device].depth + deferred) as usize
         };
         self.capable(class).into_iter().filter(has_room).collect()
     }

@@ -11,7 +11,7 @@ pub(super) struct World {
     now: Nanos,
     dispatch: Dispatch,
     oracle: Oracle,
-    kept: u64,
+    deferred: u64,
 }
 
 /// One of the items, if there is one.
@@ -29,7 +29,7 @@ impl World {
     /// Two clients with a lane each, and two devices that differ.
     pub(super) fn new() -> Self {
         let dispatch = Dispatch::new(LIMITS, Balance::Eft);
-        let mut world = Self { now: 0, dispatch, oracle: Oracle::default(), kept: 0 };
+        let mut world = Self { now: 0, dispatch, oracle: Oracle::default(), deferred: 0 };
         for credit in [3, 6] {
             world.come(1, credit);
         }
@@ -117,8 +117,8 @@ impl World {
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
         assert_eq!(held, self.oracle.keeps_back(device) || !self.oracle.has_room(device));
-        self.kept += 1;
-        let held = held.then_some(self.kept);
+        self.deferred += 1;
+        let held = held.then_some(self.deferred);
         let request = Request { ticket, work, device, waiting: false, held, handed: self.now, cost, losses };
         self.oracle.requests.push(request);
         cost
@@ -294,7 +294,7 @@ impl World {
         assert_eq!((self.dispatch.device_state(device), load.usable), (state, state == DeviceState::Active));
         assert_eq!(load.in_flight as usize, self.oracle.on(device).count());
         assert_eq!(load.backlog, self.oracle.backlog(device));
-        assert!(load.in_flight <= depth + LIMITS.kept);
+        assert!(load.in_flight <= depth + LIMITS.deferred);
         let mut has: Vec<Ticket> = self.oracle.on(device).map(|request| request.ticket).collect();
         has.sort_by_key(|ticket| ticket.index());
         let mut from = 0;

@@ -21,7 +21,7 @@ const MOST_AHEAD: Nanos = 1_000_000_000;
 
 /// One device's deferred requests, and the count of requests on it.
 #[derive(Debug)]
-pub(super) struct Kept {
+pub(super) struct DeferredQueue {
     /// Rank, which came first, ticket.
     heap: BinaryHeap<Reverse<(Nanos, u64, u64)>>,
     came: u64,
@@ -29,7 +29,7 @@ pub(super) struct Kept {
     begun: Nanos,
 }
 
-impl Kept {
+impl DeferredQueue {
     /// Reserves memory for `capacity` requests.
     pub(super) fn new(capacity: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(capacity), came: 0, begun: 0 }
@@ -78,7 +78,7 @@ impl Dispatch {
         if self.on_device(device) >= self.loads[device].depth {
             return None;
         }
-        let ticket = self.devices[device].kept.pop()?;
+        let ticket = self.devices[device].deferred.pop()?;
         let entry = self.inflight.get_mut(ticket)?;
         (entry.state, entry.handed) = (State::OnDevice, now);
         Some(ticket)
@@ -87,21 +87,22 @@ impl Dispatch {
     /// Whether the device may begin with a request that was just given to it. Otherwise the request is deferred.
     #[inline]
     pub(super) fn begins(&mut self, device: usize, ticket: Ticket) -> bool {
-        let begins = self.loads[device].in_flight <= self.loads[device].depth && self.devices[device].kept.is_empty();
+        let begins =
+            self.loads[device].in_flight <= self.loads[device].depth && self.devices[device].deferred.is_empty();
         if !begins {
-            self.keep_back(device, ticket);
+            self.defer(device, ticket);
         }
         begins
     }
 
     /// Defers a request until the device has room.
     #[cold]
-    fn keep_back(&mut self, device: usize, ticket: Ticket) {
+    fn defer(&mut self, device: usize, ticket: Ticket) {
         let Some(entry) = self.inflight.get_mut(ticket) else { return };
         let client = self.clients.lane(entry.work.lane).client;
-        let (kept, client) = (&mut self.devices[device].kept, self.clients.client_mut(client));
-        let rank = kept.fair(&mut client.next, client.share.weight(), entry.cost);
-        entry.state = State::KeptBack;
-        kept.push(rank, ticket);
+        let (deferred, client) = (&mut self.devices[device].deferred, self.clients.client_mut(client));
+        let rank = deferred.fair(&mut client.next, client.share.weight(), entry.cost);
+        entry.state = State::Deferred;
+        deferred.push(rank, ticket);
     }
 }

@@ -6,7 +6,7 @@ use alloc::vec;
 
 const LONG: u32 = 16_384;
 
-pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
+pub(super) fn deferred(dispatch: &mut Dispatch, work: Work) -> Ticket {
     match dispatch.place(100, work) {
         Placement::Assigned(Assignment { ticket, begins: false, .. }) => ticket,
         other => panic!("{other:?}"),
@@ -14,8 +14,8 @@ pub(super) fn kept(dispatch: &mut Dispatch, work: Work) -> Ticket {
 }
 
 /// One lane under `priced` with one device of that depth, for which so many requests beyond it are kept back.
-pub(super) fn keeping(kept: u32, depth: u32) -> (Dispatch, LaneId) {
-    let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 10_000, kept };
+pub(super) fn keeping(deferred: u32, depth: u32) -> (Dispatch, LaneId) {
+    let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 10_000, deferred };
     let mut dispatch = Dispatch::new(limits, Balance::Priced);
     let client = dispatch.add_client(1, 8).unwrap();
     let lane = dispatch.add_lane(client, Notify::Park).unwrap();
@@ -27,7 +27,7 @@ pub(super) fn keeping(kept: u32, depth: u32) -> (Dispatch, LaneId) {
 fn what_was_kept_back_for_a_dead_device_moves_to_another() {
     let (mut dispatch, lane) = keeping(2, 2);
     let tickets = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
-    let held = kept(&mut dispatch, work(lane, 2));
+    let held = deferred(&mut dispatch, work(lane, 2));
     dispatch.add_device(capability(2));
     dispatch.lose(0);
     assert_eq!((dispatch.release(200, 0), dispatch.next_orphan(0, 2)), (None, Some(held)));
@@ -43,8 +43,8 @@ fn what_was_kept_back_for_a_dead_device_moves_to_another() {
 }
 
 /// Short requests are ten times as fast on the first device and long ones a little slower, and prices are known.
-fn priced(kept: u32, depths: [u32; 2]) -> (Dispatch, LaneId) {
-    let limits = Limits { lanes: 3, clients: 2, in_flight: 64, quantum: 10_000, kept };
+fn priced(deferred: u32, depths: [u32; 2]) -> (Dispatch, LaneId) {
+    let limits = Limits { lanes: 3, clients: 2, in_flight: 64, quantum: 10_000, deferred };
     let mut dispatch = Dispatch::new(limits, Balance::Priced);
     let client = dispatch.add_client(1, 64).unwrap();
     let lane = dispatch.add_lane(client, Notify::Park).unwrap();
@@ -70,7 +70,7 @@ fn of(lane: LaneId, size: u32) -> Work {
 fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
     let (mut dispatch, lane) = priced(2, [8, 1]);
     let (device, ticket) = placed(&mut dispatch, of(lane, LONG));
-    let held = [0; 2].map(|_| kept(&mut dispatch, of(lane, LONG)));
+    let held = [0; 2].map(|_| deferred(&mut dispatch, of(lane, LONG)));
     assert_eq!((device, loads(&dispatch, 1).0, loads(&dispatch, 0).0), (1, 3, 0));
     assert_eq!(dispatch.place(100, of(lane, LONG)), Placement::Full, "the first one has room, and is for short ones");
     assert!(
@@ -91,10 +91,10 @@ fn under_priced_a_request_waits_for_the_best_device_and_goes_to_no_other() {
 fn a_client_with_many_requests_that_wait_holds_up_no_other() {
     let (mut dispatch, lane) = priced(32, [8, 1]);
     let mut tickets = vec![placed(&mut dispatch, of(lane, LONG)).1];
-    (0..20).for_each(|_| _ = kept(&mut dispatch, of(lane, LONG)));
+    (0..20).for_each(|_| _ = deferred(&mut dispatch, of(lane, LONG)));
     let heavy = dispatch.add_client(3, 64).unwrap();
     let other = dispatch.add_lane(heavy, Notify::Park).unwrap();
-    (0..10).for_each(|_| _ = kept(&mut dispatch, of(other, LONG)));
+    (0..10).for_each(|_| _ = deferred(&mut dispatch, of(other, LONG)));
     let mut served = Vec::new();
     for round in 0..12 {
         dispatch.complete(tickets.pop().unwrap(), None);
@@ -110,7 +110,7 @@ fn a_client_with_many_requests_that_wait_holds_up_no_other() {
 
 #[test]
 fn what_a_client_has_on_other_devices_counts_but_not_for_ever() {
-    let [mut first, second] = [Kept::new(4), Kept::new(4)];
+    let [mut first, second] = [DeferredQueue::new(4), DeferredQueue::new(4)];
     let mut next = 0;
     assert_eq!(
         (first.fair(&mut next, 1, 10), second.fair(&mut next, 1, 10), first.fair(&mut next, 2, 10)),
