@@ -10,7 +10,7 @@
 //!    was renewed meanwhile is void: nothing happens twice.
 //! 4. [`Dispatch::announce`], once for all completions of a lane in this round, says when its client is woken.
 //!
-//! Under `priced` a request may be for a device that has no room for it now ([`Limits::deferred`]). Such requests are kept back.
+//! Under `priced` a request may be for a device that has no room for it now ([`Limits::deferred`]). Such requests are deferred.
 //! [`Dispatch::release`] names them as the device completes, by fair shares of the device's time.
 //!
 //! When a device dies, [`Dispatch::lose`] stops its use and [`Dispatch::next_orphan`] lists its requests.

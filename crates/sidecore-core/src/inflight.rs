@@ -39,7 +39,7 @@ impl Ticket {
 pub(crate) enum State {
     /// Its device has it.
     OnDevice,
-    /// It is kept back until its device can begin with it.
+    /// It is deferred until its device can begin with it.
     Deferred,
     /// Its device died, and it waits to be given to another one.
     Orphan,

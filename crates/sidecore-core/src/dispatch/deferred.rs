@@ -71,7 +71,7 @@ impl DeferredQueue {
 }
 
 impl Dispatch {
-    /// The next request that was kept back for this device and that it may begin with, if there is one: hand it over.
+    /// The next request that was deferred for this device and that it may begin with, if there is one: hand it over.
     /// Call it after each completion, until there is none.
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {

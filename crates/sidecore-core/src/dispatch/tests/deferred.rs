@@ -13,7 +13,7 @@ pub(super) fn deferred(dispatch: &mut Dispatch, work: Work) -> Ticket {
     }
 }
 
-/// One lane under `priced` with one device of that depth, for which so many requests beyond it are kept back.
+/// One lane under `priced` with one device of that depth, for which so many requests beyond it are deferred.
 pub(super) fn keeping(deferred: u32, depth: u32) -> (Dispatch, LaneId) {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 10_000, deferred };
     let mut dispatch = Dispatch::new(limits, Balance::Priced);
@@ -24,7 +24,7 @@ pub(super) fn keeping(deferred: u32, depth: u32) -> (Dispatch, LaneId) {
 }
 
 #[test]
-fn what_was_kept_back_for_a_dead_device_moves_to_another() {
+fn what_was_deferred_for_a_dead_device_moves_to_another() {
     let (mut dispatch, lane) = keeping(2, 2);
     let tickets = [0, 1].map(|tag| placed(&mut dispatch, work(lane, tag)).1);
     let held = deferred(&mut dispatch, work(lane, 2));

@@ -74,8 +74,8 @@ impl Oracle {
         held.iter().filter(|other| client(other) == client(this)).all(|other| this.held <= other.held)
     }
 
-    /// Whether requests are kept back for the device.
-    pub(super) fn keeps_back(&self, device: usize) -> bool {
+    /// Whether requests are deferred for the device.
+    pub(super) fn defers(&self, device: usize) -> bool {
         self.on(device).any(|request| request.held.is_some())
     }
 

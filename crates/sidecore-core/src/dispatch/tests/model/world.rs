@@ -116,7 +116,7 @@ impl World {
         assert!(self.with_room(work.class).contains(&device));
         assert!(self.oracle.is_new(ticket) && ticket.index() < LIMITS.in_flight as usize);
         let cost = self.dispatch.estimate(device, work.class, work.size);
-        assert_eq!(held, self.oracle.keeps_back(device) || !self.oracle.has_room(device));
+        assert_eq!(held, self.oracle.defers(device) || !self.oracle.has_room(device));
         self.deferred += 1;
         let held = held.then_some(self.deferred);
         let request = Request { ticket, work, device, waiting: false, held, handed: self.now, cost, losses };
@@ -133,7 +133,7 @@ impl World {
     fn release(&mut self, device: usize) -> bool {
         let released = self.dispatch.release(self.now, device);
         // Whose turn it is the shares say, which have tests of their own; no client's own request passes another.
-        assert_eq!(released.is_some(), self.oracle.has_room(device) && self.oracle.keeps_back(device));
+        assert_eq!(released.is_some(), self.oracle.has_room(device) && self.oracle.defers(device));
         assert!(released.is_none_or(|ticket| self.oracle.is_first_of_its_client(device, ticket)));
         for request in self.oracle.requests.iter_mut().filter(|request| Some(request.ticket) == released) {
             (request.held, request.handed) = (None, self.now);
