@@ -21,7 +21,7 @@ use sidecore_core::streams::layout::{
     self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, why_stream, why_word,
 };
 use sidecore_core::streams::own::{Count, Wakes};
-use sidecore_core::streams::place::{State, Wish, state_of};
+use sidecore_core::streams::place::{LeaveRequest, State, state_of};
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::sync::AtomicU64;
@@ -71,7 +71,7 @@ pub(super) struct Attachment {
 #[derive(Debug)]
 struct Adopted {
     ring: Ring,
-    wish: Wish,
+    wish: LeaveRequest,
     /// Dropped before the socket is closed. `None`: there was no place.
     _listed: Option<Listed>,
     socket: VerifiedFd,
@@ -284,7 +284,7 @@ impl Attachment {
 
     /// Takes over a closed connection's ring that no service empties any more, so that its bytes are sent
     /// nevertheless.
-    pub(super) fn adopt(&self, ring: Ring, wish: Wish) {
+    pub(super) fn adopt(&self, ring: Ring, wish: LeaveRequest) {
         // Without a descriptor they cannot be sent.
         if let Ok(socket) = VerifiedFd::copy(ring.socket()) {
             let listed = socket.get().and_then(|socket| ADOPTED.list(socket));

@@ -25,7 +25,7 @@ use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
     BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, why_word,
 };
-use sidecore_core::streams::place::Wish;
+use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::Why;
 use sidecore_core::streams::slot::Key;
 use sidecore_core::sync::AtomicU64;
@@ -75,7 +75,7 @@ pub enum Drained {
 #[derive(Debug, Default)]
 pub struct Stream {
     ring: ThreadLock<Option<Ring>>,
-    /// Set by a handler that interrupted work on the stream and left it: its wish, other than [`Wish::Stay`].
+    /// Set by a handler that interrupted work on the stream and left it: its wish, other than [`LeaveRequest::Stay`].
     left: AtomicU8,
 }
 
@@ -111,7 +111,7 @@ impl Drop for After<'_> {
     fn drop(&mut self) {
         // From here on a handler leaves by itself.
         compiler_fence(Ordering::SeqCst);
-        if self.0.left.load(Ordering::Relaxed) != Wish::Stay as u8 {
+        if self.0.left.load(Ordering::Relaxed) != LeaveRequest::Stay as u8 {
             self.0.leave_as_wished();
         }
     }
@@ -168,8 +168,8 @@ impl Stream {
     }
 
     fn take_as_wished(&self, ring: &mut Option<Ring>) {
-        let left = self.left.swap(Wish::Stay as u8, Ordering::Relaxed);
-        let wish = [Wish::Leave, Wish::ShutAndLeave].into_iter().find(|wish| *wish as u8 == left);
+        let left = self.left.swap(LeaveRequest::Stay as u8, Ordering::Relaxed);
+        let wish = [LeaveRequest::Leave, LeaveRequest::ShutAndLeave].into_iter().find(|wish| *wish as u8 == left);
         if let Some(wish) = wish
             && let Some(ring) = ring.take()
         {
@@ -266,7 +266,7 @@ impl Stream {
         if drained != Drained::Blocked
             && let Some(ring) = locked.ring.take()
         {
-            ring.tell(Wish::Leave);
+            ring.tell(LeaveRequest::Leave);
         }
         (drained, sent)
     }
@@ -307,7 +307,7 @@ impl Stream {
 
     /// Before the descriptor is closed or shut: the service sends the rest of the ring, and then carries out the wish.
     /// If a handler interrupted this thread here, the stream is left afterwards.
-    pub fn leave(&self, key: Key, wish: Wish) {
+    pub fn leave(&self, key: Key, wish: LeaveRequest) {
         let Some(mut locked) = self.lock() else { return self.left.store(wish as u8, Ordering::Relaxed) };
         if let Some(left) = locked.ring.take_if(|ring| ring.key == key) {
             let socket = left.socket();
@@ -321,7 +321,7 @@ impl Stream {
         if let Some(mut locked) = self.lock()
             && let Some(left) = locked.ring.take_if(|ring| ring.key == key)
         {
-            left.tell(Wish::Leave);
+            left.tell(LeaveRequest::Leave);
         }
     }
 
@@ -463,7 +463,7 @@ impl Ring {
 
     /// Leaves the ring after this error from the kernel.
     fn failed(&self, error: Errno) -> Sent {
-        self.tell(Wish::Leave);
+        self.tell(LeaveRequest::Leave);
         Sent::Failed(error)
     }
 

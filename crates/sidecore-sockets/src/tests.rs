@@ -17,7 +17,7 @@ use sidecore_client::sys::{packet, wake};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
-use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
+use sidecore_core::streams::place::{LeaveRequest, State, leave_of, state_word};
 use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_core::wire::Extent;
 use std::io::Read;
@@ -289,8 +289,8 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let (here, _there) = connection();
     let stream = promote(&attachment, &here);
     service.promoted();
-    stream.leave(key(&here), Wish::Leave);
-    assert_eq!(attachment.slot(None).unwrap().number, 1, "another place, for the first is not free");
+    stream.leave(key(&here), LeaveRequest::Leave);
+    assert_eq!(attachment.seat(None).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
     assert_eq!(attachment.slot(None).unwrap().number, 2);
 }
@@ -329,7 +329,7 @@ fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
     assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
     check(&mut there, 0, 100);
     assert_eq!(send(&stream, &here, 100, 1), Sent::Left);
-    assert_eq!(wish(&service), Wish::Leave);
+    assert_eq!(wish(&service), LeaveRequest::Leave);
 }
 
 #[test]
@@ -342,10 +342,10 @@ fn what_was_closed_unseen_is_not_sent_on_another_connection() {
     stream.detach(key(&here));
     there.set_nonblocking(true).unwrap();
     assert!((&there).read(&mut [0]).is_err(), "the number may be another's");
-    assert_eq!((wish(&service), send(&stream, &here, 100, 1)), (Wish::Leave, Sent::Left));
+    assert_eq!((wish(&service), send(&stream, &here, 100, 1)), (LeaveRequest::Leave, Sent::Left));
     assert_eq!(service.move_silently(&theirs, u32::MAX), 100);
 }
 
-fn wish(service: &Service) -> Wish {
-    wish_of(service.memory.word(0, WRITER, WISH).load(Ordering::Acquire), 1)
+fn wish(service: &Service) -> LeaveRequest {
+    leave_of(service.memory.word(0, WRITER, WISH).load(Ordering::Acquire), 1)
 }

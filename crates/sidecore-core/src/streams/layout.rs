@@ -57,7 +57,7 @@ pub const ROW: usize = 3;
 
 /// Of [`WRITER`]: position written to, see [`super::cursor::word`].
 pub const TAIL: usize = 0;
-/// Of [`WRITER`]: the stream's fate once its ring is empty, see [`super::place::Wish`].
+/// Of [`WRITER`]: the stream's fate once its ring is empty, see [`super::place::LeaveRequest`].
 pub const WISH: usize = 1;
 /// Of [`WRITER`]: messages written to the ring.
 pub const MESSAGES: usize = 2;

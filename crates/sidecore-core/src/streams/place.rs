@@ -15,7 +15,7 @@ pub enum State {
 
 /// The stream's fate, set by its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Wish {
+pub enum LeaveRequest {
     /// It continues.
     Stay = 0,
     /// When the ring is empty the service closes its duplicate of the socket.
@@ -40,14 +40,14 @@ pub fn state_of(word: u64, stream: u32) -> Option<State> {
 }
 
 /// The program's word for the stream of that number.
-pub fn wish_word(stream: u32, wish: Wish) -> u64 {
-    u64::from(stream) << 8 | wish as u64
+pub fn leave_word(stream: u32, request: LeaveRequest) -> u64 {
+    u64::from(stream) << 8 | request as u64
 }
 
-/// The program's wish for the stream of that number.
-pub fn wish_of(word: u64, stream: u32) -> Wish {
-    let is = |wish: &Wish| wish_word(stream, *wish) == word;
-    [Wish::Leave, Wish::ShutAndLeave].into_iter().find(is).unwrap_or(Wish::Stay)
+/// The program's request for the stream of that number.
+pub fn leave_of(word: u64, stream: u32) -> LeaveRequest {
+    let is = |request: &LeaveRequest| leave_word(stream, *request) == word;
+    [LeaveRequest::Leave, LeaveRequest::ShutAndLeave].into_iter().find(is).unwrap_or(LeaveRequest::Stay)
 }
 
 #[cfg(all(test, not(loom)))]
@@ -60,8 +60,8 @@ mod tests {
         assert_eq!(state_of(state_word(3, State::Open), 4), None);
         assert_eq!(state_of(0, 0), Some(State::Free), "fresh memory has free places");
         assert_eq!(stream_of(state_word(u32::MAX, State::Ended)), u32::MAX);
-        assert_eq!(wish_of(wish_word(3, Wish::Leave), 3), Wish::Leave);
-        assert_eq!(wish_of(wish_word(3, Wish::Leave), 4), Wish::Stay);
-        assert_eq!(wish_of(u64::MAX, 3), Wish::Stay);
+        assert_eq!(leave_of(leave_word(3, LeaveRequest::Leave), 3), LeaveRequest::Leave);
+        assert_eq!(leave_of(leave_word(3, LeaveRequest::Leave), 4), LeaveRequest::Stay);
+        assert_eq!(leave_of(u64::MAX, 3), LeaveRequest::Stay);
     }
 }

@@ -3,7 +3,7 @@
 use crate::calls::{forks, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
-use sidecore_core::streams::place::Wish;
+use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_core::streams::slot::State;
 use sidecore_sockets::program::{self, Candidate, Process};
@@ -89,7 +89,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
     gate.slot().forget_sent();
     gate.slot().set_seat(stream.seated(key));
     let Some(ring) = gate.entered(stream, (key, ticket)) else {
-        stream.leave(key, Wish::Leave);
+        stream.leave(key, LeaveRequest::Leave);
         program::retire(stream);
         gate.stop_entering(ticket, State::Made);
         return Err(Why::Special);

@@ -7,7 +7,7 @@ use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 use sidecore_client::sys::clock;
-use sidecore_core::streams::place::Wish;
+use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::{Rule, Why};
 use sidecore_sockets::program;
 use sidecore_sockets::stream::{Drained, Progress, Remains};
@@ -176,7 +176,7 @@ pub(crate) fn let_go(fd: RawFd) {
         socket::leave_epoll(set, fd);
     }
     if let Some(ring) = ring {
-        ring.stream.leave(ring.key, Wish::Leave);
+        ring.stream.leave(ring.key, LeaveRequest::Leave);
         program::retire(ring.stream);
     }
 }
@@ -190,7 +190,7 @@ pub(crate) fn is_shut_later(gate: Gate) -> bool {
     if !gate.is_shut(ring) {
         return false;
     }
-    ring.stream.leave(ring.key, Wish::ShutAndLeave);
+    ring.stream.leave(ring.key, LeaveRequest::ShutAndLeave);
     program::retire(ring.stream);
     true
 }

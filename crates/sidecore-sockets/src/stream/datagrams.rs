@@ -9,7 +9,7 @@ use sidecore_client::shm::span::Span;
 use sidecore_core::streams::cursor::{Fault, word};
 use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
 use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
-use sidecore_core::streams::place::Wish;
+use sidecore_core::streams::place::LeaveRequest;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
@@ -115,7 +115,7 @@ impl Ring {
             Drained::Blocked => Sent::Full,
             Drained::Failed(error) => self.failed(error),
             Drained::Empty => {
-                self.tell(Wish::Leave);
+                self.tell(LeaveRequest::Leave);
                 Sent::Left
             }
         }

@@ -3,12 +3,12 @@
 use super::{Drained, Ring};
 use crate::sys::tcp;
 use sidecore_core::streams::layout::{LINGER, SHARED, WISH, WRITER};
-use sidecore_core::streams::place::{Wish, wish_word};
+use sidecore_core::streams::place::{LeaveRequest, leave_word};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 
 impl Ring {
-    pub(super) fn leave(mut self, socket: BorrowedFd<'_>, wish: Wish) {
+    pub(super) fn leave(mut self, socket: BorrowedFd<'_>, wish: LeaveRequest) {
         // Usually the ring is empty, or the kernel takes all of it: then the peer's wait for the end does not depend
         // on the service.
         let mut drained = self.drain(socket);
@@ -35,15 +35,15 @@ impl Ring {
     }
 
     /// Tells the service that the program writes no more to this ring.
-    pub(super) fn tell(&self, wish: Wish) {
-        self.word(WRITER, WISH).store(wish_word(self.slot.number, wish), Ordering::Release);
-        self.slot.announce();
+    pub(super) fn tell(&self, wish: LeaveRequest) {
+        self.word(WRITER, WISH).store(leave_word(self.seat.number, wish), Ordering::Release);
+        self.seat.announce();
     }
 
     /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.
-    pub(crate) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: Wish) -> bool {
+    pub(crate) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: LeaveRequest) -> bool {
         let drained = self.drain(socket);
-        if drained == Drained::Empty && wish == Wish::ShutAndLeave {
+        if drained == Drained::Empty && wish == LeaveRequest::ShutAndLeave {
             tcp::shut_sending(socket);
         }
         drained == Drained::Blocked

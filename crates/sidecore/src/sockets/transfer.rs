@@ -16,7 +16,7 @@ use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::layout::{
     BASE, DRAINS, ERROR, HEAD, LINGER, MESSAGES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
 };
-use sidecore_core::streams::place::{State, Wish, state_word, wish_of};
+use sidecore_core::streams::place::{LeaveRequest, State, leave_of, state_word};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
 use sidecore_sockets::datagrams::Mover;
@@ -85,7 +85,7 @@ pub(super) enum Turn {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Over {
     /// As its program wished, or because the program has ended.
-    Left(Wish),
+    Left(LeaveRequest),
     /// The program continues by itself.
     GivenBack,
     Cut,
@@ -97,7 +97,7 @@ enum Moved {
     All,
     /// The most bytes of one transfer.
     Most,
-    Nothing(Wish),
+    Nothing(LeaveRequest),
     Blocked,
     Failed(Errno),
 }
@@ -112,8 +112,8 @@ impl At<'_> {
     }
 
     /// The program's wish for that stream. Its earlier writes are visible after this.
-    fn wish(&self, number: u32) -> Wish {
-        wish_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
+    fn wish(&self, number: u32) -> LeaveRequest {
+        leave_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
     }
 
     fn say(&self, number: u32, state: State) {
@@ -203,14 +203,16 @@ impl Stream {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
             (Moved::Blocked, life) => {
                 // Only the service has the rest, and it may be killed.
-                let is_left = matches!(life, Life::Orphan { .. }) || at.wish(self.number) != Wish::Stay;
+                let is_left = matches!(life, Life::Orphan { .. }) || at.wish(self.number) != LeaveRequest::Stay;
                 if is_left && self.datagrams.is_none() {
                     tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
                 }
                 Turn::Blocked
             }
-            (Moved::Nothing(Wish::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
-            (Moved::Nothing(wish), life) if wish != Wish::Stay || life != Life::Open => Turn::Over(Over::Left(wish)),
+            (Moved::Nothing(LeaveRequest::Stay), Life::Ending) => Turn::Over(Over::GivenBack),
+            (Moved::Nothing(wish), life) if wish != LeaveRequest::Stay || life != Life::Open => {
+                Turn::Over(Over::Left(wish))
+            }
             (Moved::All, Life::Open) if self.is_filled(at) => Turn::More,
             (Moved::Most, _) | (Moved::All, Life::Ending | Life::Orphan { .. }) => Turn::More,
             (Moved::All | Moved::Nothing(_), _) => self.arm(at),
@@ -242,7 +244,7 @@ impl Stream {
         }
         let over = self.give_back(at, meter);
         // The bell is shut: a program that leaves after this look sees that, and sends the rest itself.
-        let stays = at.wish(self.number) != Wish::Stay || ending && self.has_rest(at);
+        let stays = at.wish(self.number) != LeaveRequest::Stay || ending && self.has_rest(at);
         if over != Over::GivenBack || !stays {
             return Some(over);
         }
@@ -252,7 +254,7 @@ impl Stream {
 
     /// The stream's end when the drain time is over.
     pub(super) fn cut(&mut self, at: At<'_>) -> Over {
-        let is_left = at.wish(self.number) != Wish::Stay || self.life == Life::Orphan { dead: true };
+        let is_left = at.wish(self.number) != LeaveRequest::Stay || self.life == Life::Orphan { dead: true };
         match (self.has_rest(at), is_left) {
             (true, true) => Over::Cut,
             (true, false) => Over::GivenBack,
@@ -355,7 +357,7 @@ impl Stream {
         let bell = at.memory.bell(at.place);
         bell.arm();
         self.armed = true;
-        if !self.is_filled(at) && at.wish(self.number) == Wish::Stay {
+        if !self.is_filled(at) && at.wish(self.number) == LeaveRequest::Stay {
             return Turn::Empty;
         }
         bell.disarm();
@@ -383,7 +385,7 @@ impl Stream {
                 if self.datagrams.is_none() {
                     tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
                 }
-                if wish == Wish::ShutAndLeave {
+                if wish == LeaveRequest::ShutAndLeave {
                     // Fails only where the connection is gone.
                     let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
                 }

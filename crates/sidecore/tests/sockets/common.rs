@@ -11,7 +11,7 @@ use sidecore::core::streams::cursor::{Cursors, pieces, word};
 use sidecore::core::streams::layout::{
     ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
 };
-use sidecore::core::streams::place::{State, Wish, state_of, wish_word};
+use sidecore::core::streams::place::{LeaveRequest, State, leave_word, state_of};
 use sidecore::core::sync::AtomicU64;
 use sidecore::sockets::Sockets;
 use sidecore_client::sys::clock;
@@ -534,8 +534,8 @@ impl Stream<'_> {
         }
     }
 
-    pub(crate) fn wish(&self, wish: Wish) {
-        self.word(WRITER, WISH).store(wish_word(self.number, wish), Ordering::Release);
+    pub(crate) fn wish(&self, wish: LeaveRequest) {
+        self.word(WRITER, WISH).store(leave_word(self.number, wish), Ordering::Release);
         if self.ring() {
             self.program.announce(self.place);
         }

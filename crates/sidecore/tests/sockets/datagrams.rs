@@ -6,7 +6,7 @@ use sidecore::core::streams::cursor::{pieces, word};
 use sidecore::core::streams::datagrams::{HEADER, header, record};
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore::core::wire::Extent;
 use sidecore_sockets::protocol::Ask;
 use std::net::{SocketAddr, UdpSocket};
@@ -61,7 +61,7 @@ fn serves(program: &Program, number: u32) {
     put(&mut stream, b"neighbour");
     assert!(stream.ring());
     assert_eq!(heard(&there), b"neighbour");
-    stream.wish(Wish::Leave);
+    stream.wish(LeaveRequest::Leave);
     stream.until_state(State::Free);
 }
 
@@ -252,7 +252,7 @@ fn whatever_stands_in_a_ring_of_datagrams_harms_no_other() {
             stream.ring();
         }
         serves(&neighbour, number);
-        stream.wish(Wish::Leave);
+        stream.wish(LeaveRequest::Leave);
         until("it has ended", || matches!(stream.state(), Some(State::Ended | State::Free)));
     }
 }

@@ -10,7 +10,7 @@ use sidecore::config::SocketsConfig;
 use sidecore::control;
 use sidecore::core::streams::cursor::word;
 use sidecore::core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore_client::sys::packet::{self, MAX_PACKET};
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets::shm::BankMemory;
@@ -83,7 +83,7 @@ fn serves(neighbour: &Program, number: u32) {
     let mut stream = neighbour.promote(0, number, &here);
     assert!(stream.write(b"neighbour"));
     assert_eq!(got(&mut there, 9), b"neighbour");
-    stream.wish(Wish::Leave);
+    stream.wish(LeaveRequest::Leave);
     stream.until_state(State::Free);
 }
 
@@ -132,7 +132,7 @@ fn two_streams_at_one_place_end_the_programs_connection_and_lose_nothing() {
         stream.until_armed();
         stream.write_silently(b"all of it");
         if (number, place) == (1, 0) {
-            stream.wish(Wish::Leave);
+            stream.wish(LeaveRequest::Leave);
             stream.until_state(State::Free);
         }
         say(&program.control, &Ask::Promote { place, stream: number }, &[&other]);
@@ -282,7 +282,7 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
     stream.until_state(State::Open);
     // The service must have the last reference.
     drop(here);
-    stream.wish(Wish::Leave);
+    stream.wish(LeaveRequest::Leave);
     stream.until_state(State::Free);
     // Of the same program, and of another one of the same user.
     serves(&program, 1);

@@ -3,7 +3,7 @@
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::ABI;
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore_sockets::protocol::{Ask, Reply};
 use std::thread;
 use std::time::Duration;
@@ -57,7 +57,7 @@ fn a_stream_beyond_the_limit_goes_back_with_all_that_was_written() {
     assert!(!second.ring());
     assert!(first.write(b"x"));
     assert_eq!(got(&mut there, 1), b"x");
-    first.wish(Wish::Leave);
+    first.wish(LeaveRequest::Leave);
     first.until_state(State::Free);
     until("there is room again", || {
         let number = second.number + 1;

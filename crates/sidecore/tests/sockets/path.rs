@@ -5,7 +5,7 @@ use crate::common::{
 };
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore_sockets::sys::tcp;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -58,12 +58,12 @@ fn a_peer_that_takes_nothing_holds_up_its_own_stream_alone() {
 fn a_stream_that_leaves_is_emptied_and_its_socket_closed() {
     let service = start(config());
     let program = Program::attach(&service);
-    for (number, wish) in (1..).zip([Wish::Leave, Wish::ShutAndLeave, Wish::Leave]) {
+    for (number, wish) in (1..).zip([LeaveRequest::Leave, LeaveRequest::ShutAndLeave, LeaveRequest::Leave]) {
         let (here, mut there) = connection();
         let mut stream = program.promote(63, number, &here);
         assert!(stream.write(b"the last"));
         stream.wish(wish);
-        let kept = (wish == Wish::ShutAndLeave).then(|| here.try_clone().unwrap());
+        let kept = (wish == LeaveRequest::ShutAndLeave).then(|| here.try_clone().unwrap());
         drop(here);
         assert_eq!(all(&mut there), b"the last", "and the end, which the service holds up no longer");
         stream.until_state(State::Free);
@@ -224,7 +224,7 @@ fn full<'p>(program: &'p Program, here: &TcpStream) -> (usize, Stream<'p>) {
 }
 
 /// The same, left by its program.
-fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
+fn left_full(program: &Program, wish: LeaveRequest) -> (usize, TcpStream) {
     let (here, there) = connection();
     let (sent, stream) = full(program, &here);
     // As programs do it.
@@ -235,7 +235,7 @@ fn left_full(program: &Program, wish: Wish) -> (usize, TcpStream) {
 
 #[test]
 fn a_service_that_ends_sends_first_what_was_left_to_it() {
-    for wish in [Wish::Leave, Wish::ShutAndLeave] {
+    for wish in [LeaveRequest::Leave, LeaveRequest::ShutAndLeave] {
         let mut service = start(config());
         let program = Program::attach(&service);
         let (sent, mut there) = left_full(&program, wish);
@@ -251,7 +251,7 @@ fn a_service_that_ends_sends_first_what_was_left_to_it() {
 fn a_peer_that_takes_nothing_in_time_is_told_that_it_has_not_got_all() {
     let mut service = start(config());
     let program = Program::attach(&service);
-    let (_, mut there) = left_full(&program, Wish::Leave);
+    let (_, mut there) = left_full(&program, LeaveRequest::Leave);
     service.end();
     assert_eq!(there.read_to_end(&mut Vec::new()).unwrap_err().kind(), ErrorKind::ConnectionReset);
 }
@@ -273,7 +273,7 @@ fn what_an_ended_program_left_is_reset_when_the_service_is_killed() {
 
 #[test]
 fn after_a_killed_service_no_stream_that_was_cut_ends_as_if_it_were_whole() {
-    for wish in [Wish::Leave, Wish::ShutAndLeave] {
+    for wish in [LeaveRequest::Leave, LeaveRequest::ShutAndLeave] {
         let mut service = Apart::start("[sockets]");
         let program = Program::hello(connect(service.socket()));
         let (sent, mut there) = left_full(&program, wish);

@@ -5,7 +5,7 @@ use crate::common::{
     rows, rows_by, say, start, until,
 };
 use sidecore::core::streams::layout::{ROW, WHY};
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore::core::streams::rule::Why;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
@@ -47,7 +47,7 @@ fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
     let left = program.promote(1, 1, &here);
     left.until_state(State::Open);
     left.word(ROW, WHY).store(Why::Special as u64, Ordering::Relaxed);
-    left.wish(Wish::Leave);
+    left.wish(LeaveRequest::Leave);
     left.until_state(State::Free);
     let seat = |place, stream| Some(Seated { attachment: 1, place, stream });
     let seated = |descriptor, seat| Reported { seat, why: Why::Large as u8, ..socket(descriptor) };

@@ -6,7 +6,7 @@ use crate::common::{
 };
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
-use sidecore::core::streams::place::{State, Wish};
+use sidecore::core::streams::place::{LeaveRequest, State};
 use sidecore::core::streams::rule::Why;
 use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_sockets::protocol::Row;
@@ -39,7 +39,7 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     // On the kernel again, with the last peer.
     stream.word(ROW, WHY).store(Why::Large as u64, Ordering::Relaxed);
     stream.word(WRITER, KERNEL_MESSAGES).store(5, Ordering::Relaxed);
-    stream.wish(Wish::Leave);
+    stream.wish(LeaveRequest::Leave);
     stream.until_state(State::Free);
     let told = rows(service.socket());
     assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, Why::Large as u8, 5));
