@@ -3,7 +3,7 @@
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use sidecore_core::streams::bell::{Bell, Rung};
+use sidecore_core::streams::bell::{Rung, WakeFlag};
 use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::slot::{Key, SlotWord, State, Ticket};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, fence, weakened};
@@ -52,12 +52,12 @@ fn nothing_stays_in_a_ring_that_is_left() {
         let theirs = words.clone();
         let service = thread::spawn(move || {
             let [bell, tail] = &*theirs;
-            Bell(bell).shut();
+            WakeFlag(bell).shut();
             tail.load(Ordering::Relaxed)
         });
         let [bell, tail] = &*words;
         tail.store(1, Ordering::Relaxed);
-        let rung = Bell(bell).ring();
+        let rung = WakeFlag(bell).ring();
         let seen = service.join().unwrap();
         assert!(rung == Rung::Shut || seen == 1, "a message that nobody moves");
     });
@@ -89,13 +89,13 @@ fn a_stream_that_is_released_is_served() {
         let sidecore = thread::spawn(move || {
             let [bell, hold] = &*theirs;
             Hold(hold).take(Holder::Sidecore) || {
-                Bell(bell).arm();
+                WakeFlag(bell).arm();
                 Hold(hold).take(Holder::Sidecore)
             }
         });
         let [bell, hold] = &*words;
         Hold(hold).release();
-        let rung = Bell(bell).ring();
+        let rung = WakeFlag(bell).ring();
         assert!(sidecore.join().unwrap() || rung == Rung::Announce, "a stream that nobody serves");
     });
 }
@@ -121,13 +121,13 @@ fn twin_that_releases_a_stream_without_its_fence_must_fail() {
 fn what_follows_an_own_send_is_served() {
     loom::model(|| {
         let words = Arc::new([0; 4].map(AtomicU64::new));
-        Bell(&words[0]).arm();
+        WakeFlag(&words[0]).arm();
         let theirs = words.clone();
         let sidecore = thread::spawn(move || {
             let [bell, hold, tail, head] = &*theirs;
-            Bell(bell).disarm();
+            WakeFlag(bell).disarm();
             let held = Hold(hold).take(Holder::Sidecore) || {
-                Bell(bell).arm();
+                WakeFlag(bell).arm();
                 Hold(hold).take(Holder::Sidecore)
             };
             let mut seen = u64::MAX;
@@ -135,7 +135,7 @@ fn what_follows_an_own_send_is_served() {
                 seen = tail.load(Ordering::Acquire);
                 head.store(seen, Ordering::Relaxed);
                 Hold(hold).release();
-                Bell(bell).arm();
+                WakeFlag(bell).arm();
             }
             held && tail.load(Ordering::Relaxed) != seen
         });
@@ -146,10 +146,10 @@ fn what_follows_an_own_send_is_served() {
             head.store(1, Ordering::Relaxed);
             Hold(hold).release();
         } else {
-            is_announced = Bell(bell).ring() == Rung::Announce;
+            is_announced = WakeFlag(bell).ring() == Rung::Announce;
         }
         tail.store(2, Ordering::Release);
-        is_announced |= Bell(bell).ring() == Rung::Announce;
+        is_announced |= WakeFlag(bell).ring() == Rung::Announce;
         let looks_again = sidecore.join().unwrap();
         assert!(is_announced || looks_again || head.load(Ordering::Relaxed) == 2, "a message that nobody moves");
     });
@@ -174,10 +174,10 @@ fn an_error_is_told() {
         let service = thread::spawn(move || {
             let [bell, error] = &*theirs;
             error.store(104, Ordering::Relaxed);
-            Bell(bell).shut();
+            WakeFlag(bell).shut();
         });
         let [bell, error] = &*words;
-        if Bell(bell).ring() == Rung::Shut {
+        if WakeFlag(bell).ring() == Rung::Shut {
             assert_eq!(error.load(Ordering::Relaxed), 104, "a bell that is shut for no reason");
         }
         service.join().unwrap();

@@ -11,7 +11,7 @@ const SHUT: u64 = 2;
 
 /// The word of one stream.
 #[derive(Clone, Copy, Debug)]
-pub struct Bell<'a>(pub &'a AtomicU64);
+pub struct WakeFlag<'a>(pub &'a AtomicU64);
 
 /// A writer's duty after a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub enum Rung {
     Shut,
 }
 
-impl Bell<'_> {
+impl WakeFlag<'_> {
     /// Sidecore: the ring was found empty. It must look once more after this.
     pub fn arm(self) {
         self.0.store(ARMED, Ordering::Relaxed);
@@ -73,7 +73,7 @@ impl Bell<'_> {
 
 #[cold]
 fn shut() -> Rung {
-    // Acquire: pairs with the release in `Bell::shut`.
+    // Acquire: pairs with the release in `WakeFlag::shut`.
     Reliance::BellSeen.fence(Ordering::Acquire);
     Rung::Shut
 }
@@ -85,7 +85,7 @@ mod tests {
     #[test]
     fn one_arming_is_one_announcement_and_a_shut_bell_stays_shut() {
         let word = AtomicU64::new(0);
-        let bell = Bell(&word);
+        let bell = WakeFlag(&word);
         assert_eq!(bell.ring(), Rung::Watched);
         bell.arm();
         assert_eq!((bell.ring(), bell.ring()), (Rung::Announce, Rung::Watched));

@@ -6,7 +6,7 @@ use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftrunc
 use sidecore_client::shm::Mapping;
 use sidecore_client::shm::span::Span;
 use sidecore_core::doorbell::Doorbell;
-use sidecore_core::streams::bell::Bell;
+use sidecore_core::streams::bell::WakeFlag;
 use sidecore_core::streams::hold::Hold;
 use sidecore_core::streams::layout::{self, Bank, PLACE_LINES};
 use sidecore_core::sync::AtomicU64;
@@ -112,8 +112,8 @@ impl BankMemory {
 
     /// The bell of a place.
     #[inline]
-    pub fn bell(&self, place: u32) -> Bell<'_> {
-        Bell(self.word(place, layout::BELL, 0))
+    pub fn bell(&self, place: u32) -> WakeFlag<'_> {
+        WakeFlag(self.word(place, layout::BELL, 0))
     }
 
     /// The word that names the side moving the bytes of a place.

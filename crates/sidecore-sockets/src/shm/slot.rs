@@ -2,7 +2,7 @@
 
 use super::bank::BankMemory;
 use sidecore_client::shm::span::Span;
-use sidecore_core::streams::bell::Bell;
+use sidecore_core::streams::bell::WakeFlag;
 use sidecore_core::streams::cursor::pieces;
 use sidecore_core::streams::hold::Hold;
 use sidecore_core::streams::layout::{self, PLACE_LINES};
@@ -53,8 +53,8 @@ impl SlotMemory {
 
     /// The place's bell.
     #[inline]
-    pub fn bell(&self) -> Bell<'_> {
-        Bell(self.word(layout::BELL, 0))
+    pub fn bell(&self) -> WakeFlag<'_> {
+        WakeFlag(self.word(layout::BELL, 0))
     }
 
     /// The word that names the side moving its bytes.
