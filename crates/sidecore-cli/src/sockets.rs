@@ -6,7 +6,7 @@ use crate::top::{Rows, table};
 use crate::users::Users;
 use programs::Counts;
 use serde_json::json;
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore::text::shown;
 use sidecore_sockets::ask::{self, List};
 use sidecore_sockets::protocol::{MAX_REPORTED, REPORTED, Row};
@@ -112,11 +112,11 @@ fn is_reported(row: &Row) -> bool {
 }
 
 fn why(row: &Row) -> String {
-    let why = Why::of(row.why.into());
+    let why = PathReason::of(row.why.into());
     let words = why.map_or_else(|| format!("unknown ({})", row.why), |why| why.words().to_owned());
     match why {
         _ if row.gone_ns.is_none() => words,
-        Some(Why::Row | Why::Closed) => "program gone".to_owned(),
+        Some(PathReason::Row | PathReason::Closed) => "program gone".to_owned(),
         _ => format!("program gone; {words}"),
     }
 }
@@ -130,7 +130,7 @@ fn objects(rows: &[Row]) -> String {
             "descriptor": row.descriptor,
             "peer": row.peer,
             "reported": is_reported(row),
-            "ring": row.open && Why::of(row.why.into()) == Some(Why::Row),
+            "ring": row.open && PathReason::of(row.why.into()) == Some(PathReason::Row),
             "why": why(row),
             "messages": row.messages,
             "messages_a_send": Counts::of(row).messages_a_send(),

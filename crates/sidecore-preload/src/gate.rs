@@ -7,8 +7,8 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_client::sys::verified_fd::VerifiedFd;
-use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_client::sys::own::Own;
+use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::{Key, Look, State, Ticket};
 use sidecore_sockets::stream::{Remains, Stream};
 use std::os::fd::{BorrowedFd, RawFd};
@@ -193,7 +193,7 @@ impl Gate {
     }
 
     /// Keeps the socket on the kernel's path until it is closed, if necessary after its ring.
-    pub(crate) fn pin(self, why: Why) {
+    pub(crate) fn pin(self, why: PathReason) {
         self.slot.note(why);
         self.slot.word.pin(self.look.ticket());
     }

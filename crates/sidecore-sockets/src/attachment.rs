@@ -18,11 +18,11 @@ use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_client::sys::wake::Ringer;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{
-    self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, why_stream, why_word,
+    self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
 };
 use sidecore_core::streams::own::{Count, Wakes};
 use sidecore_core::streams::place::{LeaveRequest, State, state_of};
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::time::Nanos;
@@ -213,11 +213,11 @@ impl Attachment {
 
     /// Notes that the program closes the socket with its last ring at `seat`.
     pub(super) fn closed(&self, seat: Seated) {
-        let word = why_word(seat.stream, Why::Closed);
+        let word = reason_word(seat.stream, PathReason::Closed);
         let _ = self.row_of(seat, |row| {
             let before = row.load(Ordering::Relaxed);
             // The next stream there may note its reason simultaneously.
-            if why_stream(before) == seat.stream {
+            if reason_stream(before) == seat.stream {
                 let _ = row.compare_exchange(before, word, Ordering::Relaxed, Ordering::Relaxed);
             }
         });
@@ -229,7 +229,7 @@ impl Attachment {
         let places = blocked.lock(&self.places);
         let bank = places.banks.get((place / PLACES) as usize).filter(|_| seat.attachment == self.number)?;
         let word = bank.word(place % PLACES, ROW, WHY);
-        (why_stream(word.load(Ordering::Relaxed)) == seat.stream).then(|| act(word))
+        (reason_stream(word.load(Ordering::Relaxed)) == seat.stream).then(|| act(word))
     }
 
     /// Installs the places of one more bank. Memory is allocated and freed while no lock is held: a handler may wait

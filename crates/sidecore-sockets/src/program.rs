@@ -16,7 +16,7 @@ use sidecore_client::sys::clock;
 use sidecore_client::sys::connections::{Connections, Listed};
 use sidecore_client::sys::process::PerProcess;
 use sidecore_core::streams::layout::PLACES;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
 use std::io;
@@ -127,46 +127,50 @@ fn given() -> &'static Given {
 /// else may send on it. Signal handlers must be blocked, because they would find a half-made state; one thread
 /// promotes at a time.
 ///
-/// The socket stays on the kernel, for this reason. `Why::Few`: not yet. `Why::Unseen`: the kernel's count of bytes
+/// The socket stays on the kernel, for this reason. `PathReason::Few`: not yet. `PathReason::Unseen`: the kernel's count of bytes
 /// differs from the candidate's.
-pub fn promote(candidate: &Candidate<'_>, process: Process, blocked: &SignalsBlocked) -> Result<&'static Stream, Why> {
+pub fn promote(
+    candidate: &Candidate<'_>,
+    process: Process,
+    undisturbed: &Undisturbed,
+) -> Result<&'static Stream, PathReason> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(blocked) else { return Err(attach(process, blocked)) };
     let mut accepted = 0;
     if target.is_none() {
-        accepted = tcp::accepted(candidate.socket).map_err(|_| Why::Refused)?;
+        accepted = tcp::accepted(candidate.socket).map_err(|_| PathReason::Refused)?;
         // Kernels differ on whether the handshake counts.
         if candidate.sent.is_some_and(|sent| sent.abs_diff(accepted) > 1) {
-            return Err(Why::Unseen);
+            return Err(PathReason::Unseen);
         }
     }
-    let slot = attachment.slot(target).map_err(|error| match error.kind() {
-        io::ErrorKind::WouldBlock => Why::Few,
-        _ => Why::Refused,
+    let seat = attachment.seat(target).map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => PathReason::Few,
+        _ => PathReason::Refused,
     })?;
     // A place without a stream must not be announced to the service.
-    let Some(stream) = program.stream(blocked) else {
-        slot.unused();
-        return Err(Why::Few);
+    let Some(stream) = program.stream(undisturbed) else {
+        seat.unused();
+        return Err(PathReason::Few);
     };
     let slot = slot.open(candidate.socket, accepted).map_err(|_| {
         retire(stream);
-        Why::Refused
+        PathReason::Refused
     })?;
     stream.begin(slot, candidate.key);
     Ok(stream)
 }
 
 /// Receiver of datagrams; `None`: a TCP connection.
-fn target(of: &Candidate<'_>) -> Result<Option<Target>, Why> {
+fn target(of: &Candidate<'_>) -> Result<Option<Target>, PathReason> {
     let packet = match of.to {
         None if tcp::is_connected_tcp(of.socket) => return Ok(None),
         None if !udp::is_connected_udp(of.socket) => None,
         // It may be connected only temporarily.
-        Some(to) if !udp::may_send_to(of.socket, to) => return Err(Why::Few),
+        Some(to) if !udp::may_send_to(of.socket, to) => return Err(PathReason::Few),
         to => udp::most_bytes(of.socket, to),
     };
-    Ok(Some(Target { to: of.to.copied(), packet: packet.ok_or(Why::Special)? }))
+    Ok(Some(Target { to: of.to.copied(), packet: packet.ok_or(PathReason::Special)? }))
 }
 
 fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Arc<Attachment>)> {
@@ -179,13 +183,13 @@ fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Arc<Attachmen
 /// Starts the library's thread if there is none. Returns the reason why the socket stays on the kernel until
 /// then.
 #[cold]
-fn attach(process: Process, blocked: &SignalsBlocked) -> Why {
-    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(blocked)) {
+fn attach(process: Process, undisturbed: &Undisturbed) -> PathReason {
+    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(undisturbed)) {
         return why;
     }
     if !(process.may_prepare)() {
         // The search may take a millisecond, so it is not repeated immediately.
-        return Why::NoService;
+        return PathReason::NoService;
     }
     let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
         let thread = spawn_without_signals("sidecore-sockets", STACK, move || program.run(process))?;
@@ -193,7 +197,7 @@ fn attach(process: Process, blocked: &SignalsBlocked) -> Why {
         drop(before);
         Ok(())
     });
-    started.map_or(Why::NoService, |()| Why::Few)
+    started.map_or(PathReason::NoService, |()| PathReason::Few)
 }
 
 /// Releases a stream that has no descriptor any more.
@@ -273,13 +277,13 @@ impl Current {
 
 impl Program {
     /// Reason for not attaching now; `None`: a thread may be started.
-    fn is_to_wait(&self, blocked: &SignalsBlocked) -> Option<Why> {
-        let current = blocked.lock(&self.current);
+    fn is_to_wait(&self, undisturbed: &Undisturbed) -> Option<PathReason> {
+        let current = undisturbed.lock(&self.current);
         if clock::now() < current.retry_at {
-            return Some(Why::NoService);
+            return Some(PathReason::NoService);
         }
         let is_running = current.thread.as_ref().is_some_and(|thread| !thread.has_ended());
-        is_running.then_some(Why::Few)
+        is_running.then_some(PathReason::Few)
     }
 
     /// Body of the library's thread.

@@ -115,7 +115,7 @@ pub struct Report {
 pub struct Reported {
     /// Number of the descriptor.
     pub descriptor: u32,
-    /// Number of [`sidecore_core::streams::rule::Why`].
+    /// Number of [`sidecore_core::streams::rule::PathReason`].
     pub why: u8,
     /// Address of the peer.
     pub peer: Option<SocketAddr>,
@@ -171,7 +171,7 @@ pub struct Row {
     pub open: bool,
     /// Address of the peer, or of the last one.
     pub peer: Option<String>,
-    /// Number of [`sidecore_core::streams::rule::Why`].
+    /// Number of [`sidecore_core::streams::rule::PathReason`].
     pub why: u8,
     /// Messages through the ring.
     pub messages: u64,

@@ -23,10 +23,10 @@ use sidecore_core::streams::bell::Rung;
 use sidecore_core::streams::cursor::{Cursors, word};
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, why_word,
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, reason_word,
 };
 use sidecore_core::streams::place::LeaveRequest;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::slot::Key;
 use sidecore_core::sync::AtomicU64;
 use std::net::SocketAddr;
@@ -336,9 +336,9 @@ impl Stream {
     }
 
     /// Stores the reason for the socket's present path, for lists.
-    pub fn note(&self, key: Key, why: Why) {
+    pub fn note(&self, key: Key, why: PathReason) {
         let _ = self.with(key, |ring| {
-            ring.word(ROW, WHY).store(why_word(ring.slot.number, why), Ordering::Relaxed);
+            ring.word(ROW, WHY).store(reason_word(ring.seat.number, why), Ordering::Relaxed);
         });
     }
 

@@ -3,7 +3,7 @@
 //! A socket's counts restart with each stream in its place. Numbers that programs report may be arbitrary, so sums
 //! saturate.
 
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore_sockets::protocol::Row;
 use std::collections::HashMap;
 
@@ -101,9 +101,9 @@ impl Way {
         if row.open {
             return Some(Self::Ring);
         }
-        let why = Why::of(row.why.into());
-        let is_closed = row.gone_ns.is_some() || matches!(why, Some(Why::Row | Why::Closed));
-        let words = why.map_or("unknown", Why::words).trim_start_matches("on the kernel: ");
+        let why = PathReason::of(row.why.into());
+        let is_closed = row.gone_ns.is_some() || matches!(why, Some(PathReason::Row | PathReason::Closed));
+        let words = why.map_or("unknown", PathReason::words).trim_start_matches("on the kernel: ");
         (!is_closed).then_some(Self::Kernel(words))
     }
 }

@@ -21,7 +21,7 @@
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
 
-use super::rule::Why;
+use super::rule::PathReason;
 use crate::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
@@ -84,18 +84,18 @@ pub const LINGER: usize = 6;
 
 /// Of [`ROW`]: number of the program's descriptor.
 pub const SOCKET: usize = 0;
-/// Of [`ROW`]: its path and the reason, see [`why_word`].
+/// Of [`ROW`]: its path and the reason, see [`reason_word`].
 pub const WHY: usize = 1;
 
 /// The word of [`WHY`]: the number of the stream, and the reason.
 #[inline]
-pub fn why_word(stream: u32, why: Why) -> u64 {
+pub fn reason_word(stream: u32, why: PathReason) -> u64 {
     u64::from(stream) << 32 | why as u64
 }
 
 /// Number of the stream in a word of [`WHY`].
 #[inline]
-pub fn why_stream(word: u64) -> u32 {
+pub fn reason_stream(word: u64) -> u32 {
     (word >> 32) as u32
 }
 

@@ -26,7 +26,7 @@ const MAX_CAUTION: u8 = 4;
 /// The path of a socket and its reason, for display. The service shows the program's numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
-pub enum Why {
+pub enum PathReason {
     /// On the kernel: too few small sends in a row so far.
     Few = 0,
     /// Through the ring: enough small sends in a row.
@@ -53,7 +53,7 @@ pub enum Why {
     Closed = 11,
 }
 
-impl Why {
+impl PathReason {
     const ALL: [Self; 12] = [
         Self::Few,
         Self::Row,
@@ -101,7 +101,7 @@ pub enum Advice {
     /// It enters a ring.
     Promote,
     /// It leaves its ring.
-    Demote(Why),
+    Demote(PathReason),
 }
 
 /// History of one connection. Eight bytes, so that threads with a common connection may keep it in one word.
@@ -154,7 +154,7 @@ impl Rule {
             self.small = 0;
             self.large = self.large.saturating_add(1);
             let leaves = self.promoted && self.large >= LARGE_IN_A_ROW;
-            return if leaves { self.leave(Why::Large) } else { Advice::Stay };
+            return if leaves { self.leave(PathReason::Large) } else { Advice::Stay };
         }
         self.large = 0;
         if bytes >= SMALL && !self.promoted {
@@ -181,7 +181,7 @@ impl Rule {
         (self.kind, self.small, self.unlike) = (kind, 0, self.unlike.saturating_add(1));
         let advice = self.sends(bytes);
         let leaves = self.promoted && self.unlike >= UNLIKE && advice == Advice::Stay;
-        if leaves { self.leave(Why::Unlike) } else { advice }
+        if leaves { self.leave(PathReason::Unlike) } else { advice }
     }
 
     /// The program receives, or asks whether there is something.
@@ -200,17 +200,17 @@ impl Rule {
         }
         self.answers = self.answers.saturating_add(1);
         let leaves = self.promoted && self.answers >= ANSWERS_IN_A_ROW;
-        if leaves { self.leave(Why::Answers) } else { Advice::Stay }
+        if leaves { self.leave(PathReason::Answers) } else { Advice::Stay }
     }
 
     /// Why the last sends enter no ring. `None`: there is no such reason.
-    pub fn reason(self) -> Option<Why> {
+    pub fn reason(self) -> Option<PathReason> {
         if self.large > 0 {
-            Some(Why::Large)
+            Some(PathReason::Large)
         } else if self.unlike >= UNLIKE {
-            Some(Why::Unlike)
+            Some(PathReason::Unlike)
         } else {
-            (self.answers > 0).then_some(Why::Answers)
+            (self.answers > 0).then_some(PathReason::Answers)
         }
     }
 
@@ -221,7 +221,7 @@ impl Rule {
 
     /// It left its ring for another reason, or could not enter one: it asks again, less often each time.
     pub fn demoted(&mut self) {
-        let _ = self.leave(Why::Special);
+        let _ = self.leave(PathReason::Special);
     }
 
     /// No ring is ready yet: it asks again after another row of the same length.
@@ -229,7 +229,7 @@ impl Rule {
         *self = Self { caution: self.caution, ..Self::default() };
     }
 
-    fn leave(&mut self, why: Why) -> Advice {
+    fn leave(&mut self, why: PathReason) -> Advice {
         let caution = (self.caution + 1).min(MAX_CAUTION);
         *self = Self { caution, ..Self::default() };
         Advice::Demote(why)
@@ -279,7 +279,7 @@ mod tests {
             Advice::Stay => None,
             advice => Some(advice),
         });
-        assert_eq!(left, Some(Advice::Demote(Why::Unlike)));
+        assert_eq!(left, Some(Advice::Demote(PathReason::Unlike)));
     }
 
     #[test]
@@ -302,7 +302,7 @@ mod tests {
             assert_eq!(rule.receives(), Advice::Stay);
         }
         let left = (0..u32::from(ANSWERS_IN_A_ROW)).map(|_| (rule.sends(64), rule.receives())).last();
-        assert_eq!(left, Some((Advice::Stay, Advice::Demote(Why::Answers))));
+        assert_eq!(left, Some((Advice::Stay, Advice::Demote(PathReason::Answers))));
         assert!(
             small(&mut rule, IN_A_ROW * 2 - 1).iter().all(|advice| *advice == Advice::Stay),
             "it is more cautious now"
@@ -328,7 +328,7 @@ mod tests {
         assert!((1..LARGE_IN_A_ROW).all(|_| rule.sends(LARGE) == Advice::Stay));
         assert_eq!(rule.sends(64), Advice::Stay);
         let advice: Vec<Advice> = (0..LARGE_IN_A_ROW).map(|_| rule.sends(LARGE)).collect();
-        assert_eq!(advice.last(), Some(&Advice::Demote(Why::Large)));
+        assert_eq!(advice.last(), Some(&Advice::Demote(PathReason::Large)));
     }
 
     #[test]
@@ -337,15 +337,15 @@ mod tests {
         small(&mut rule, IN_A_ROW - 1);
         assert_eq!(rule.reason(), None);
         rule.sends(LARGE);
-        assert_eq!(rule.reason(), Some(Why::Large));
+        assert_eq!(rule.reason(), Some(PathReason::Large));
         rule.sends(64);
         rule.receives();
-        assert_eq!(rule.reason(), Some(Why::Answers));
+        assert_eq!(rule.reason(), Some(PathReason::Answers));
         small(&mut rule, IN_A_ROW - 1);
         rule.receives();
         assert_eq!(rule.reason(), None, "several messages are no answer");
         (0..UNLIKE).for_each(|at| assert_eq!(rule.sends_datagram(64, 1 + u16::from(at % 2)), Advice::Stay));
-        assert_eq!(rule.reason(), Some(Why::Unlike));
+        assert_eq!(rule.reason(), Some(PathReason::Unlike));
         assert!((0..IN_A_ROW).any(|_| rule.sends_datagram(64, 7) == Advice::Promote));
         rule.promoted();
         assert_eq!(rule.reason(), None);
@@ -381,6 +381,6 @@ mod tests {
         let rule = promoted();
         assert_eq!(Rule::from_word(rule.to_word()), rule);
         assert_eq!(Rule::from_word(u64::MAX).caution, MAX_CAUTION);
-        assert!(Why::ALL.iter().all(|why| Why::of(*why as u64) == Some(*why)));
+        assert!(PathReason::ALL.iter().all(|why| PathReason::of(*why as u64) == Some(*why)));
     }
 }

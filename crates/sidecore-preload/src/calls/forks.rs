@@ -13,8 +13,8 @@ use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
-use sidecore_client::sys::verified_fd::VerifiedFd;
-use sidecore_core::streams::rule::Why;
+use sidecore_client::sys::own::Own;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 use sidecore_sockets::stream::Remains;
 use sidecore_sockets::sys::{tcp, udp};
@@ -101,7 +101,7 @@ pub(crate) fn before(child: Child) -> Fork {
     }
     let mut remains = Vec::new();
     for gate in gate::full().filter(|gate| child != Child::Program || is_passed_on(gate.fd())) {
-        if drain_until(gate, Why::Forked, until).is_err() {
+        if drain_until(gate, PathReason::Forked, until).is_err() {
             let rest = match gate.path() {
                 Path::Ring(ring) | Path::Leaving(ring) => ring.stream.remains(ring.key),
                 Path::Behind(remains) => Some(remains.again()),

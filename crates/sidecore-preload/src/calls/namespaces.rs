@@ -7,7 +7,7 @@ use crate::calls::forks;
 use crate::calls::promote;
 use crate::calls::settle::drain_until;
 use crate::gate;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ pub(crate) fn before() -> bool {
         let until = Instant::now() + DRAIN_TIMEOUT;
         for gate in gate::full() {
             // On failure the thread stays, and the call meets it.
-            let _ = drain_until(gate, Why::Special, until);
+            let _ = drain_until(gate, PathReason::Special, until);
         }
         // On failure the call meets the thread.
         let _ = program::let_go();

@@ -4,7 +4,7 @@ use crate::calls::{forks, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
 use sidecore_core::streams::place::LeaveRequest;
-use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::State;
 use sidecore_sockets::program::{self, Candidate, Process};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
@@ -51,13 +51,13 @@ pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
-    let promoted = if passes == 0 { enter(gate, to) } else { Err(Why::NoService) };
+    let promoted = if passes == 0 { enter(gate, to) } else { Err(PathReason::NoService) };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
     resume();
     match promoted {
         Ok(_) => {}
         // The library's thread is about to attach.
-        Err(Why::Few) => gate.ask(Rule::put_off),
+        Err(PathReason::Few) => gate.ask(Rule::put_off),
         Err(why) => {
             gate.slot().note(why);
             gate.ask(Rule::demoted);
@@ -67,22 +67,22 @@ pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
 }
 
 /// Err: the socket stays on the kernel's path, for this reason.
-fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
+fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
     let epoch = forks::epoch();
     if forks::is_shared(gate.fd(), gate.slot().born()) {
-        return Err(Why::Forked);
+        return Err(PathReason::Forked);
     }
     // A handler might fork, close or send, and must not find a half-made promotion.
-    let blocked = SignalsBlocked::new();
-    let (key, ticket) = gate.begin_entering().ok_or(Why::Special)?;
+    let undisturbed = Undisturbed::new();
+    let (key, ticket) = gate.begin_entering().ok_or(PathReason::Special)?;
     let process =
         Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own, sockets: report::report };
     let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
-    let stream = program::promote(&candidate, process, &blocked).inspect_err(|why| {
-        if *why == Why::NoService {
+    let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
+        if *why == PathReason::NoService {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }
-        let is_final = matches!(why, Why::Special | Why::Unseen);
+        let is_final = matches!(why, PathReason::Special | PathReason::Unseen);
         gate.stop_entering(ticket, if is_final { State::Kernel } else { State::Made });
     })?;
     forks::attached();
@@ -92,13 +92,13 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, Why> {
         stream.leave(key, LeaveRequest::Leave);
         program::retire(stream);
         gate.stop_entering(ticket, State::Made);
-        return Err(Why::Special);
+        return Err(PathReason::Special);
     };
     gate.ask(Rule::promoted);
-    stream.note(key, Why::Row);
+    stream.note(key, PathReason::Row);
     // A fork changes the epoch first, and then looks for rings.
     if forks::epoch() != epoch {
-        settle::settle_soon(gate, Why::Forked);
+        settle::settle_soon(gate, PathReason::Forked);
     }
     Ok(ring)
 }

@@ -5,7 +5,7 @@
 use crate::calls::promote;
 use crate::gate::{self, Gate};
 use rustix::net::getpeername;
-use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::State;
 use sidecore_sockets::protocol::{MAX_REPORTED, Report, Reported};
 use sidecore_sockets::sys::tcp;
@@ -28,22 +28,22 @@ pub(crate) fn report() -> Report {
 }
 
 /// `None`: it has a ring, or is about to enter one.
-fn why(gate: Gate) -> Option<Why> {
+fn why(gate: Gate) -> Option<PathReason> {
     match gate.state() {
         State::Unknown | State::Entering => None,
         // The ring may belong to a service that has ended.
         State::Ring | State::Leaving => {
             let seat = gate.in_ring().and_then(|ring| ring.stream.seated(ring.key));
-            seat.is_none().then_some(Why::NoService)
+            seat.is_none().then_some(PathReason::NoService)
         }
         State::Kernel | State::Shut => Some(gate.slot().why()),
-        State::Behind => Some(Why::Forked),
+        State::Behind => Some(PathReason::Forked),
         State::Made => Some(gate.ask(|rule: &mut Rule| rule.reason()).unwrap_or(gate.slot().why())),
     }
 }
 
 /// `None`: it is a listener, has no peer, or the number refers to another file.
-fn reported(gate: Gate, why: Why) -> Option<Reported> {
+fn reported(gate: Gate, why: PathReason) -> Option<Reported> {
     let (slot, is_of_datagrams) = (gate.slot(), gate.is_of_datagrams());
     let peer: Option<SocketAddr> = match getpeername(gate.borrowed()) {
         Ok(peer) => Some(peer?.try_into().ok()?),

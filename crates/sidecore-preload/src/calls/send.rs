@@ -8,7 +8,7 @@ use crate::interpose::message::Message;
 use libc::c_int;
 use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
-use sidecore_core::streams::rule::{Advice, Rule, Why};
+use sidecore_core::streams::rule::{Advice, PathReason, Rule};
 use sidecore_sockets::stream::{Drained, Offered, Sent};
 use sidecore_sockets::sys::tcp;
 use std::net::{IpAddr, SocketAddr};
@@ -161,7 +161,7 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
             Path::Shut => return Next::Pipe,
             Path::Ring(_) | Path::Leaving(_) | Path::Behind(_) => {}
         }
-        match settle(gate, Why::Special) {
+        match settle(gate, PathReason::Special) {
             Settled::Kernel => {}
             Settled::Within => return Next::Kernel,
             Settled::Failed(error) => return Next::of(0, error),
@@ -225,8 +225,8 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
 ///
 /// # Errors
 /// The error of the call.
-pub(crate) fn before(gate: Gate, why: Why) -> Result<(), Errno> {
-    let mut room = RoomWait::of(gate);
+pub(crate) fn before(gate: Gate, why: PathReason) -> Result<(), Errno> {
+    let mut patience = Patience::of(gate);
     loop {
         match settle(gate, why) {
             // If the sending side is shut, the kernel reports it itself, and raises the signal.
@@ -282,7 +282,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
             Some((_, Sent::Full)) => {}
             Some((ring, Sent::Left)) => {
                 if left(gate, ring) {
-                    gate.slot().note(Why::NoService);
+                    gate.slot().note(PathReason::NoService);
                 }
                 return Next::Rest(sent);
             }
@@ -293,10 +293,10 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
             Some((_, Sent::Within)) => {
                 // A handler's message goes past the ring, whose counts do not include it: so the ring is left.
                 gate.leave();
-                gate.slot().note(Why::Special);
+                gate.slot().note(PathReason::Special);
                 return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
             }
-            None => match settle(gate, Why::Special) {
+            None => match settle(gate, PathReason::Special) {
                 Settled::Kernel => return Next::Rest(sent),
                 Settled::Within => return Next::Kernel,
                 Settled::Failed(error) => return Next::of(sent, error),

@@ -8,7 +8,7 @@ use rustix::thread::nanosleep;
 use rustix::time::Timespec;
 use sidecore_client::sys::clock;
 use sidecore_core::streams::place::LeaveRequest;
-use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_sockets::program;
 use sidecore_sockets::stream::{Drained, Progress, Remains};
 use sidecore_sockets::sys::tcp;
@@ -35,7 +35,7 @@ pub(crate) enum Settled {
 }
 
 /// Brings the socket there, without waiting. It may enter a ring again later.
-pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
+pub(crate) fn settle(gate: Gate, why: PathReason) -> Settled {
     let is_first = !matches!(gate.path(), Path::Leaving(_));
     let ring = match gate.leave() {
         Path::Leaving(ring) => ring,
@@ -60,7 +60,7 @@ pub(crate) fn settle(gate: Gate, why: Why) -> Settled {
     };
     if drained == Drained::Empty && sent.is_none() && gate.slot().sent_by_the_ring_alone() {
         // The kernel's bytes differ from those that the ring and this library gave it.
-        gate.pin(Why::Unseen);
+        gate.pin(PathReason::Unseen);
     }
     if left(gate, ring)
         && let Some(sent) = sent
@@ -91,12 +91,12 @@ fn behind(gate: Gate, remains: &Remains) -> Settled {
 }
 
 /// As [`settle`], if no bytes follow immediately: the next call that sends continues it.
-pub(crate) fn settle_soon(gate: Gate, why: Why) {
+pub(crate) fn settle_soon(gate: Gate, why: PathReason) {
     let _ = settle(gate, why);
 }
 
 /// As [`settle_soon`], and the socket stays there.
-pub(crate) fn pin(gate: Gate, why: Why) {
+pub(crate) fn pin(gate: Gate, why: PathReason) {
     gate.pin(why);
     settle_soon(gate, why);
 }
@@ -105,15 +105,15 @@ pub(crate) fn pin(gate: Gate, why: Why) {
 ///
 /// # Errors
 /// `Errno::AGAIN`: it does not; further bytes would overtake them.
-pub(crate) fn drain(gate: Gate, why: Why) -> Result<(), Errno> {
-    drain_until(gate, why, Instant::now() + DRAIN_TIMEOUT)
+pub(crate) fn drain(gate: Gate, why: PathReason) -> Result<(), Errno> {
+    drain_until(gate, why, Instant::now() + PATIENCE)
 }
 
 /// As [`drain`], and the socket stays on the kernel's path.
 ///
 /// # Errors
 /// As for [`drain`].
-pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
+pub(crate) fn drain_for_good(gate: Gate, why: PathReason) -> Result<(), Errno> {
     gate.pin(why);
     drain(gate, why)
 }
@@ -122,7 +122,7 @@ pub(crate) fn drain_for_good(gate: Gate, why: Why) -> Result<(), Errno> {
 ///
 /// # Errors
 /// As for [`drain`].
-pub(crate) fn drain_until(gate: Gate, why: Why, until: Instant) -> Result<(), Errno> {
+pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result<(), Errno> {
     let settled = loop {
         match settle(gate, why) {
             Settled::Blocked if room_until(gate, until) => {}
@@ -183,7 +183,7 @@ pub(crate) fn let_go(fd: RawFd) {
 
 /// Called before a shutdown of sending. `false`: the kernel has all bytes, and is to shut it.
 pub(crate) fn is_shut_later(gate: Gate) -> bool {
-    if !matches!(settle(gate, Why::Special), Settled::Blocked | Settled::Within) {
+    if !matches!(settle(gate, PathReason::Special), Settled::Blocked | Settled::Within) {
         return false;
     }
     let Path::Leaving(ring) = gate.leave() else { return false };

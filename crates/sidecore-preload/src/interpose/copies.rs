@@ -6,13 +6,13 @@ use crate::calls::send::before;
 use crate::gate;
 use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 
 /// Sends by `call`, once the kernel has all bytes before it.
 #[inline]
 fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(gate) = gate::watched(to) else { return call() };
-    if let Err(error) = before(gate, Why::Special) {
+    if let Err(error) = before(gate, PathReason::Special) {
         return errno::failed(error);
     }
     let result = call();
@@ -30,7 +30,7 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     // SAFETY: as the caller promised.
     let control = unsafe { control.as_ref() };
-    control.map_or(Ok(()), |control| socket::drained_for_good(control.aio_fildes, Why::Special))
+    control.map_or(Ok(()), |control| socket::drained_for_good(control.aio_fildes, PathReason::Special))
 }
 
 /// # Errors
@@ -61,7 +61,7 @@ pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
         }
         let [.., low, high, _, _, a, b, c, d] = head;
         if WRITES.contains(&u16::from_ne_bytes([low, high])) {
-            socket::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), Why::Special)?;
+            socket::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), PathReason::Special)?;
         }
     }
     Ok(())

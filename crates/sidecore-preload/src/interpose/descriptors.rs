@@ -13,7 +13,7 @@ use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::slot::State;
 
 /// Watches the socket that `make` makes. A socket from a pinned listener is pinned too.
@@ -41,7 +41,7 @@ fn before_copy(fd: c_int) -> Result<(), Errno> {
         return Ok(());
     }
     if let Some(gate) = gate::watched(fd) {
-        errno::kept(|| settle::drain_for_good(gate, Why::Duplicated))?;
+        errno::kept(|| settle::drain_for_good(gate, PathReason::Duplicated))?;
     } else {
         errno::kept(|| copied(fd));
     }
@@ -54,7 +54,9 @@ fn before_copy(fd: c_int) -> Result<(), Errno> {
 fn copied(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.is_copied_now();
-        gate::all().filter(|gate| gate.slot().epoll() == Some(fd)).for_each(|gate| settle::pin(gate, Why::Special));
+        gate::all()
+            .filter(|gate| gate.slot().epoll() == Some(fd))
+            .for_each(|gate| settle::pin(gate, PathReason::Special));
     }
 }
 
@@ -111,7 +113,7 @@ const CLOEXEC: c_int = 4;
 
 /// For a `call` that makes a `FILE`: the C library writes to it by itself.
 fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
-    match socket::drained_for_good(fd, Why::Special) {
+    match socket::drained_for_good(fd, PathReason::Special) {
         Ok(()) => call(),
         Err(error) => {
             errno::set(error.raw_os_error());
@@ -139,7 +141,7 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
     let file = |fd| fstat(socket::borrowed(fd)).ok().map(|file| (file.st_dev, file.st_ino));
     let taken = file(copy);
     let mut same = gate::all().filter(|gate| taken.is_some() && file(gate.fd()) == taken);
-    same.try_for_each(|gate| settle::drain_for_good(gate, Why::Duplicated))?;
+    same.try_for_each(|gate| settle::drain_for_good(gate, PathReason::Duplicated))?;
     // Sets have no identity of their own, so each set with this number counts as the one taken.
     if file(fd) == taken && gate::watched(fd).is_none() {
         copied(fd);
@@ -157,7 +159,7 @@ fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_
         // Signals would continue while the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
             if let Some(gate) = gate::watched(fd) {
-                errno::kept(|| settle::pin(gate, Why::Special));
+                errno::kept(|| settle::pin(gate, PathReason::Special));
             }
         }
         libc::F_SETFD if argument & libc::FD_CLOEXEC as usize == 0 => errno::kept(|| forks::passed_on(fd)),
@@ -195,7 +197,7 @@ intercept! {
         if let Some(gate) = gate::watched(fd).filter(|gate| gate.in_ring().is_some()) {
             // The ring's datagrams would go to another peer. A connection has one already, which the kernel reports.
             let drained = errno::kept(|| {
-                if gate.is_of_datagrams() { settle::drain(gate, Why::Special) } else { before(gate, Why::Special).or(Ok(())) }
+                if gate.is_of_datagrams() { settle::drain(gate, PathReason::Special) } else { before(gate, PathReason::Special).or(Ok(())) }
             });
             if let Err(error) = drained {
                 return errno::failed(error);
@@ -210,7 +212,7 @@ intercept! {
                 return if how == libc::SHUT_RDWR { pass!(shutdown(fd, libc::SHUT_RD)) } else { 0 };
             }
             // In a child, the end follows the rest of its parent's ring.
-            if let Err(error) = errno::kept(|| settle::drain(gate, Why::Special)) {
+            if let Err(error) = errno::kept(|| settle::drain(gate, PathReason::Special)) {
                 return errno::failed(error);
             }
         }
@@ -249,7 +251,7 @@ intercept! {
             let is_copied = table::slot(set).is_some_and(Slot::is_copied);
             match what {
                 libc::EPOLL_CTL_ADD if !gate.slot().enters_epoll(set) || is_copied => {
-                    errno::kept(|| settle::pin(gate, Why::Special));
+                    errno::kept(|| settle::pin(gate, PathReason::Special));
                 }
                 libc::EPOLL_CTL_DEL => gate.slot().leaves_epoll(set),
                 _ => {}
@@ -291,7 +293,7 @@ intercept! {
         }
         let Some(gate) = gate::watched(fd) else { return pass!(ioctl(fd, request, argument)) };
         if needs(request) == Needs::Drained {
-            errno::kept(|| settle::settle_soon(gate, Why::Special));
+            errno::kept(|| settle::settle_soon(gate, PathReason::Special));
         }
         let result = pass!(ioctl(fd, request, argument));
         if result == 0 && matches!(request, SIOCOUTQ | SIOCOUTQNSD) && let Some(ring) = gate.in_ring() {

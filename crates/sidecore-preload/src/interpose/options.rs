@@ -8,7 +8,7 @@ use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 
 intercept! {
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {
@@ -21,9 +21,9 @@ intercept! {
             let drained = errno::kept(|| match needs {
                 Needs::Nothing => Ok(()),
                 // The kernel reports it again.
-                Needs::Drained => before(gate, Why::Special).or(Ok(())),
+                Needs::Drained => before(gate, PathReason::Special).or(Ok(())),
                 // The option would affect the ring's earlier bytes.
-                Needs::Kernel | Needs::KernelUnlessOff => settle::drain_for_good(gate, Why::Special),
+                Needs::Kernel | Needs::KernelUnlessOff => settle::drain_for_good(gate, PathReason::Special),
             });
             if let Err(error) = drained {
                 return errno::failed(error);
@@ -36,7 +36,7 @@ intercept! {
         let Some(gate) = gate::watched(fd) else { return pass!(getsockopt(fd, level, name, value, len)) };
         if question(level, name) == Needs::Drained {
             // If the ring cannot be emptied, the answer is the present one.
-            let _ = errno::kept(|| before(gate, Why::Special));
+            let _ = errno::kept(|| before(gate, PathReason::Special));
         }
         let result = pass!(getsockopt(fd, level, name, value, len));
         if result == 0 && (level, name) == (libc::SOL_SOCKET, libc::SO_ERROR)

@@ -9,7 +9,7 @@ use super::{intercept, pass, socket};
 use crate::calls::forks::{self, Child};
 use libc::{c_char, c_int, pid_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use std::ffi::CStr;
 
 /// Called before this process becomes another program, which may inherit some of its connections. If that fails, the
@@ -142,7 +142,7 @@ intercept! {
     }
 
     fn posix_spawn_file_actions_adddup2(actions: Opaque, fd: c_int, to: c_int) -> c_int {
-        match socket::drained_for_good(fd, Why::Forked) {
+        match socket::drained_for_good(fd, PathReason::Forked) {
             Ok(()) => pass!(posix_spawn_file_actions_adddup2(actions, fd, to)),
             Err(error) => error.raw_os_error(),
         }

@@ -9,7 +9,7 @@ use crate::calls::promote;
 use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 
 /// Arguments of a system call; the upper half of a narrower argument is undefined.
@@ -108,7 +108,7 @@ pub(super) fn by_the_kernel_alone() {
         promote::never();
         for gate in gate::all() {
             // The service or the program's next call sends bytes for which the kernel has no room.
-            let _ = settle::drain_for_good(gate, Why::Special);
+            let _ = settle::drain_for_good(gate, PathReason::Special);
         }
         // Then the process is as without this library: its last thread can end it by a system call of its own.
         if !signals::is_handler() {

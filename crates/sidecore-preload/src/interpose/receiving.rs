@@ -7,7 +7,7 @@ use crate::calls::settle::settle_soon;
 use crate::gate::{self, Gate};
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
@@ -27,7 +27,7 @@ fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {
         0 => ended(gate),
         -1 if !matches!(errno::get(), libc::EAGAIN | libc::EINTR) => {
             // The program knows that the connection is broken, so a ring must not accept further bytes.
-            errno::kept(|| settle_soon(gate, Why::Special));
+            errno::kept(|| settle_soon(gate, PathReason::Special));
             -1
         }
         received => received,

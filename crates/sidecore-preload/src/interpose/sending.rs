@@ -12,7 +12,7 @@ use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
 use sidecore_client::shm::span::Span;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use std::mem::offset_of;
 use std::net::SocketAddr;
 use syscalls::{Sysno, syscall};
@@ -97,7 +97,7 @@ fn special(
 ) -> ssize_t {
     if flags & libc::MSG_MORE != 0 && gate.is_of_datagrams() {
         // The kernel combines this message and the following ones into one datagram.
-        gate.pin(Why::Special);
+        gate.pin(PathReason::Special);
         return strange(gate, flags, kernel);
     }
     match direct(gate, flags, unblocked) {
@@ -131,7 +131,7 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
 /// The error of the call.
 pub(super) fn before_sending(fd: c_int) -> Result<(), Errno> {
     let Some(gate) = gate::watched(fd) else { return Ok(()) };
-    errno::kept(|| before(gate, Why::Special))?;
+    errno::kept(|| before(gate, PathReason::Special))?;
     // The number of printed bytes is unknown here.
     gate.slot().forget_sent();
     Ok(())
@@ -189,7 +189,7 @@ fn passes_descriptors(fd: c_int) -> bool {
 }
 
 fn passed(fd: c_int) -> Result<(), Errno> {
-    let drained = socket::drained_for_good(fd, Why::Duplicated);
+    let drained = socket::drained_for_good(fd, PathReason::Duplicated);
     forks::passed_on(fd);
     drained
 }

@@ -1,6 +1,6 @@
 //! The state of one descriptor number, in words that all threads and signal handlers may change at any time.
 
-use sidecore_core::streams::rule::{Rule, Why};
+use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::SlotWord;
 use sidecore_sockets::protocol::Seated;
 use sidecore_sockets::stream::{Remains, Stream};
@@ -54,19 +54,19 @@ impl Slot {
         self.sent.store(sent.into(), Ordering::Relaxed);
         self.handshake.store(sent, Ordering::Relaxed);
         self.seat.store(0, Ordering::Relaxed);
-        self.note(Why::Few);
+        self.note(PathReason::Few);
         self.rule.store(0, Ordering::Relaxed);
         self.epoll.store(0, Ordering::Relaxed);
         self.born.store(born, Ordering::Relaxed);
         self.word.make();
     }
 
-    pub(crate) fn note(&self, why: Why) {
+    pub(crate) fn note(&self, why: PathReason) {
         self.why.store(why as u8, Ordering::Relaxed);
     }
 
-    pub(crate) fn why(&self) -> Why {
-        Why::of(self.why.load(Ordering::Relaxed).into()).unwrap_or(Why::Few)
+    pub(crate) fn why(&self) -> PathReason {
+        PathReason::of(self.why.load(Ordering::Relaxed).into()).unwrap_or(PathReason::Few)
     }
 
     pub(crate) fn set_seat(&self, seat: Option<Seated>) {

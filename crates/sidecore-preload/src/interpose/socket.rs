@@ -4,7 +4,7 @@ use super::errno;
 use crate::calls::settle;
 use crate::gate;
 use rustix::io::Errno;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use std::os::fd::{BorrowedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
@@ -25,6 +25,6 @@ pub(crate) fn leave_epoll(set: RawFd, fd: RawFd) {
 ///
 /// # Errors
 /// The error of the call, which would overtake the ring: it cannot be emptied.
-pub(super) fn drained_for_good(fd: RawFd, why: Why) -> Result<(), Errno> {
+pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> {
     gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, why)))
 }

@@ -3,7 +3,7 @@
 use crate::{NAP, PAYLOAD, Result, WARM_UP, sys};
 use sidecore::config::{Config, NotifyConfig, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore::core::streams::slot::{Key, SlotWord};
 use sidecore::sockets::Sockets;
 use sidecore_client::shm::span::Span;
@@ -84,9 +84,9 @@ fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
     let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };
     for _ in 0..TRIES {
-        match promote(&candidate, process, &SignalsBlocked::new()) {
-            Err(Why::Few | Why::NoService) => thread::sleep(NAP),
-            other => return Ok(other.map_err(Why::words)?),
+        match promote(&candidate, process, &Undisturbed::new()) {
+            Err(PathReason::Few | PathReason::NoService) => thread::sleep(NAP),
+            other => return Ok(other.map_err(PathReason::words)?),
         }
     }
     Err("the service of sockets does not answer".into())

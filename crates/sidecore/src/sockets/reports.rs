@@ -2,7 +2,7 @@
 //! owes one answer at most.
 
 use crate::sys::wake;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
 use std::collections::BTreeMap;
 use std::io;
@@ -114,7 +114,7 @@ impl Reports {
         if self.lock().stage != Stage::Asked {
             return Err("a report that was not asked for");
         }
-        let is_right = |socket: &Reported| socket.descriptor < NUMBERS && Why::of(socket.why.into()).is_some();
+        let is_right = |socket: &Reported| socket.descriptor < NUMBERS && PathReason::of(socket.why.into()).is_some();
         if report.sockets.len() > MAX_REPORTED || !report.sockets.iter().all(is_right) {
             return Err("a report beyond the limits of the protocol: program and service must be of one version");
         }

@@ -9,7 +9,7 @@ use sidecore_core::streams::layout::{
     DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
 };
 use sidecore_core::streams::place::stream_of;
-use sidecore_core::streams::rule::Why;
+use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::saving::saved;
 use sidecore_core::time::Nanos;
 use sidecore_sockets::protocol::{MAX_ROWS, REPORTED, Reported, Row};
@@ -157,10 +157,12 @@ impl Listed {
         let reported = reported.filter(of_this);
         let why = match (word(ROW, WHY) as u8, reported) {
             // The program still has it open.
-            (why, Some(socket)) if why != Why::Closed as u8 => socket.why,
+            (why, Some(socket)) if why != PathReason::Closed as u8 => socket.why,
             // It ended in the ring: by a call that the library did not see, or by an error that the program has not
             // read yet.
-            (why, None) if why == Why::Row as u8 && !peer.is_open && peer.address.is_some() => Why::Closed as u8,
+            (why, None) if why == PathReason::Row as u8 && !peer.is_open && peer.address.is_some() => {
+                PathReason::Closed as u8
+            }
             (why, _) => why,
         };
         Some(Row {

@@ -6,7 +6,7 @@ use crate::common::{
 };
 use sidecore::core::streams::layout::{ROW, WHY};
 use sidecore::core::streams::place::{LeaveRequest, State};
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
 use sidecore_testing::skipped;
@@ -18,7 +18,7 @@ const CHURN: usize = 40;
 
 fn socket(descriptor: u32) -> Reported {
     let peer = Some(([127, 0, 0, 1], 80).into());
-    Reported { descriptor, why: Why::Special as u8, peer, bytes: Some(1000), seat: None }
+    Reported { descriptor, why: PathReason::Special as u8, peer, bytes: Some(1000), seat: None }
 }
 
 fn report(descriptors: std::ops::Range<u32>) -> Report {
@@ -46,21 +46,21 @@ fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
     open.until_state(State::Open);
     let left = program.promote(1, 1, &here);
     left.until_state(State::Open);
-    left.word(ROW, WHY).store(Why::Special as u64, Ordering::Relaxed);
+    left.word(ROW, WHY).store(PathReason::Special as u64, Ordering::Relaxed);
     left.wish(LeaveRequest::Leave);
     left.until_state(State::Free);
     let seat = |place, stream| Some(Seated { attachment: 1, place, stream });
-    let seated = |descriptor, seat| Reported { seat, why: Why::Large as u8, ..socket(descriptor) };
+    let seated = |descriptor, seat| Reported { seat, why: PathReason::Large as u8, ..socket(descriptor) };
     // The first is in its ring again, and the last one's place is another stream's by now.
     let sockets = vec![seated(5, seat(0, 1)), socket(9), socket(4), seated(6, seat(1, 1)), seated(7, seat(2, 1))];
     told(&asking, &program, Report { sockets, others: 3 });
     assert_eq!(reports(&asking, false), (0, 3));
     let rows = rows(service.socket());
     let of = |row: &Row| (row.place, row.open, row.why, row.kernel_bytes);
-    let special = (Why::Special as u8, Some(1000));
+    let special = (PathReason::Special as u8, Some(1000));
     let expected = [
         (0, true, 0, None),
-        (1, false, Why::Large as u8, Some(1000)),
+        (1, false, PathReason::Large as u8, Some(1000)),
         (REPORTED + 4, false, special.0, special.1),
         (REPORTED + 9, false, special.0, special.1),
     ];

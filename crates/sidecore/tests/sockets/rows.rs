@@ -7,7 +7,7 @@ use crate::common::{
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
 use sidecore::core::streams::place::{LeaveRequest, State};
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_sockets::protocol::Row;
 use sidecore_testing::skipped;
@@ -21,7 +21,7 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     assert_eq!(rows(service.socket()), []);
     let (here, mut there) = connection();
     let mut stream = program.promote(3, 1, &here);
-    for (line, word, value) in [(ROW, SOCKET, 7), (ROW, WHY, Why::Row as u64), (WRITER, MESSAGES, 2)] {
+    for (line, word, value) in [(ROW, SOCKET, 7), (ROW, WHY, PathReason::Row as u64), (WRITER, MESSAGES, 2)] {
         stream.word(line, word).store(value, Ordering::Relaxed);
     }
     stream.until_armed();
@@ -31,22 +31,22 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     let told = rows(service.socket());
     let [row] = &told[..] else { panic!("{told:?}") };
     assert_eq!((row.pid, row.uid, row.program.as_str()), (std::process::id(), own_user(), "a test"));
-    assert_eq!((row.descriptor, row.why, row.messages, row.bytes), (7, Why::Row as u8, 2, 10));
+    assert_eq!((row.descriptor, row.why, row.messages, row.bytes), (7, PathReason::Row as u8, 2, 10));
     assert_eq!((row.transfers, row.waiting, row.saved_ns), (1, 0, None));
     assert_eq!((row.place, row.stream), (3, 1));
     assert_eq!(row.peer, Some(here.peer_addr().unwrap().to_string()));
     assert!(row.open);
     // On the kernel again, with the last peer.
-    stream.word(ROW, WHY).store(Why::Large as u64, Ordering::Relaxed);
+    stream.word(ROW, WHY).store(PathReason::Large as u64, Ordering::Relaxed);
     stream.word(WRITER, KERNEL_MESSAGES).store(5, Ordering::Relaxed);
     stream.wish(LeaveRequest::Leave);
     stream.until_state(State::Free);
     let told = rows(service.socket());
-    assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, Why::Large as u8, 5));
+    assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, PathReason::Large as u8, 5));
     assert_eq!(told[0].peer, Some(here.peer_addr().unwrap().to_string()));
     // It ended in its ring, although the program's word says otherwise.
-    stream.word(ROW, WHY).store(Why::Row as u64, Ordering::Relaxed);
-    assert_eq!(rows(service.socket())[0].why, Why::Closed as u8);
+    stream.word(ROW, WHY).store(PathReason::Row as u64, Ordering::Relaxed);
+    assert_eq!(rows(service.socket())[0].why, PathReason::Closed as u8);
     drop(program);
     until("it is gone", || rows(service.socket()).is_empty());
     let told = rows_by(&connect(service.socket()));

@@ -3,7 +3,7 @@
 use crate::bench::BenchError;
 use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
 use sidecore::core::policy::notify::Notify;
-use sidecore::core::streams::rule::Why;
+use sidecore::core::streams::rule::PathReason;
 use sidecore::sockets::Sockets;
 use sidecore_terminal::programs;
 use std::ffi::OsStr;
@@ -53,7 +53,7 @@ impl<'l> Ring<'l> {
 
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
         let rows = sidecore_sockets::ask::rows(self.service.socket())?;
-        Ok(rows.iter().filter(|row| row.open && row.why == Why::Row as u8 && row.waiting == 0).count())
+        Ok(rows.iter().filter(|row| row.open && row.why == PathReason::Row as u8 && row.waiting == 0).count())
     }
 
     /// Messages so far of connections in rings, and the system calls of both sides that moved them.
