@@ -19,7 +19,7 @@
 
 use crate::inflight::{Entry, InFlight, State, Ticket};
 use crate::policy::admission::Share;
-use crate::policy::balance::{Balance, Balancer, Fills, Load, Rates};
+use crate::policy::balance::{Balance, Balancer, BatchEstimate, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, WakeDecision};
 use crate::session::{Class, Classes};
 use crate::time::Nanos;
@@ -166,7 +166,7 @@ struct Device {
     rates: Rates,
     deferred: DeferredQueue,
     /// Times of requests that it does side by side.
-    fills: Option<Fills>,
+    fills: Option<BatchEstimate>,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
 }

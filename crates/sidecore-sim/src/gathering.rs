@@ -10,7 +10,7 @@ mod pool;
 use crate::engine::{Engine, World};
 use device::Device;
 pub use pool::{PoolLine, Requests, Rule, table as pools};
-use sidecore_core::policy::gather::Gather;
+use sidecore_core::policy::gather::BatchPolicy;
 pub use sidecore_core::policy::gather::MOST;
 use sidecore_core::time::Nanos;
 
@@ -44,8 +44,8 @@ impl Unit {
         gather.full() as f64 * 1e9 / gather.time(gather.full()) as f64
     }
 
-    fn gather(&self) -> Gather {
-        Gather::new(self.batches, self.single)
+    fn gather(&self) -> BatchPolicy {
+        BatchPolicy::new(self.batches, self.single)
     }
 }
 

@@ -3,7 +3,7 @@
 use super::deferred::DeferredQueue;
 use super::remote_keys::RemoteKeys;
 use super::{Capability, Device, DeviceState, Dispatch, KeyLocation, MAX_DEVICES};
-use crate::policy::balance::{Fills, Load, Measured, Rates};
+use crate::policy::balance::{BatchEstimate, Load, Measured, Rates};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -47,7 +47,7 @@ impl Dispatch {
         let known = &mut self.devices[device];
         known.rates.scale(measured);
         known.last = None;
-        let fills = known.fills.get_or_insert_with(Fills::new);
+        let fills = known.fills.get_or_insert_with(BatchEstimate::new);
         fills.set(measured);
         let mut from = 0;
         while let Some(ticket) = self.inflight.next_on(device as u8, from) {

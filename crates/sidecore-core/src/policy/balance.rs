@@ -13,7 +13,7 @@ mod program;
 mod rates;
 mod tokens;
 
-pub(crate) use fills::Fills;
+pub(crate) use fills::BatchEstimate;
 pub use fills::Measured;
 pub use program::{Program, Progress};
 pub use rates::Rates;

@@ -37,7 +37,7 @@ pub enum Begin {
 
 /// Requests of one class: how long batches of them take, and how they arrive.
 #[derive(Clone, Debug)]
-pub struct Gather {
+pub struct BatchPolicy {
     /// By fill less one, ns.
     times: [Nanos; MOST],
     /// By fill less one: whether a batch of that fill is done side by side, not one after another.
@@ -48,7 +48,7 @@ pub struct Gather {
     gap: Nanos,
 }
 
-impl Gather {
+impl BatchPolicy {
     /// `measured` holds the times of batches of 1, 2, … requests side by side, and `single` that of one request on an
     /// ordinary device, ns.
     pub fn new(measured: [Nanos; MOST], single: Nanos) -> Self {
@@ -157,8 +157,8 @@ mod tests {
     /// Four lanes: up to four take little longer than one.
     const FOURS: [Nanos; MOST] = [200_000, 204_000, 206_000, 208_000, 400_000, 404_000, 406_000, 412_000];
 
-    fn busy() -> Gather {
-        let mut gather = Gather::new(FOURS, 210_000);
+    fn busy() -> BatchPolicy {
+        let mut gather = BatchPolicy::new(FOURS, 210_000);
         (0..20).for_each(|at| gather.arrived(at * 1000));
         gather
     }
@@ -188,7 +188,7 @@ mod tests {
 
     #[test]
     fn one_that_comes_alone_does_not_wait() {
-        let mut gather = Gather::new(FOURS, 210_000);
+        let mut gather = BatchPolicy::new(FOURS, 210_000);
         for at in 0..20 {
             gather.arrived(at * 1_000_000);
             assert_eq!(gather.decide(at * 1_000_000, 1, at * 1_000_000, false), Begin::Now(1));
@@ -197,24 +197,24 @@ mod tests {
 
     #[test]
     fn nothing_waits_where_another_would_save_nothing() {
-        let pairs = Gather::new(core::array::from_fn(|fill| 100_000 * (fill as Nanos + 1)), 100_000);
+        let pairs = BatchPolicy::new(core::array::from_fn(|fill| 100_000 * (fill as Nanos + 1)), 100_000);
         assert!(!pairs.pays());
         assert_eq!((pairs.full(), pairs.decide(0, 1, 0, false)), (1, Begin::Now(1)));
     }
 
     #[test]
     fn those_that_wait_are_answered_batch_by_batch() {
-        let gather = Gather::new(FOURS, 210_000);
+        let gather = BatchPolicy::new(FOURS, 210_000);
         assert_eq!(gather.ends(), [200, 204, 206, 208, 408, 412, 414, 416].map(|us| us * 1000));
         assert_eq!((gather.part(), gather.part_of(1, 200_000), gather.part_of(3, 412_000)), (52_000, 52_000, 104_000));
-        let eights = Gather::new([39_000; MOST], 15_000);
+        let eights = BatchPolicy::new([39_000; MOST], 15_000);
         assert_eq!(eights.ends(), [15, 30, 45, 39, 39, 39, 39, 39].map(|us| us * 1000));
     }
 
     #[test]
     fn a_batch_that_answers_later_than_smaller_ones_is_begun_only_for_a_much_higher_rate() {
         // Eight lanes that take the same time for one as for eight: two and a half times that of a single request.
-        let eights = Gather::new([39_000; MOST], 15_400);
+        let eights = BatchPolicy::new([39_000; MOST], 15_400);
         let begun: [Begin; MOST] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));
         assert_eq!(begun, [1, 1, 1, 4, 5, 6, 7, 8].map(Begin::Now));
         assert_eq!(eights.full(), 8);
@@ -222,7 +222,7 @@ mod tests {
 
     #[test]
     fn what_is_slower_side_by_side_is_done_one_after_another() {
-        let gather = Gather::new(FOURS.map(|time| time * 3), 210_000);
+        let gather = BatchPolicy::new(FOURS.map(|time| time * 3), 210_000);
         let together: [bool; MOST + 1] = core::array::from_fn(|fill| gather.is_together(fill));
         assert_eq!(together, [false, false, false, true, true, false, true, true, true]);
         assert_eq!(gather.time(1), 210_000, "never slower than an ordinary device");
@@ -242,7 +242,7 @@ mod tests {
     }
 
     struct Simulated {
-        gather: Gather,
+        gather: BatchPolicy,
         done: usize,
         batches: usize,
         /// The longest time that a request waited while the device was free.
@@ -251,7 +251,7 @@ mod tests {
 
     impl Simulated {
         fn run(percent: Nanos, count: usize) -> Self {
-            let mut device = Self { gather: Gather::new(FOURS, 210_000), done: 0, batches: 0, held: 0 };
+            let mut device = Self { gather: BatchPolicy::new(FOURS, 210_000), done: 0, batches: 0, held: 0 };
             let mean = FOURS[3] / 4 * 100 / percent;
             let mut random = 1u64;
             let mut at = 0;

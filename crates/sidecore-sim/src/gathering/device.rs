@@ -1,13 +1,13 @@
 //! A device that computes several requests in a batch, as the service's batch device does.
 
 use crate::engine::{Engine, Timer};
-use sidecore_core::policy::gather::{Begin, Gather, MOST};
+use sidecore_core::policy::gather::{BatchPolicy, Begin, MOST};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// The device; `T` is the name of a request.
 pub(super) struct Device<T> {
-    pub(super) gather: Gather,
+    pub(super) gather: BatchPolicy,
     /// Requests that arrived while it computed.
     unseen: VecDeque<T>,
     /// With the time since which the device could have begun them, ns.
@@ -23,7 +23,7 @@ pub(super) struct Device<T> {
 }
 
 impl<T> Device<T> {
-    pub(super) fn new(gather: Gather) -> Self {
+    pub(super) fn new(gather: BatchPolicy) -> Self {
         Self {
             gather,
             unseen: VecDeque::new(),

@@ -11,7 +11,7 @@ use crate::part::tables;
 use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Measured, Rates};
-use sidecore_core::policy::gather::Gather;
+use sidecore_core::policy::gather::BatchPolicy;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
@@ -173,7 +173,7 @@ impl Pool {
             Requests::Open(load, at_once) => 1e9 * f64::from(at_once) / (load * capacity(unit)),
             Requests::Clients(_) => 0.0,
         };
-        let worker = Gather::new([Nanos::MAX / 16; MOST], unit.single);
+        let worker = BatchPolicy::new([Nanos::MAX / 16; MOST], unit.single);
         Self {
             rule,
             requests,

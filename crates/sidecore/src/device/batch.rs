@@ -15,7 +15,7 @@ use crate::sys::clock;
 use rtrb::Producer;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::gather::{Begin, Gather, MOST};
+use sidecore_core::policy::gather::{BatchPolicy, Begin, MOST};
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -97,7 +97,7 @@ enum State {
 
 pub(super) struct Gathering {
     /// By class; `None`: not gathered.
-    gathers: Box<[Option<Gather>]>,
+    gathers: Box<[Option<BatchPolicy>]>,
     found: Vec<Measured>,
     waiting: VecDeque<Waiting>,
     begun: Vec<Waiting>,
@@ -179,7 +179,7 @@ impl Gathering {
         }
         let fill = self.begun.len();
         let gather = self.begun.first().and_then(|first| self.gathers[first.kind.class.index()].as_ref());
-        let Some(most) = gather.filter(|gather| gather.is_together(fill)).map(Gather::full) else {
+        let Some(most) = gather.filter(|gather| gather.is_together(fill)).map(BatchPolicy::full) else {
             self.one_after_another(scratch);
             return;
         };
@@ -308,7 +308,7 @@ impl Place {
 }
 
 /// Measures each class on this machine: the worthwhile ones, and their times.
-fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
+fn measure() -> (Box<[Option<BatchPolicy>]>, Vec<Measured>) {
     let _undisturbed = undisturbed();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
     for (algorithm, ops) in KINDS {
@@ -324,7 +324,7 @@ fn measure() -> (Box<[Option<Gather>]>, Vec<Measured>) {
 }
 
 /// `None`: this machine does not do it side by side.
-fn measure_class(class: Class) -> Option<(Gather, Measured)> {
+fn measure_class(class: Class) -> Option<(BatchPolicy, Measured)> {
     let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
     let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
@@ -340,7 +340,7 @@ fn measure_class(class: Class) -> Option<(Gather, Measured)> {
         }
         all += single;
     }
-    let gather = Gather::new(times, single);
+    let gather = BatchPolicy::new(times, single);
     let size = sample.input.len() as u32;
     // Messages are gathered from that length on, other inputs at any length.
     let from = session.batched(sample.op)?.message_len(size.into()).map_or(0, |_| size);

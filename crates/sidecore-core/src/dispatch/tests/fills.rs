@@ -3,14 +3,14 @@
 use super::*;
 use crate::dispatch::record::Call;
 use crate::policy::balance::Measured;
-use crate::policy::gather::Gather;
+use crate::policy::gather::BatchPolicy;
 use alloc::vec;
 
 const WORKER: usize = 0;
 const BATCH: usize = 1;
 
 fn measured() -> Measured {
-    let gather = Gather::new([120, 120, 120, 120, 240, 240, 240, 240], 100);
+    let gather = BatchPolicy::new([120, 120, 120, 120, 240, 240, 240, 240], 100);
     Measured { class: Class::NOOP, size: 1_000, from: 0, part: gather.part(), ends: gather.ends() }
 }
 

@@ -47,12 +47,12 @@ struct Row {
 
 /// Measured times of one device, and its requests of those classes.
 #[derive(Clone, Debug)]
-pub(crate) struct Fills {
+pub(crate) struct BatchEstimate {
     /// By class; `None`: done one by one.
     rows: Box<[Option<Row>]>,
 }
 
-impl Fills {
+impl BatchEstimate {
     /// No class is done side by side. Allocates.
     pub(crate) fn new() -> Self {
         Self { rows: vec![None; Class::COUNT].into_boxed_slice() }
@@ -112,16 +112,16 @@ impl Row {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::policy::gather::Gather;
+    use crate::policy::gather::BatchPolicy;
 
     /// Four lanes that take a fifth longer than one request by itself.
     fn fours() -> Measured {
-        let gather = Gather::new([120, 120, 120, 120, 240, 240, 240, 240], 100);
+        let gather = BatchPolicy::new([120, 120, 120, 120, 240, 240, 240, 240], 100);
         Measured { class: Class::NOOP, size: 0, from: 64, part: gather.part(), ends: gather.ends() }
     }
 
-    fn filled(requests: u32) -> Fills {
-        let mut fills = Fills::new();
+    fn filled(requests: u32) -> BatchEstimate {
+        let mut fills = BatchEstimate::new();
         fills.set(&fours());
         (0..requests).for_each(|_| fills.entered(Class::NOOP, 64, 30));
         fills
