@@ -24,7 +24,7 @@
 //! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `turns`|
 //! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
-//! |`farm`|nodes over `dispatch`: next node, lost nodes and their events; `farm/member` is a node's window of credit|
+//! |`nodes`|nodes of a farm over `dispatch`: next node, lost nodes and their events; `nodes/node` is a node's window of credit|
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -34,13 +34,13 @@ extern crate std;
 
 pub mod dispatch;
 pub mod doorbell;
-pub mod farm;
 pub mod flag;
 pub mod gate;
 pub mod generation;
 pub mod histogram;
 pub mod inflight;
 pub mod layout;
+pub mod nodes;
 pub mod per_process;
 pub mod policy;
 pub mod ring;

@@ -26,8 +26,8 @@ use async_nats::Subject;
 use bytes::Bytes;
 use kinds::Kinds;
 use node::Nodes;
-use sidecore_core::farm::{self, Farm, Member, Moved, Placement};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{self, NodeId, NodePool, Placement, Reassignment};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
@@ -83,7 +83,7 @@ pub(crate) struct Ended<T> {
     pub(crate) event: Event<T>,
     pub(crate) end: End,
     /// The node that did it, if any.
-    pub(crate) by: Option<Member>,
+    pub(crate) by: Option<NodeId>,
     /// When the outcome was known.
     pub(crate) at: Nanos,
 }
@@ -116,7 +116,7 @@ struct PendingEvent<T> {
 
 pub(crate) struct Assigner<T> {
     settings: Settings,
-    farm: Farm,
+    farm: NodePool,
     kinds: Kinds,
     nodes: Nodes,
     /// By tag.
@@ -132,7 +132,7 @@ pub(crate) struct Assigner<T> {
 impl<T> Assigner<T> {
     pub(crate) fn new(settings: Settings) -> Self {
         let hold = settings.hold;
-        let core = farm::Settings {
+        let core = nodes::Settings {
             balance: settings.balance,
             in_flight: hold,
             depth: hold,
@@ -143,7 +143,7 @@ impl<T> Assigner<T> {
             stall: settings.limit.saturating_add(STALL),
         };
         Self {
-            farm: Farm::new(core),
+            farm: NodePool::new(core),
             kinds: Kinds::default(),
             nodes: Nodes::new(&settings.farm),
             held: (0..hold).map(|_| None).collect(),
@@ -209,7 +209,7 @@ impl<T> Assigner<T> {
         self.farm.reprice(now);
     }
 
-    /// As [`Farm::was_away`].
+    /// As [`NodePool::was_away`].
     pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.farm.was_away(now, away);
     }
@@ -242,7 +242,7 @@ impl<T> Assigner<T> {
     }
 
     /// Records the time after a node's answer, and the age of the event since it was fed, both ns.
-    pub(crate) fn returned(&mut self, by: Option<Member>, took: Nanos, lag: Nanos) {
+    pub(crate) fn returned(&mut self, by: Option<NodeId>, took: Nanos, lag: Nanos) {
         if let Some(node) = by.and_then(|member| self.nodes.get_mut(member)) {
             node.stages.record(Stage::Return, took);
             node.lag = lag;
@@ -260,7 +260,7 @@ impl<T> Assigner<T> {
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
     }
 
-    fn lose(&mut self, now: Nanos, member: Member) {
+    fn lose(&mut self, now: Nanos, member: NodeId) {
         let had = self.farm.view(member).map_or(0, |view| view.in_flight);
         let Some(node) = self.nodes.remove(member, had) else { return };
         self.farm.lose(now, member);
@@ -270,14 +270,14 @@ impl<T> Assigner<T> {
 
     /// Reassigns the events of lost nodes and failed events.
     fn take_moved(&mut self, now: Nanos) {
-        while let Some(moved) = self.farm.next_moved(now) {
+        while let Some(moved) = self.farm.next_reassignment(now) {
             match moved {
-                Moved::Assigned { tag, member, ticket } => {
+                Reassignment::Assigned { tag, member, ticket } => {
                     self.totals.redone += 1;
                     self.nodes.give(member, tag, ticket);
                 }
-                Moved::Again { tag } => self.again(tag),
-                Moved::Abandoned { tag } => {
+                Reassignment::Again { tag } => self.again(tag),
+                Reassignment::Abandoned { tag } => {
                     let reason = "each of the nodes that had it was lost".to_owned();
                     self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
                 }
@@ -293,14 +293,14 @@ impl<T> Assigner<T> {
         }
     }
 
-    fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<Member>) {
+    fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<NodeId>) {
         let Some(held) = self.held.get_mut(tag as usize).and_then(Option::take) else { return };
         self.free.push(tag);
         self.bytes -= size_of(&held.event);
         self.end(now, held.event, end, by);
     }
 
-    fn end(&mut self, now: Nanos, event: Event<T>, end: End, by: Option<Member>) {
+    fn end(&mut self, now: Nanos, event: Event<T>, end: End, by: Option<NodeId>) {
         self.totals.dead += u64::from(matches!(end, End::Dead { .. }));
         self.ended.push_back(Ended { event, end, by, at: now });
     }

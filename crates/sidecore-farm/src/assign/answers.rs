@@ -4,8 +4,8 @@ use super::stages::Stage;
 use super::{Assigner, End};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, NodeMessage, Outcome};
 use bytes::Bytes;
-use sidecore_core::farm::{Answered, Failed, Heard, MAX_NODES, Member};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{Answered, BeatOutcome, Failed, MAX_NODES, NodeId};
 use sidecore_core::time::Nanos;
 
 /// Most refusals by nodes before an event is abandoned.
@@ -54,7 +54,7 @@ impl<T> Assigner<T> {
             return self.reply(beat.node, beat.incarnation, &DispatcherMessage::JoinAgain);
         };
         let member = node.member;
-        if self.farm.beat(now, member, beat.received, beat.answered) != Heard::Fine {
+        if self.farm.beat(now, member, beat.received, beat.answered) != BeatOutcome::Fine {
             self.lose(now, member);
         }
     }
@@ -80,7 +80,7 @@ impl<T> Assigner<T> {
     }
 
     /// Whether the answer counts: its ticket is one that this node has.
-    fn answer(&mut self, now: Nanos, member: Member, answer: &Answer, message: &Bytes) -> bool {
+    fn answer(&mut self, now: Nanos, member: NodeId, answer: &Answer, message: &Bytes) -> bool {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {
             Outcome::Done(body) => {
@@ -98,7 +98,7 @@ impl<T> Assigner<T> {
         }
     }
 
-    fn done(&mut self, now: Nanos, member: Member, done: &Answered, answer: &Answer, body: Bytes) {
+    fn done(&mut self, now: Nanos, member: NodeId, done: &Answered, answer: &Answer, body: Bytes) {
         let arrived = self.held[done.tag as usize].as_ref().map_or(done.handed, |held| held.arrived);
         if let Some(node) = self.nodes.get_mut(member) {
             node.done += 1;
@@ -110,7 +110,7 @@ impl<T> Assigner<T> {
         self.end_tag(now, done.tag, End::Done(body), Some(member));
     }
 
-    fn failed(&mut self, now: Nanos, member: Member, failed: Failed, reason: &str) {
+    fn failed(&mut self, now: Nanos, member: NodeId, failed: Failed, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.failed += 1);
         match failed {
             Failed::Again { tag } => self.again(tag),
@@ -121,7 +121,7 @@ impl<T> Assigner<T> {
     }
 
     /// Another node may be able to do it.
-    fn refused(&mut self, now: Nanos, member: Member, tag: u32, reason: &str) {
+    fn refused(&mut self, now: Nanos, member: NodeId, tag: u32, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
         let Some(held) = &mut self.held[tag as usize] else { return };
         held.refusals += 1;

@@ -2,8 +2,8 @@
 
 use super::stages::Stages;
 use async_nats::Subject;
-use sidecore_core::farm::{MAX_NODES, Member};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{MAX_NODES, NodeId};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -13,7 +13,7 @@ const REMEMBERED: usize = 4 * MAX_NODES;
 /// One node since it joined.
 #[derive(Debug)]
 pub(super) struct Node {
-    pub(super) member: Member,
+    pub(super) member: NodeId,
     pub(super) name: Box<str>,
     pub(super) incarnation: u64,
     pub(super) subject: Subject,
@@ -54,7 +54,7 @@ impl Nodes {
         format!("{}.{name}.{incarnation}", self.down).into()
     }
 
-    pub(super) fn add(&mut self, now: Nanos, member: Member, name: &str, incarnation: u64) -> Subject {
+    pub(super) fn add(&mut self, now: Nanos, member: NodeId, name: &str, incarnation: u64) -> Subject {
         let subject = self.subject(name, incarnation);
         let lost = self.lost.iter().position(|(lost, _)| **lost == *name);
         let redone = lost.and_then(|index| self.lost.remove(index)).map_or(0, |(_, redone)| redone);
@@ -78,7 +78,7 @@ impl Nodes {
     }
 
     /// Removes a lost node, whose `had` events are reassigned.
-    pub(super) fn remove(&mut self, member: Member, had: u32) -> Option<Node> {
+    pub(super) fn remove(&mut self, member: NodeId, had: u32) -> Option<Node> {
         self.get_mut(member)?;
         let node = self.by_number[member.number()].take()?;
         self.lost.push_back((node.name.clone(), node.redone + u64::from(had)));
@@ -86,7 +86,7 @@ impl Nodes {
         Some(node)
     }
 
-    pub(super) fn get_mut(&mut self, member: Member) -> Option<&mut Node> {
+    pub(super) fn get_mut(&mut self, member: NodeId) -> Option<&mut Node> {
         self.by_number[member.number()].as_mut().filter(|node| node.member == member)
     }
 
@@ -108,7 +108,7 @@ impl Nodes {
     }
 
     /// Adds an event to the node's next message.
-    pub(super) fn give(&mut self, member: Member, tag: u32, ticket: Ticket) {
+    pub(super) fn give(&mut self, member: NodeId, tag: u32, ticket: Ticket) {
         let number = member.number();
         let Some(node) = self.get_mut(member) else { return };
         node.given.push((tag, ticket));

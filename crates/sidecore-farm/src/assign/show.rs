@@ -2,8 +2,8 @@
 
 use super::Assigner;
 use super::node::Node;
-use crate::status::{self, NodeState, Status};
-use sidecore_core::farm::{Farm, View};
+use crate::status::{self, State, Status};
+use sidecore_core::nodes::{NodePool, View};
 use sidecore_core::time::Nanos;
 
 impl<T> Assigner<T> {
@@ -24,7 +24,7 @@ impl<T> Assigner<T> {
     }
 }
 
-fn show(now: Nanos, farm: &Farm, node: &mut Node) -> Option<status::Node> {
+fn show(now: Nanos, farm: &NodePool, node: &mut Node) -> Option<status::Node> {
     let view = farm.view(node.member)?;
     let (since, done) = node.shown;
     let seconds = now.saturating_sub(since) as f64 / 1e9;

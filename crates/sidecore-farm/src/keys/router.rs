@@ -1,6 +1,6 @@
 //! A gateway's decisions: the choice of a key server, and the requests of a lost one.
 //!
-//! Core's [`Farm`] chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
+//! Core's [`NodePool`] chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
 //! request is answered once, by the first answer to its last attempt. It is answered with [`Outcome::Elsewhere`] if its
 //! key has had no offer for a moment, if it failed at [`TRIES`] key servers, or if its time is over. The caller passes
 //! messages and the time.
@@ -15,8 +15,8 @@ use super::{DEPTH, HEADROOM, subjects};
 use catalog::{KeyCatalog, OfferRefusal};
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
-use sidecore_core::farm::{Failed, Farm, Heard, Member, Moved, Placement};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{BeatOutcome, Failed, NodeId, NodePool, Placement, Reassignment};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::time::Nanos;
@@ -96,7 +96,7 @@ struct Entry {
     operation: Operation,
     input: Vec<u8>,
     /// The key server that has it, and its ticket. `None`: it waits for room.
-    with: Option<(Member, Ticket)>,
+    with: Option<(NodeId, Ticket)>,
     /// The service has no answer yet.
     open: bool,
 }
@@ -105,7 +105,7 @@ struct Entry {
 struct Server {
     name: Rc<str>,
     incarnation: u64,
-    member: Member,
+    member: NodeId,
     offers: Vec<Class>,
 }
 
@@ -113,7 +113,7 @@ struct Server {
 #[derive(Debug)]
 pub(super) struct KeyRouter {
     settings: Settings,
-    farm: Farm,
+    farm: NodePool,
     servers: Vec<Server>,
     catalog: KeyCatalog,
     /// By tag.
@@ -125,7 +125,7 @@ pub(super) struct KeyRouter {
     due: VecDeque<(Nanos, u32, u64)>,
     service_messages: VecDeque<ServiceMessage>,
     /// Attempts to publish.
-    asks: Vec<(u32, Member, Ticket)>,
+    asks: Vec<(u32, NodeId, Ticket)>,
     notes: Notes,
     /// Keys that NATS does not let this gateway ask for. The service still counts them as offered, so requests fail
     /// with the reason.
@@ -140,7 +140,7 @@ impl KeyRouter {
     pub(super) fn new(settings: Settings) -> Self {
         // A request past its deadline keeps its place until its key server answers or is lost.
         let in_flight = settings.depth.saturating_mul(2).clamp(2, 1 << 16);
-        let farm = sidecore_core::farm::Settings {
+        let farm = sidecore_core::nodes::Settings {
             balance: settings.balance,
             in_flight,
             depth: DEPTH,
@@ -151,7 +151,7 @@ impl KeyRouter {
         };
         Self {
             settings,
-            farm: Farm::new(farm),
+            farm: NodePool::new(farm),
             servers: Vec::new(),
             catalog: KeyCatalog::new(),
             entries: (0..in_flight).map(|_| None).collect(),
@@ -196,11 +196,11 @@ impl KeyRouter {
         }
         let is_it = |server: &&Server| *server.name == *name && server.incarnation == message.incarnation;
         let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
-        match &message.body {
-            MessageBody::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
-                Heard::Fine => {}
-                Heard::Unknown => self.lose(now, member, "is not known any more"),
-                Heard::Lossy => self.lose(now, member, "lost messages"),
+        match &letter.up {
+            Up::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
+                BeatOutcome::Fine => {}
+                BeatOutcome::Unknown => self.lose(now, member, "is not known any more"),
+                BeatOutcome::Lossy => self.lose(now, member, "lost messages"),
             },
             MessageBody::Answers(list) => list.iter().for_each(|answer| self.answered(now, member, answer)),
             MessageBody::Leave => self.leaves(now, member),
@@ -217,7 +217,7 @@ impl KeyRouter {
         };
         // The key servers join again immediately, without this key. A new incarnation also avoids counting the denied
         // request as lost.
-        let members: Vec<Member> = self.servers.iter().filter(has).map(|server| server.member).collect();
+        let members: Vec<NodeId> = self.servers.iter().filter(has).map(|server| server.member).collect();
         for member in members {
             self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
         }
@@ -269,7 +269,7 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    /// As [`Farm::was_away`].
+    /// As [`NodePool::was_away`].
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.farm.was_away(now, away);
     }
@@ -302,11 +302,11 @@ impl KeyRouter {
         together.flat_map(|list| list.chunks(most)).filter_map(|list| self.message(list)).collect()
     }
 
-    fn message(&self, list: &[(u32, Member, Ticket)]) -> Option<Outgoing> {
+    fn message(&self, list: &[(u32, NodeId, Ticket)]) -> Option<Outgoing> {
         let (tag, member, _) = *list.first()?;
         let server = self.servers.iter().find(|server| server.member == member)?;
-        let (key, _) = self.catalog.key(self.entries[tag as usize].as_ref()?.class)?;
-        let request = |(tag, _, ticket): &(u32, Member, Ticket)| {
+        let (key, _) = self.kinds.key(self.entries[tag as usize].as_ref()?.class)?;
+        let request = |(tag, _, ticket): &(u32, NodeId, Ticket)| {
             let entry = self.entries[*tag as usize].as_ref()?;
             let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
             Some(Request { ticket: ticket.to_word(), key: &key, scheme, operation, input })
@@ -374,7 +374,7 @@ impl KeyRouter {
         }
     }
 
-    fn leaves(&mut self, now: Nanos, member: Member) {
+    fn leaves(&mut self, now: Nanos, member: NodeId) {
         self.farm.leave(member);
         let server = self.servers.iter_mut().find(|server| server.member == member);
         let offers = server.map(|server| std::mem::take(&mut server.offers));
@@ -387,7 +387,7 @@ impl KeyRouter {
         }
     }
 
-    fn lose(&mut self, now: Nanos, member: Member, why: &str) {
+    fn lose(&mut self, now: Nanos, member: NodeId, why: &str) {
         if let Some(server) = self.servers.iter().find(|server| server.member == member) {
             let name = server.name.clone();
             self.note(now, &name, Reason::Lost, why);
@@ -395,7 +395,7 @@ impl KeyRouter {
         self.remove(now, member);
     }
 
-    fn remove(&mut self, now: Nanos, member: Member) {
+    fn remove(&mut self, now: Nanos, member: NodeId) {
         if let Some(place) = self.servers.iter().position(|server| server.member == member) {
             let server = self.servers.swap_remove(place);
             self.withdraw(now, &server.offers);
@@ -404,7 +404,7 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    fn answered(&mut self, now: Nanos, member: Member, answer: &Answer<'_>) {
+    fn answered(&mut self, now: Nanos, member: NodeId, answer: &Answer<'_>) {
         let ticket = Ticket::from_word(answer.ticket);
         let ended = match answer.outcome {
             Outcome::Done(result) => Ended::Done(result.to_vec()),
@@ -424,7 +424,7 @@ impl KeyRouter {
     }
 
     /// Notes the key server of a result. Unchecked results never outnumber requests in flight.
-    fn remember(&mut self, tag: u32, member: Member) {
+    fn remember(&mut self, tag: u32, member: NodeId) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         let entry = self.entries[tag as usize].as_ref();
         let key = entry.and_then(|entry| self.catalog.key(entry.class)).map(|(key, _)| key);
@@ -437,7 +437,7 @@ impl KeyRouter {
         }
     }
 
-    fn failed(&mut self, now: Nanos, member: Member, ticket: Ticket) {
+    fn failed(&mut self, now: Nanos, member: NodeId, ticket: Ticket) {
         match self.farm.failed(now, member, ticket) {
             Some(Failed::Again { tag }) => self.again(now, tag),
             Some(Failed::Dead { tag, .. }) => self.end(tag, Ended::Elsewhere),
@@ -448,11 +448,11 @@ impl KeyRouter {
 
     /// Reassigns requests of lost key servers, and places requests that waited for room.
     fn settle(&mut self, now: Nanos) {
-        while let Some(moved) = self.farm.next_moved(now) {
+        while let Some(moved) = self.farm.next_reassignment(now) {
             match moved {
-                Moved::Assigned { tag, member, ticket } => self.give(tag, member, ticket),
-                Moved::Again { tag } => self.again(now, tag),
-                Moved::Abandoned { tag } => self.end(tag, Ended::Elsewhere),
+                Reassignment::Assigned { tag, member, ticket } => self.give(tag, member, ticket),
+                Reassignment::Again { tag } => self.again(now, tag),
+                Reassignment::Abandoned { tag } => self.end(tag, Ended::Elsewhere),
             }
         }
         for kind in 0..self.waiting.len() {
@@ -489,7 +489,7 @@ impl KeyRouter {
         true
     }
 
-    fn give(&mut self, tag: u32, member: Member, ticket: Ticket) {
+    fn give(&mut self, tag: u32, member: NodeId, ticket: Ticket) {
         if let Some(entry) = &mut self.entries[tag as usize] {
             entry.with = Some((member, ticket));
             self.asks.push((tag, member, ticket));

@@ -1,12 +1,12 @@
-//! The dispatcher: it carries out the decisions of core's [`Farm`], as the real one does.
+//! The dispatcher: it carries out the decisions of core's [`NodePool`], as the real one does.
 
 use super::field::Field;
 use super::node::{Answer, Parcel};
 use super::parameters;
 use super::world::FarmEvent;
 use crate::engine::Engine;
-use sidecore_core::farm::{Failed, Farm, Heard, MAX_NODES, Member, Moved, Placement, Settings};
 use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{BeatOutcome, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings};
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -37,9 +37,9 @@ const AGAIN: Nanos = 10_000_000;
 
 #[derive(Debug)]
 pub(super) struct Dispatcher {
-    farm: Farm,
+    farm: NodePool,
     /// Life and name of each node in the farm.
-    members: Vec<Option<(u32, Member)>>,
+    members: Vec<Option<(u32, NodeId)>>,
     /// Nodes by number of their member.
     nodes: [usize; MAX_NODES],
     free_tags: Vec<u32>,
@@ -67,7 +67,7 @@ impl Dispatcher {
             stall: Nanos::MAX,
         };
         Self {
-            farm: Farm::new(settings),
+            farm: NodePool::new(settings),
             members: vec![None; set.node.count.get() as usize],
             nodes: [0; MAX_NODES],
             free_tags: (0..in_flight).rev().collect(),
@@ -147,7 +147,7 @@ impl Dispatcher {
         }
     }
 
-    fn send(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, tag: u32, member: Member, ticket: Ticket) {
+    fn send(&mut self, engine: &mut Engine<Event>, field: &mut Field, tag: u32, member: NodeId, ticket: Ticket) {
         let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
         let life = self.members[node].map_or(0, |(life, _)| life);
         let work = field.jobs[job as usize].work;
@@ -186,10 +186,10 @@ impl Dispatcher {
     ) -> bool {
         let Some(member) = self.member(node, life) else { return false };
         let heard = self.farm.beat(engine.now(), member, received, answered);
-        if heard == Heard::Lossy {
+        if heard == BeatOutcome::Lossy {
             self.lose(engine, field, node);
         }
-        heard == Heard::Fine
+        heard == BeatOutcome::Fine
     }
 
     /// A node joins, and replaces its previous life.
@@ -219,7 +219,7 @@ impl Dispatcher {
         engine.schedule(due.max(now + MAX_CHECK_INTERVAL_NS), FarmEvent::Looks);
     }
 
-    fn member(&self, node: usize, life: u32) -> Option<Member> {
+    fn member(&self, node: usize, life: u32) -> Option<NodeId> {
         self.members[node].filter(|(known, _)| *known == life).map(|(_, member)| member)
     }
 
@@ -232,15 +232,15 @@ impl Dispatcher {
     }
 
     /// Reassigns the events of lost nodes, and continues with waiting events.
-    fn go_on(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
-        while let Some(moved) = self.farm.next_moved(engine.now()) {
+    fn go_on(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+        while let Some(moved) = self.farm.next_reassignment(engine.now()) {
             match moved {
-                Moved::Assigned { tag, member, ticket } => {
+                Reassignment::Assigned { tag, member, ticket } => {
                     self.debt += field.set.dispatcher.event_us.ns();
                     self.send(engine, field, tag, member, ticket);
                 }
-                Moved::Again { tag } => field.held.push_front(self.jobs[tag as usize]),
-                Moved::Abandoned { tag } => self.give_up(field, tag),
+                Reassignment::Again { tag } => field.held.push_front(self.jobs[tag as usize]),
+                Reassignment::Abandoned { tag } => self.give_up(field, tag),
             }
         }
         self.blocked = false;

@@ -1,7 +1,7 @@
 //! Parameters, and the times derived from them.
 
 use crate::settings::{Bytes, Count, Ms, Ratio, Us, balance, settings};
-use sidecore_core::farm::MAX_NODES;
+use sidecore_core::nodes::MAX_NODES;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::time::Nanos;
 

@@ -5,8 +5,8 @@ use super::*;
 const MS: Nanos = 1_000_000;
 const KIND: Class = Class::NOOP;
 
-fn farm(balance: Balance) -> Farm {
-    Farm::new(Settings {
+fn farm(balance: Balance) -> NodePool {
+    NodePool::new(Settings {
         balance,
         in_flight: 64,
         depth: 64,
@@ -17,11 +17,11 @@ fn farm(balance: Balance) -> Farm {
     })
 }
 
-fn join(farm: &mut Farm, now: Nanos) -> Member {
+fn join(farm: &mut NodePool, now: Nanos) -> NodeId {
     farm.join(now, 1, Classes::all(), 10 * MS).unwrap()
 }
 
-fn given(placed: Placement) -> (Member, Ticket) {
+fn given(placed: Placement) -> (NodeId, Ticket) {
     match placed {
         Placement::Assigned { member, ticket } => (member, ticket),
         other => panic!("{other:?}"),
@@ -29,7 +29,7 @@ fn given(placed: Placement) -> (Member, Ticket) {
 }
 
 /// Hands an event to a node and answers it after this work and round trip.
-fn serve(farm: &mut Farm, now: Nanos, work: Nanos, way: Nanos) -> Member {
+fn serve(farm: &mut NodePool, now: Nanos, work: Nanos, way: Nanos) -> NodeId {
     let (member, ticket) = given(farm.place(now, 0, KIND, 100));
     let answered = farm.answered(now + work + way, member, ticket, work, work).unwrap();
     assert_eq!((answered.tag, answered.way), (0, way));
@@ -132,13 +132,13 @@ fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
     let tickets: Vec<_> = (0..4).map(|tag| given(farm.place(0, tag, KIND, 100))).collect();
     assert_eq!(tickets.iter().filter(|(member, _)| *member == first).count(), 2);
     assert_eq!((farm.due(), farm.silent(40 * MS)), (Some(40 * MS + 1), None));
-    assert_eq!(farm.beat(30 * MS, second, 2, 0), Heard::Fine);
+    assert_eq!(farm.beat(30 * MS, second, 2, 0), BeatOutcome::Fine);
     assert_eq!(farm.silent(41 * MS), Some(first));
     farm.lose(41 * MS, first);
     assert_eq!(farm.silent(41 * MS), None);
     let mut again = Vec::new();
-    while let Some(moved) = farm.next_moved(0) {
-        let Moved::Assigned { tag, member, ticket } = moved else { panic!("{moved:?}") };
+    while let Some(moved) = farm.next_reassignment(0) {
+        let Reassignment::Assigned { tag, member, ticket } = moved else { panic!("{moved:?}") };
         assert_eq!(member, second);
         again.push((tag, ticket));
     }
@@ -146,7 +146,7 @@ fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
     // The lost node answers late: under its old name, and with tickets of another node.
     let (_, late) = tickets.iter().find(|(member, _)| *member == first).unwrap();
     assert_eq!(farm.answered(50 * MS, first, *late, MS, MS), None);
-    assert_eq!(farm.beat(50 * MS, first, 2, 0), Heard::Unknown);
+    assert_eq!(farm.beat(50 * MS, first, 2, 0), BeatOutcome::Unknown);
     let back = join(&mut farm, 50 * MS);
     assert_eq!(farm.answered(50 * MS, back, again[0].1, MS, MS), None, "another's ticket");
     for (tag, ticket) in again {
@@ -161,8 +161,8 @@ fn events_of_the_last_node_are_placed_again_by_the_caller() {
     let only = join(&mut farm, 0);
     given(farm.place(0, 7, KIND, 100));
     farm.lose(0, only);
-    assert_eq!(farm.next_moved(0), Some(Moved::Again { tag: 7 }));
-    assert_eq!((farm.next_moved(0), farm.in_flight()), (None, 0));
+    assert_eq!(farm.next_reassignment(0), Some(Reassignment::Again { tag: 7 }));
+    assert_eq!((farm.next_reassignment(0), farm.in_flight()), (None, 0));
     assert_eq!(farm.place(0, 7, KIND, 100), Placement::NoNode);
     join(&mut farm, 0);
     given(farm.place(0, 7, KIND, 100));
@@ -176,9 +176,11 @@ fn an_event_that_waits_for_room_is_given_when_there_is_some() {
     let (two, ticket) = given(farm.place(0, 2, KIND, 100));
     assert_eq!((one, two), (first, second));
     farm.lose(0, first);
-    assert_eq!(farm.next_moved(0), None);
+    assert_eq!(farm.next_reassignment(0), None);
     farm.answered(MS, second, ticket, MS, MS).unwrap();
-    assert!(matches!(farm.next_moved(0), Some(Moved::Assigned { tag: 1, member, .. }) if member == second));
+    assert!(
+        matches!(farm.next_reassignment(0), Some(Reassignment::Assigned { tag: 1, member, .. }) if member == second)
+    );
 }
 
 #[test]
@@ -188,9 +190,9 @@ fn an_event_that_kills_its_nodes_is_given_up() {
         let member = join(&mut farm, 0);
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
         farm.lose(41 * MS, member);
-        match farm.next_moved(0) {
-            Some(Moved::Again { tag: 5 }) => assert!(loss < moves::MOST_LOSSES),
-            Some(Moved::Abandoned { tag: 5 }) => return assert_eq!(loss, moves::MOST_LOSSES),
+        match farm.next_reassignment(0) {
+            Some(Reassignment::Again { tag: 5 }) => assert!(loss < reassign::MOST_LOSSES),
+            Some(Reassignment::Abandoned { tag: 5 }) => return assert_eq!(loss, reassign::MOST_LOSSES),
             other => panic!("{other:?}"),
         }
     }
@@ -199,12 +201,12 @@ fn an_event_that_kills_its_nodes_is_given_up() {
 #[test]
 fn messages_that_are_lost_say_nothing_against_an_event() {
     let mut farm = farm(Balance::Tokens);
-    for _ in 0..3 * moves::MOST_LOSSES {
+    for _ in 0..3 * reassign::MOST_LOSSES {
         let member = join(&mut farm, 0);
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
-        assert_eq!(farm.beat(41 * MS, member, 0, 1), Heard::Lossy);
+        assert_eq!(farm.beat(41 * MS, member, 0, 1), BeatOutcome::Lossy);
         farm.lose(41 * MS, member);
-        assert_eq!(farm.next_moved(0), Some(Moved::Again { tag: 5 }));
+        assert_eq!(farm.next_reassignment(0), Some(Reassignment::Again { tag: 5 }));
     }
 }
 
@@ -244,7 +246,7 @@ fn a_refused_event_goes_elsewhere_and_is_no_try() {
 fn what_failed_at_the_only_node_with_credit_lets_others_go_there_and_returns_but_for_its_last_try() {
     let mut farm = farm(Balance::Tokens);
     let [one, other] = [join(&mut farm, 0), join(&mut farm, 0)];
-    let fail = |farm: &mut Farm, now, placed| {
+    let fail = |farm: &mut NodePool, now, placed| {
         let (member, ticket) = given(placed);
         assert_eq!((member, farm.failed(now, member, ticket)), (one, Some(Failed::Again { tag: 0 })));
     };
@@ -261,7 +263,9 @@ fn what_failed_at_the_only_node_with_credit_lets_others_go_there_and_returns_but
     fail(&mut farm, RETURN, second);
     assert_eq!(farm.place(3 * RETURN, 0, KIND, 100), Placement::Avoided, "its last try");
     farm.lose(3 * RETURN, other);
-    let Some(Moved::Assigned { ticket, .. }) = farm.next_moved(3 * RETURN) else { panic!("the other node's event") };
+    let Some(Reassignment::Assigned { ticket, .. }) = farm.next_reassignment(3 * RETURN) else {
+        panic!("the other node's event")
+    };
     farm.answered(3 * RETURN, one, ticket, MS, MS).unwrap();
     assert_eq!(given(farm.place(3 * RETURN, 0, KIND, 100)).0, one, "there is no other");
 }
@@ -321,13 +325,13 @@ fn messages_that_were_lost_are_seen_by_counting() {
     let member = join(&mut farm, 0);
     let (_, ticket) = given(farm.place(0, 0, KIND, 100));
     given(farm.place(0, 1, KIND, 100));
-    assert_eq!(farm.beat(MS, member, 0, 0), Heard::Fine, "still under way");
-    assert_eq!(farm.beat(150 * MS, member, 1, 0), Heard::Fine);
+    assert_eq!(farm.beat(MS, member, 0, 0), BeatOutcome::Fine, "still under way");
+    assert_eq!(farm.beat(150 * MS, member, 1, 0), BeatOutcome::Fine);
     farm.answered(160 * MS, member, ticket, MS, MS).unwrap();
-    assert_eq!(farm.beat(170 * MS, member, 1, 1), Heard::Fine);
-    assert_eq!(farm.beat(180 * MS, member, 1, 2), Heard::Lossy, "an answer did not arrive");
-    assert_eq!(farm.beat(202 * MS, member, 1, 1), Heard::Lossy, "an event did not arrive in 200 ms");
-    assert_eq!(farm.beat(203 * MS, member, 3, 1), Heard::Lossy, "more than it was given");
+    assert_eq!(farm.beat(170 * MS, member, 1, 1), BeatOutcome::Fine);
+    assert_eq!(farm.beat(180 * MS, member, 1, 2), BeatOutcome::Lossy, "an answer did not arrive");
+    assert_eq!(farm.beat(202 * MS, member, 1, 1), BeatOutcome::Lossy, "an event did not arrive in 200 ms");
+    assert_eq!(farm.beat(203 * MS, member, 3, 1), BeatOutcome::Lossy, "more than it was given");
 }
 
 #[test]
@@ -386,11 +390,11 @@ fn an_event_that_waits_for_a_node_of_its_kind_holds_up_no_other_kind() {
     }
     farm.lose(MS, third);
     farm.lose(MS, fourth);
-    assert_eq!(farm.next_moved(MS), None, "all are busy");
+    assert_eq!(farm.next_reassignment(MS), None, "all are busy");
     farm.answered(2 * MS, second, busy[1].1, MS, MS).unwrap();
-    let moved = farm.next_moved(2 * MS);
-    assert!(matches!(moved, Some(Moved::Assigned { tag: 3, member, .. }) if member == second), "{moved:?}");
-    assert_eq!(farm.next_moved(2 * MS), None);
+    let moved = farm.next_reassignment(2 * MS);
+    assert!(matches!(moved, Some(Reassignment::Assigned { tag: 3, member, .. }) if member == second), "{moved:?}");
+    assert_eq!(farm.next_reassignment(2 * MS), None);
 }
 
 #[test]

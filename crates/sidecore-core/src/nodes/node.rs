@@ -1,6 +1,6 @@
 //! One node: its last message, the messages that reached it, and its window of credit.
 
-use super::Member;
+use super::NodeId;
 use crate::dispatch::Dispatch;
 use crate::policy::balance::Load;
 use crate::session::Class;
@@ -26,12 +26,12 @@ const MOST_DOUBLINGS: u32 = 7;
 
 /// Result of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Heard {
+pub enum BeatOutcome {
     /// All is well.
     Fine,
     /// The node does not belong to the farm: tell it to join again.
     Unknown,
-    /// Messages to it or from it were lost: give it to [`Farm::lose`](super::Farm::lose), and tell it to join again.
+    /// Messages to it or from it were lost: give it to [`NodePool::lose`](super::NodePool::lose), and tell it to join again.
     Lossy,
 }
 
@@ -79,7 +79,7 @@ impl View {
 
 #[derive(Clone, Debug)]
 pub(super) struct Node {
-    pub(super) member: Member,
+    pub(super) member: NodeId,
     pub(super) present: bool,
     pub(super) slots: u16,
     /// It is lost after this time without a message, ns.
@@ -93,7 +93,7 @@ pub(super) struct Node {
     failures: u64,
     /// A time and the number of events given by then: all of them must have arrived by the end of the grace.
     mark: (Nanos, u64),
-    way: Way,
+    way: RoundTrip,
     /// Longest recent work, ns.
     largest: Nanos,
     /// Failures since it last did an event.
@@ -104,7 +104,7 @@ pub(super) struct Node {
 }
 
 impl Node {
-    pub(super) fn new(member: Member, slots: u16, silence: Nanos, now: Nanos) -> Self {
+    pub(super) fn new(member: NodeId, slots: u16, silence: Nanos, now: Nanos) -> Self {
         Self {
             member,
             present: true,
@@ -117,7 +117,7 @@ impl Node {
             done: 0,
             failures: 0,
             mark: (now, 0),
-            way: Way::new(now),
+            way: RoundTrip::new(now),
             largest: 0,
             in_a_row: 0,
             pauses: 0,
@@ -125,7 +125,7 @@ impl Node {
         }
     }
 
-    pub(super) fn beat(&mut self, now: Nanos, received: u64, answered: u64, grace: Nanos) -> Heard {
+    pub(super) fn beat(&mut self, now: Nanos, received: u64, answered: u64, grace: Nanos) -> BeatOutcome {
         self.heard = now;
         let (since, sent) = self.mark;
         if received >= sent {
@@ -134,7 +134,7 @@ impl Node {
         // A node's messages arrive in order: an answer that a later beat overtook will not arrive.
         let is_lossy = answered > self.answers || received > self.sent;
         let is_late = received < sent && now.saturating_sub(since) > grace;
-        if is_lossy || is_late { Heard::Lossy } else { Heard::Fine }
+        if is_lossy || is_late { BeatOutcome::Lossy } else { BeatOutcome::Fine }
     }
 
     pub(super) fn is_silent(&self, now: Nanos) -> bool {
@@ -217,7 +217,7 @@ impl Node {
 }
 
 #[derive(Clone, Debug)]
-struct Way {
+struct RoundTrip {
     average: Nanos,
     deviation: Nanos,
     seen: bool,
@@ -226,7 +226,7 @@ struct Way {
     since: Nanos,
 }
 
-impl Way {
+impl RoundTrip {
     fn new(now: Nanos) -> Self {
         Self { average: FIRST_WAY, deviation: 0, seen: false, least: [Nanos::MAX; 2], since: now }
     }

@@ -1,7 +1,7 @@
 //! Events of lost nodes on their way to others.
 
-use super::Member;
-use super::member::Node;
+use super::NodeId;
+use super::node::Node;
 use crate::dispatch::{Dispatch, Reassigned};
 use crate::inflight::Ticket;
 use crate::session::Class;
@@ -15,13 +15,13 @@ pub(super) const MOST_LOSSES: u8 = 15;
 
 /// The fate of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Moved {
+pub enum Reassignment {
     /// It goes to another node, under a new name.
     Assigned {
         /// The caller's name for it.
         tag: u32,
         /// The node.
-        member: Member,
+        member: NodeId,
         /// Name of the attempt.
         ticket: Ticket,
     },
@@ -39,8 +39,8 @@ pub enum Moved {
 
 /// Events with a new node, and events that wait for one.
 #[derive(Debug)]
-pub(super) struct Moves {
-    moved: VecDeque<Moved>,
+pub(super) struct ReassignQueue {
+    moved: VecDeque<Reassignment>,
     /// Orphans by class, which wait for a node with room.
     waiting: Vec<VecDeque<Ticket>>,
     /// Number of orphans.
@@ -48,13 +48,13 @@ pub(super) struct Moves {
     lost: Vec<u32>,
 }
 
-impl Moves {
+impl ReassignQueue {
     pub(super) fn new() -> Self {
         let waiting = (0..Class::COUNT).map(|_| VecDeque::new()).collect();
         Self { moved: VecDeque::new(), waiting, waits: 0, lost: Vec::new() }
     }
 
-    pub(super) fn next(&mut self) -> Option<Moved> {
+    pub(super) fn next(&mut self) -> Option<Reassignment> {
         self.moved.pop_front()
     }
 
@@ -99,10 +99,10 @@ impl Moves {
             Reassigned::Wait(ticket) => return Some(ticket),
             Reassigned::Assigned(given) => {
                 let member = nodes[given.device].member;
-                self.moved.push_back(Moved::Assigned { tag, member, ticket: given.ticket });
+                self.moved.push_back(Reassignment::Assigned { tag, member, ticket: given.ticket });
             }
             // The caller has the event's bytes and keeps the event until a node joins.
-            Reassigned::Abandoned(_) | Reassigned::Now(_) => self.moved.push_back(Moved::Again { tag }),
+            Reassigned::Abandoned(_) | Reassigned::Now(_) => self.moved.push_back(Reassignment::Again { tag }),
         }
         None
     }

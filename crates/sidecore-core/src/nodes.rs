@@ -8,17 +8,17 @@
 //!
 //! | Input | Decision |
 //! |---|---|
-//! | [`Farm::place`] | the node for an event, or that it waits; a node without experience of its kind gets one to try |
-//! | [`Farm::answered`], [`Farm::failed`] | whether an answer counts, and whether a failed event is tried again |
-//! | [`Farm::beat`], [`Farm::silent`] | which node is lost: a silent one, or one that messages did not reach |
-//! | [`Farm::lose`], [`Farm::next_moved`] | where the events of a lost node go |
+//! | [`NodePool::place`] | the node for an event, or that it waits; a node without experience of its kind gets one to try |
+//! | [`NodePool::answered`], [`NodePool::failed`] | whether an answer counts, and whether a failed event is tried again |
+//! | [`NodePool::beat`], [`NodePool::silent`] | which node is lost: a silent one, or one that messages did not reach |
+//! | [`NodePool::lose`], [`NodePool::next_reassignment`] | where the events of a lost node go |
 //!
 //! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
 //! between machines, so that their clocks need not agree. Limits: [`MAX_NODES`] nodes, and [`Settings::in_flight`]
 //! events with nodes.
 
-mod member;
-mod moves;
+mod node;
+mod reassign;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
@@ -30,10 +30,10 @@ use crate::session::{Class, Classes};
 use crate::time::Nanos;
 use alloc::vec;
 use alloc::vec::Vec;
-use member::Node;
-pub use member::{Heard, View};
-pub use moves::Moved;
-use moves::Moves;
+use node::Node;
+pub use node::{BeatOutcome, View};
+use reassign::ReassignQueue;
+pub use reassign::Reassignment;
 
 /// Nodes that a farm may have at a time.
 pub const MAX_NODES: usize = MAX_DEVICES;
@@ -67,12 +67,12 @@ pub struct Settings {
 
 /// Name of one node for as long as it belongs to the farm.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Member {
+pub struct NodeId {
     number: u8,
     generation: u32,
 }
 
-impl Member {
+impl NodeId {
     /// Its number, below [`MAX_NODES`]; assigned to another node once this one is gone.
     pub fn number(self) -> usize {
         usize::from(self.number)
@@ -85,7 +85,7 @@ pub enum Placement {
     /// To this node, under this name.
     Assigned {
         /// The node.
-        member: Member,
+        member: NodeId,
         /// Name of the attempt: the node's answer bears it.
         ticket: Ticket,
     },
@@ -130,14 +130,14 @@ struct Tried {
     failures: u8,
     losses: u8,
     /// The node of its last failure.
-    at: Option<Member>,
+    at: Option<NodeId>,
     /// Time of its permitted return to that node although there are others, ns.
     returns: Option<Nanos>,
 }
 
 /// The state machine. One for each dispatcher.
 #[derive(Debug)]
-pub struct Farm {
+pub struct NodePool {
     settings: Settings,
     dispatch: Dispatch,
     lane: LaneId,
@@ -145,10 +145,10 @@ pub struct Farm {
     nodes: Vec<Node>,
     /// By tag.
     tried: Vec<Tried>,
-    moves: Moves,
+    reassign: ReassignQueue,
 }
 
-impl Farm {
+impl NodePool {
     /// A farm without nodes. Its tables are allocated here; joining allocates a node's rates.
     pub fn new(settings: Settings) -> Self {
         let limits = Limits { lanes: 1, clients: 1, in_flight: settings.in_flight, quantum: 0, deferred: 0 };
@@ -156,13 +156,13 @@ impl Farm {
         let lane = dispatch.add_client(1, u32::MAX).and_then(|client| dispatch.add_lane(client, Notify::Spin));
         let tried = vec![Tried::default(); settings.in_flight as usize];
         let lane = lane.expect("the tables have room for one");
-        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, moves: Moves::new() }
+        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, reassign: ReassignQueue::new() }
     }
 
     /// A node joins that does `slots` events at a time (at least 1), of those kinds, and beats every `beat` ns. It is
     /// lost after four missed beats, but not before [`Settings::silence`]. `None`: all [`MAX_NODES`] numbers are
     /// taken.
-    pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes, beat: Nanos) -> Option<Member> {
+    pub fn join(&mut self, now: Nanos, slots: u16, offers: Classes, beat: Nanos) -> Option<NodeId> {
         let depth = self.settings.depth;
         let rates = Rates::with_prior(PRIOR);
         let capability = Capability {
@@ -175,7 +175,7 @@ impl Farm {
         };
         let number = self.dispatch.add_device(capability)?;
         let generation = self.nodes.get(number).map_or(0, |node| node.member.generation.wrapping_add(1));
-        let member = Member { number: number as u8, generation };
+        let member = NodeId { number: number as u8, generation };
         let silence = beat.saturating_mul(BEATS).max(self.settings.silence);
         let node = Node::new(member, slots.max(1), silence, now);
         self.dispatch.set_window(number, node.window());
@@ -183,14 +183,14 @@ impl Farm {
             Some(place) => *place = node,
             None => self.nodes.push(node),
         }
-        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(member)
     }
 
     /// A node's beat, with its counts of received events and sent answers since it joined.
-    pub fn beat(&mut self, now: Nanos, member: Member, received: u64, answered: u64) -> Heard {
+    pub fn beat(&mut self, now: Nanos, member: NodeId, received: u64, answered: u64) -> BeatOutcome {
         let grace = self.settings.grace;
-        self.node_mut(member).map_or(Heard::Unknown, |node| node.beat(now, received, answered, grace))
+        self.node_mut(member).map_or(BeatOutcome::Unknown, |node| node.beat(now, received, answered, grace))
     }
 
     /// Chooses the node for an event and counts it as handed over. An idle node without experience of this kind comes
@@ -235,7 +235,7 @@ impl Farm {
     /// A node did an event. `held` is its time on the node and `work` the time worked on it, both by the node's
     /// clock, ns. `None`: drop the answer. Its ticket is void or of another node, or the event was answered or moved
     /// before.
-    pub fn answered(&mut self, now: Nanos, from: Member, ticket: Ticket, held: Nanos, work: Nanos) -> Option<Answered> {
+    pub fn answered(&mut self, now: Nanos, from: NodeId, ticket: Ticket, held: Nanos, work: Nanos) -> Option<Answered> {
         let node = self.answer_of(now, from, ticket)?;
         let took = work / Nanos::from(node.slots);
         let done = self.dispatch.complete(ticket, Some(took))?;
@@ -245,15 +245,15 @@ impl Farm {
         self.dispatch.set_window(from.number(), node.window());
         self.dispatch.announce(now, self.lane);
         self.tried[done.work.tag as usize] = Tried::default();
-        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(Answered { tag: done.work.tag, handed: done.handed, way })
     }
 
-    /// A node could not do an event. `None`: as for [`Farm::answered`].
+    /// A node could not do an event. `None`: as for [`NodePool::answered`].
     ///
     /// A node with many failures in a row is paused, longer each time. Failing is quick, so it would otherwise take
     /// the most events.
-    pub fn failed(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<Failed> {
+    pub fn failed(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<Failed> {
         let tag = self.take_back(now, from, ticket)?;
         let event = &mut self.tried[tag as usize];
         event.failures = event.failures.saturating_add(1);
@@ -267,14 +267,14 @@ impl Farm {
     }
 
     /// A node does not do an event that another may do; this does not count as a try. Returns the tag of the event,
-    /// to be placed again. `None`: as for [`Farm::answered`]. A node that refuses many in a row is paused like one
+    /// to be placed again. `None`: as for [`NodePool::answered`]. A node that refuses many in a row is paused like one
     /// with many failures.
-    pub fn refused(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
+    pub fn refused(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<u32> {
         self.take_back(now, from, ticket)
     }
 
-    /// The next node that is silent for too long, or has events and answers none. Give it to [`Farm::lose`].
-    pub fn silent(&mut self, now: Nanos) -> Option<Member> {
+    /// The next node that is silent for too long, or has events and answers none. Give it to [`NodePool::lose`].
+    pub fn silent(&mut self, now: Nanos) -> Option<NodeId> {
         for node in &mut self.nodes {
             if node.resumes(now) {
                 self.dispatch.set_paused(node.member.number(), false);
@@ -287,7 +287,7 @@ impl Farm {
         self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
     }
 
-    /// The time of the next check by [`Farm::silent`].
+    /// The time of the next check by [`NodePool::silent`].
     pub fn due(&self) -> Option<Nanos> {
         let next = |node: &Node| node.pause_ends().map_or(node.silent_at(), |at| at.min(node.silent_at()));
         self.nodes.iter().filter(|node| node.present).map(next).min()
@@ -301,35 +301,35 @@ impl Farm {
         }
     }
 
-    /// A node is lost. It gets no more events, its answers do not count, and [`Farm::next_moved`] reports where its
+    /// A node is lost. It gets no more events, its answers do not count, and [`NodePool::next_reassignment`] reports where its
     /// events go.
     ///
     /// An event is abandoned after too many lost nodes. Loss of a node with a recent message does not count
     /// against its events: the node lives, and a server of the network lost messages, often those of all nodes.
-    pub fn lose(&mut self, now: Nanos, member: Member) {
+    pub fn lose(&mut self, now: Nanos, member: NodeId) {
         let Some(node) = self.node_mut(member) else { return };
         let was_silent = node.is_silent(now);
         node.present = false;
         self.dispatch.lose(member.number());
-        self.moves.lost(&mut self.dispatch, &self.nodes, member.number(), now);
-        for tag in self.moves.take_lost().into_iter().filter(|_| was_silent) {
+        self.reassign.lost(&mut self.dispatch, &self.nodes, member.number(), now);
+        for tag in self.reassign.take_lost().into_iter().filter(|_| was_silent) {
             self.tried[tag as usize].losses = self.tried[tag as usize].losses.saturating_add(1);
         }
     }
 
     /// An event of a lost node that has another node now, is to be placed anew, or was abandoned. Call it until
-    /// `None` after [`Farm::lose`], [`Farm::join`], [`Farm::answered`] and [`Farm::failed`].
-    pub fn next_moved(&mut self, now: Nanos) -> Option<Moved> {
+    /// `None` after [`NodePool::lose`], [`NodePool::join`], [`NodePool::answered`] and [`NodePool::failed`].
+    pub fn next_reassignment(&mut self, now: Nanos) -> Option<Reassignment> {
         loop {
-            match self.moves.next()? {
+            match self.reassign.next()? {
                 // Its new node was lost before this call: it moved again.
-                Moved::Assigned { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
-                Moved::Again { tag } if self.tried[tag as usize].losses > moves::MOST_LOSSES => {
+                Reassignment::Assigned { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
+                Reassignment::Again { tag } if self.tried[tag as usize].losses > reassign::MOST_LOSSES => {
                     self.tried[tag as usize] = Tried::default();
-                    return Some(Moved::Abandoned { tag });
+                    return Some(Reassignment::Abandoned { tag });
                 }
                 moved => {
-                    if let Moved::Assigned { member, .. } = moved {
+                    if let Reassignment::Assigned { member, .. } = moved {
                         let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
                         self.nodes[member.number()].gave(now, has_others);
                     }
@@ -340,7 +340,7 @@ impl Farm {
     }
 
     /// A node leaves: it gets no more events, and finishes those it has.
-    pub fn leave(&mut self, member: Member) {
+    pub fn leave(&mut self, member: NodeId) {
         if self.node_mut(member).is_some() {
             self.dispatch.drain(member.number());
         }
@@ -372,24 +372,24 @@ impl Farm {
     }
 
     /// State of a node for display. `None`: it does not belong to the farm any more.
-    pub fn view(&self, member: Member) -> Option<View> {
+    pub fn view(&self, member: NodeId) -> Option<View> {
         let node = self.node(member)?;
         Some(View::new(node, self.dispatch.device_load(member.number())))
     }
 
     /// The nodes of the farm.
-    pub fn members(&self) -> impl Iterator<Item = Member> {
+    pub fn members(&self) -> impl Iterator<Item = NodeId> {
         self.nodes.iter().filter(|node| node.present).map(|node| node.member)
     }
 
     /// Expected work of an event on a node of the farm, ns.
-    pub fn estimate(&self, member: Member, class: Class, size: u32) -> Option<Nanos> {
+    pub fn estimate(&self, member: NodeId, class: Class, size: u32) -> Option<Nanos> {
         let node = self.node(member)?;
         Some(self.dispatch.estimate(member.number(), class, size) * Nanos::from(node.slots))
     }
 
     /// An idle node without a measured time for this kind.
-    fn untried(&self, class: Class, shunned: Option<Member>) -> Option<usize> {
+    fn untried(&self, class: Class, shunned: Option<NodeId>) -> Option<usize> {
         let is_fresh = |node: &&Node| node.present && !node.has_failed() && Some(node.member) != shunned;
         let fresh = self.nodes.iter().filter(is_fresh);
         fresh.map(|node| node.member.number()).find(|number| {
@@ -398,15 +398,15 @@ impl Farm {
         })
     }
 
-    fn node(&self, member: Member) -> Option<&Node> {
+    fn node(&self, member: NodeId) -> Option<&Node> {
         self.nodes.get(member.number()).filter(|node| node.present && node.member == member)
     }
 
-    fn node_mut(&mut self, member: Member) -> Option<&mut Node> {
+    fn node_mut(&mut self, member: NodeId) -> Option<&mut Node> {
         self.nodes.get_mut(member.number()).filter(|node| node.present && node.member == member)
     }
 
-    fn take_back(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<u32> {
+    fn take_back(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<u32> {
         self.answer_of(now, from, ticket)?;
         let done = self.dispatch.complete(ticket, None)?;
         self.dispatch.announce(now, self.lane);
@@ -415,13 +415,13 @@ impl Farm {
         }
         let tried = &mut self.tried[done.work.tag as usize];
         (tried.at, tried.returns) = (Some(from), None);
-        self.moves.retry(&mut self.dispatch, &self.nodes, now);
+        self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(done.work.tag)
     }
 
     /// The node of an answer, which is counted as received. `None`: the node does not belong to the farm, or never
     /// had the event.
-    fn answer_of(&mut self, now: Nanos, from: Member, ticket: Ticket) -> Option<&Node> {
+    fn answer_of(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<&Node> {
         let is_its =
             self.dispatch.latest(ticket) == Some(ticket) && self.dispatch.device_of(ticket) == Some(from.number());
         let node = self.node_mut(from)?;
@@ -431,7 +431,7 @@ impl Farm {
     }
 
     /// Whether a node other than this one can do the class.
-    fn has_other(&self, than: Member, class: Class) -> bool {
+    fn has_other(&self, than: NodeId, class: Class) -> bool {
         let other = |node: &Node| node.present && node.member != than && node.offers(&self.dispatch, class);
         self.node(than).is_some() && self.nodes.iter().any(other)
     }
