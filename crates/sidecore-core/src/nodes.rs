@@ -301,8 +301,8 @@ impl NodePool {
         }
     }
 
-    /// A node is lost. It gets no more events, its answers do not count, and [`NodePool::next_reassignment`] reports where its
-    /// events go.
+    /// A node is lost. It gets no more events, its answers do not count, and [`NodePool::next_reassignment`] reports where
+    /// its events go.
     ///
     /// An event is abandoned after too many lost nodes. Loss of a node with a recent message does not count
     /// against its events: the node lives, and a server of the network lost messages, often those of all nodes.
