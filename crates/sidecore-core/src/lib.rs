@@ -22,7 +22,7 @@
 //! |`stage`, `histogram`|stages of a request and their sampling; buckets of quarter octaves|
 //! |`dispatch`|state machine from arrival to announcement; it drives the policies|
 //! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
-//! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `turns`|
+//! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
 //! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
 //! |`nodes`|nodes of a farm over `dispatch`: next node, lost nodes and their events; `nodes/node` is a node's window of credit|
 #![no_std]

@@ -3,16 +3,16 @@
 //! [`notify`] says how a hop waits and is woken, [`balance`] which device gets a request, and [`order`] in which
 //! order a device does its requests. [`gather`] says when a batch device begins, [`admission`] whose request is next,
 //! and [`intake`] how many connections the kernel keeps. [`rate`] says how often frequent events are logged, and
-//! [`turns`] whose waiting work is next.
+//! [`fair_queue`] whose waiting work is next.
 
 pub mod admission;
 pub mod balance;
+pub mod fair_queue;
 pub mod gather;
 pub mod intake;
 pub mod notify;
 pub mod order;
 pub mod rate;
 mod spelling;
-pub mod turns;
 
 pub use spelling::ParseError;

@@ -3,7 +3,7 @@
 //!
 //! It does not wait for clients: one that does not read its answers loses its connection. For administrators it does
 //! wait: for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
-//! ([`Turns`]), a message of one connection at a time. The next message of a connection is read after the answer to
+//! ([`FairQueue`]), a message of one connection at a time. The next message of a connection is read after the answer to
 //! the one before. The [`Opener`] parses clients' keys, and the [`Closer`] frees the objects of ended connections: a
 //! client controls how long either takes.
 
@@ -40,7 +40,7 @@ use connections::{Ending, receive_request};
 use gateways::Gateway;
 use keys::OwnKey;
 use room::{LOOK, Queue, Waiting};
-use sidecore_core::policy::turns::Turns;
+use sidecore_core::policy::fair_queue::FairQueue;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 use std::io;
@@ -120,7 +120,7 @@ pub(super) struct Listener {
     connections: HashMap<LaneKey, Connection>,
     /// Ended connections whose objects are not freed yet.
     ending: HashMap<LaneKey, Ending>,
-    turns: Turns<u32, Work>,
+    turns: FairQueue<u32, Work>,
     quotas: Quotas,
     queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
@@ -192,7 +192,7 @@ impl Listener {
             next: FIRST,
             connections: HashMap::new(),
             ending: HashMap::new(),
-            turns: Turns::default(),
+            turns: FairQueue::default(),
             quotas: Quotas::default(),
             queue: Queue::default(),
             room: control::room(),

@@ -6,7 +6,7 @@
 
 use super::command::LaneKey;
 use crate::sys::clock;
-use sidecore_core::policy::turns::Turns;
+use sidecore_core::policy::fair_queue::FairQueue;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -14,7 +14,7 @@ use std::thread;
 type Work<T> = Box<dyn FnOnce() -> T + Send>;
 
 struct State<T> {
-    orders: Turns<u32, (LaneKey, Work<T>)>,
+    orders: FairQueue<u32, (LaneKey, Work<T>)>,
     /// A job is running, outside the queue.
     at_work: bool,
     stop: bool,
@@ -34,7 +34,7 @@ impl<T: 'static> Opener<T> {
     /// # Errors
     /// The system makes no thread.
     pub(super) fn start(name: &str, tell: impl Fn(LaneKey, T) + Send + 'static) -> io::Result<Self> {
-        let state = Mutex::new(State { orders: Turns::default(), at_work: false, stop: false });
+        let state = Mutex::new(State { orders: FairQueue::default(), at_work: false, stop: false });
         let shared = Arc::new(Shared { state, changed: Condvar::new() });
         let theirs = shared.clone();
         let work = move || {

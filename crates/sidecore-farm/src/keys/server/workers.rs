@@ -10,7 +10,7 @@ use sidecore_client::keyops::key::Key;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::spec::Scheme;
 use sidecore_client::sys::clock;
-use sidecore_core::policy::turns::Turns;
+use sidecore_core::policy::fair_queue::FairQueue;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
 use std::sync::mpsc::SyncSender;
@@ -87,7 +87,7 @@ struct Shared {
 #[derive(Default)]
 struct Queue {
     /// By gateway.
-    jobs: Turns<Arc<str>, Job>,
+    jobs: FairQueue<Arc<str>, Job>,
     ended: bool,
 }
 

@@ -21,7 +21,7 @@ struct Waiting<T> {
 
 /// Items `T` that wait, by user `K`.
 #[derive(Debug)]
-pub struct Turns<K, T> {
+pub struct FairQueue<K, T> {
     users: BTreeMap<K, Waiting<T>>,
     /// Users with items, and some without any more; the current user is first.
     order: VecDeque<K>,
@@ -29,13 +29,13 @@ pub struct Turns<K, T> {
     len: usize,
 }
 
-impl<K, T> Default for Turns<K, T> {
+impl<K, T> Default for FairQueue<K, T> {
     fn default() -> Self {
         Self { users: BTreeMap::new(), order: VecDeque::new(), len: 0 }
     }
 }
 
-impl<K: Clone + Ord, T> Turns<K, T> {
+impl<K: Clone + Ord, T> FairQueue<K, T> {
     /// Items that wait.
     pub fn len(&self) -> usize {
         self.len
@@ -108,10 +108,10 @@ mod tests {
     use super::*;
 
     /// Serves everything, with `cost` as the time of each item. Returns the users in order of service.
-    fn serve(turns: &mut Turns<u32, u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
+    fn serve(queue: &mut FairQueue<u32, u32>, cost: impl Fn(u32) -> Nanos) -> Vec<u32> {
         let mut served = Vec::new();
-        while let Some((user, _)) = turns.next() {
-            turns.charge(&user, cost(user));
+        while let Some((user, _)) = queue.next() {
+            queue.charge(&user, cost(user));
             served.push(user);
         }
         served
@@ -119,28 +119,28 @@ mod tests {
 
     #[test]
     fn one_item_waits_for_one_turn_of_each_other_user() {
-        let mut turns = Turns::default();
-        (0..1000).for_each(|item| turns.push(&1, item));
-        (0..1000).for_each(|item| turns.push(&2, item));
-        turns.push(&3, 0);
-        let served = serve(&mut turns, |_| QUANTUM.cast_unsigned() / 2);
+        let mut queue = FairQueue::default();
+        (0..1000).for_each(|item| queue.push(&1, item));
+        (0..1000).for_each(|item| queue.push(&2, item));
+        queue.push(&3, 0);
+        let served = serve(&mut queue, |_| QUANTUM.cast_unsigned() / 2);
         assert_eq!(served.iter().position(|user| *user == 3), Some(4), "after two items of each other");
         assert_eq!(served.len(), 2001);
-        assert!(turns.is_empty());
+        assert!(queue.is_empty());
     }
 
     #[test]
     fn users_get_time_and_not_items() {
-        let mut turns = Turns::default();
+        let mut queue = FairQueue::default();
         for item in 0..1000 {
-            turns.push(&1, item);
-            turns.push(&2, item);
+            queue.push(&1, item);
+            queue.push(&2, item);
         }
         let mut taken = [0_u64; 3];
         for _ in 0..550 {
-            let (user, _) = turns.next().unwrap();
+            let (user, _) = queue.next().unwrap();
             let took = if user == 1 { 2_000_000 } else { 20_000 };
-            turns.charge(&user, took);
+            queue.charge(&user, took);
             taken[user as usize] += took;
         }
         let ratio = taken[1] as f64 / taken[2] as f64;
@@ -149,36 +149,36 @@ mod tests {
 
     #[test]
     fn what_is_withdrawn_is_not_waited_for() {
-        let mut turns = Turns::default();
-        (0..10).for_each(|item| turns.push(&7, item));
-        turns.push(&8, 3);
-        assert_eq!(turns.withdraw(&7, |item| item % 2 == 1), [1, 3, 5, 7, 9]);
-        assert!(turns.withdraw(&9, |_| true).is_empty());
-        let left: Vec<(u32, u32)> = core::iter::from_fn(|| turns.next()).collect();
-        assert_eq!((left.len(), left.contains(&(8, 3)), turns.is_empty()), (6, true, true));
+        let mut queue = FairQueue::default();
+        (0..10).for_each(|item| queue.push(&7, item));
+        queue.push(&8, 3);
+        assert_eq!(queue.withdraw(&7, |item| item % 2 == 1), [1, 3, 5, 7, 9]);
+        assert!(queue.withdraw(&9, |_| true).is_empty());
+        let left: Vec<(u32, u32)> = core::iter::from_fn(|| queue.next()).collect();
+        assert_eq!((left.len(), left.contains(&(8, 3)), queue.is_empty()), (6, true, true));
     }
 
     #[test]
     fn a_full_queue_costs_the_user_with_most_its_last_item() {
-        let mut turns = Turns::default();
-        assert_eq!(turns.shed(), None);
-        (0..100).for_each(|item| turns.push(&"many", item));
-        (0..3).for_each(|item| turns.push(&"few", item));
-        let shed: Vec<u32> = core::iter::from_fn(|| (turns.len() > 10).then(|| turns.shed()).flatten()).collect();
+        let mut queue = FairQueue::default();
+        assert_eq!(queue.shed(), None);
+        (0..100).for_each(|item| queue.push(&"many", item));
+        (0..3).for_each(|item| queue.push(&"few", item));
+        let shed: Vec<u32> = core::iter::from_fn(|| (queue.len() > 10).then(|| queue.shed()).flatten()).collect();
         assert_eq!(shed, (7..100).rev().collect::<Vec<_>>());
-        let few = core::iter::from_fn(|| turns.next()).filter(|(user, _)| *user == "few").count();
-        assert_eq!((few, turns.len()), (3, 0));
+        let few = core::iter::from_fn(|| queue.next()).filter(|(user, _)| *user == "few").count();
+        assert_eq!((few, queue.len()), (3, 0));
     }
 
     #[test]
     fn items_of_one_user_keep_their_order() {
-        let mut turns = Turns::default();
-        (0..10).for_each(|item| turns.push(&7, item));
-        let order: Vec<u32> = core::iter::from_fn(|| turns.next().map(|(_, item)| item)).collect();
+        let mut queue = FairQueue::default();
+        (0..10).for_each(|item| queue.push(&7, item));
+        let order: Vec<u32> = core::iter::from_fn(|| queue.next().map(|(_, item)| item)).collect();
         assert_eq!(order, (0..10).collect::<Vec<_>>());
-        turns.push(&7, 10);
-        assert!(!turns.is_empty());
-        assert_eq!(turns.next(), Some((7, 10)));
-        assert!(turns.is_empty());
+        queue.push(&7, 10);
+        assert!(!queue.is_empty());
+        assert_eq!(queue.next(), Some((7, 10)));
+        assert!(queue.is_empty());
     }
 }
