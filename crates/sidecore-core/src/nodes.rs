@@ -324,7 +324,7 @@ impl NodePool {
             match self.reassign.next()? {
                 // Its new node was lost before this call: it moved again.
                 Reassignment::Assigned { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
-                Reassignment::Again { tag } if self.tried[tag as usize].losses > reassign::MOST_LOSSES => {
+                Reassignment::Again { tag } if self.tried[tag as usize].losses > reassign::MAX_NODE_LOSSES => {
                     self.tried[tag as usize] = Tried::default();
                     return Some(Reassignment::Abandoned { tag });
                 }

@@ -11,7 +11,7 @@ use crate::engine::{Engine, World};
 use device::Device;
 pub use pool::{PoolLine, Requests, Rule, table as pools};
 use sidecore_core::policy::gather::BatchPolicy;
-pub use sidecore_core::policy::gather::MOST;
+pub use sidecore_core::policy::gather::MAX_BATCH;
 use sidecore_core::time::Nanos;
 
 /// Times of a device, each at least 1 ns.
@@ -22,7 +22,7 @@ pub struct Unit {
     /// Time of one request alone on an ordinary device, ns.
     pub single: Nanos,
     /// Times of 1, 2, … requests in one batch, ns.
-    pub batches: [Nanos; MOST],
+    pub batches: [Nanos; MAX_BATCH],
 }
 
 impl Unit {
@@ -32,7 +32,7 @@ impl Unit {
     pub fn known() -> Vec<Self> {
         let unit = |name: &str, single, batches| Self { name: name.to_owned(), single, batches };
         vec![
-            unit("RSA-2048, Sapphire Rapids", 391_000, [909_000; MOST]),
+            unit("RSA-2048, Sapphire Rapids", 391_000, [909_000; MAX_BATCH]),
             unit("RSA-2048, Zen 5", 197_000, [324_000, 328_000, 315_000, 319_000, 621_000, 619_000, 632_000, 638_000]),
             unit("RSA-1024, Zen 5", 66_000, [45_700, 46_400, 46_800, 47_200, 85_900, 87_900, 89_500, 91_500]),
         ]
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn a_device_that_does_one_at_a_time_is_the_queue_of_the_textbook() {
         // M/D/1 at half load: the mean wait is half the time of a request; the median of the total is near 1.2 of it.
-        let unit = Unit { name: String::new(), single: 100_000, batches: [Nanos::MAX / 16; MOST] };
+        let unit = Unit { name: String::new(), single: 100_000, batches: [Nanos::MAX / 16; MAX_BATCH] };
         let line = run(&unit, 0.5, 1);
         assert!((line.fill - 1.0).abs() < 1e-9 && line.held == 0, "{line:?}");
         assert!((100_000..145_000).contains(&line.p50), "{line:?}");

@@ -4,7 +4,7 @@ use crate::shm::BankMemory;
 use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Cursors, Fault};
-use sidecore_core::streams::datagrams::{HEADER, MOST, Run};
+use sidecore_core::streams::datagrams::{HEADER, MAX_RUN_DATAGRAMS, Run};
 use sidecore_core::streams::layout::{HEAD, SHARED};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
@@ -51,7 +51,7 @@ impl Mover {
     /// # Errors
     /// The ring's contents are malformed.
     pub fn step(&mut self, socket: impl AsFd, bank: &BankMemory, place: u32, cursors: &Cursors) -> Result<Step, Fault> {
-        let most = if self.alone || self.failed > 1 { 1 } else { MOST };
+        let most = if self.alone || self.failed > 1 { 1 } else { MAX_RUN_DATAGRAMS };
         let run = Run::first(cursors, most, |extent| {
             let mut length = [0; HEADER as usize];
             bank.span(place, extent).copy_to(&mut length);

@@ -4,7 +4,7 @@
 //! start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair queueing", 1996). A request's rank is when it would begin if its client had its part of the time to itself: with the end of its
 //! client's request before, on whatever device, or now. What a device begins with says what "now" is there. What a client had
 //! on other devices counts, or one whose requests are all for one device would have a part of that one only; but it counts
-//! no further than [`MOST_AHEAD`].
+//! no further than [`MAX_AHEAD_NS`].
 
 use super::Dispatch;
 use crate::inflight::{State, Ticket};
@@ -17,7 +17,7 @@ const PARTS: Nanos = 16;
 
 /// Limit of a client's rank ahead of the virtual time, ns of its share. It bounds the price of time on a device that
 /// no other client wanted.
-const MOST_AHEAD: Nanos = 1_000_000_000;
+const MAX_AHEAD_NS: Nanos = 1_000_000_000;
 
 /// One device's deferred requests, and the count of requests on it.
 #[derive(Debug)]
@@ -47,7 +47,7 @@ impl DeferredQueue {
     /// The rank of a request for so much time on the device, ns. `next`: its client's next rank, if that is later than now;
     /// the client's weight is at least 1.
     pub(super) fn fair(&self, next: &mut Nanos, weight: u32, cost: Nanos) -> Nanos {
-        let rank = (*next).clamp(self.begun, self.begun.saturating_add(MOST_AHEAD * PARTS));
+        let rank = (*next).clamp(self.begun, self.begun.saturating_add(MAX_AHEAD_NS * PARTS));
         let time = cost.saturating_mul(PARTS) / Nanos::from(weight);
         *next = rank.saturating_add(time.max(1));
         rank

@@ -12,17 +12,17 @@ const FIRST_WAY: Nanos = 1_000_000;
 const SPAN: Nanos = 1_000_000_000;
 /// Limit of the average round trip in units of the least one. A longer one is queueing, and more credit would
 /// lengthen the queue.
-const MOST_TIMES: Nanos = 4;
-/// Mean deviations of the round trip that are added to the window, up to `MOST_TIMES` least round trips in all.
+const MAX_TYPICAL_LEASTS: Nanos = 4;
+/// Mean deviations of the round trip that are added to the window, up to `MAX_TYPICAL_LEASTS` least round trips in all.
 const DEVIATIONS: Nanos = 4;
-const MOST_SPREAD: Nanos = 16;
+const MAX_LONG_LEASTS: Nanos = 16;
 /// Decay of the largest work for each event, as a fraction: 1 in 256.
 const FORGET: Nanos = 256;
 /// Failures in a row after which a node is paused.
-const PATIENCE: u32 = 8;
+const PAUSE_AFTER_FAILURES: u32 = 8;
 /// First pause, ns. It doubles each time, up to 128 times.
 const FIRST_PAUSE: Nanos = 100_000_000;
-const MOST_DOUBLINGS: u32 = 7;
+const MAX_PAUSE_DOUBLINGS: u32 = 7;
 
 /// Result of a beat.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,13 +170,13 @@ impl Node {
     pub(super) fn failed(&mut self, now: Nanos) -> bool {
         self.failures += 1;
         self.in_a_row += 1;
-        if self.in_a_row < PATIENCE || self.paused_until.is_some() {
+        if self.in_a_row < PAUSE_AFTER_FAILURES || self.paused_until.is_some() {
             return false;
         }
-        self.paused_until = Some(now.saturating_add(FIRST_PAUSE << self.pauses.min(MOST_DOUBLINGS)));
+        self.paused_until = Some(now.saturating_add(FIRST_PAUSE << self.pauses.min(MAX_PAUSE_DOUBLINGS)));
         self.pauses += 1;
         // After a pause, one more failure starts the next one.
-        self.in_a_row = PATIENCE - 1;
+        self.in_a_row = PAUSE_AFTER_FAILURES - 1;
         true
     }
 
@@ -252,12 +252,12 @@ impl RoundTrip {
     }
 
     fn typical(&self) -> Nanos {
-        self.average.min(self.least().saturating_mul(MOST_TIMES))
+        self.average.min(self.least().saturating_mul(MAX_TYPICAL_LEASTS))
     }
 
     /// A round trip longer than most.
     fn long(&self) -> Nanos {
         let spread = DEVIATIONS * self.deviation;
-        self.typical().saturating_add(spread).min(self.least().saturating_mul(MOST_SPREAD)).max(self.typical())
+        self.typical().saturating_add(spread).min(self.least().saturating_mul(MAX_LONG_LEASTS)).max(self.typical())
     }
 }

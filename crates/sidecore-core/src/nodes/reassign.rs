@@ -11,7 +11,7 @@ use alloc::vec::Vec;
 
 /// Lost nodes after which an event is abandoned, since it may kill them. Overloaded machines lose live nodes too, so
 /// a few losses prove nothing.
-pub(super) const MOST_LOSSES: u8 = 15;
+pub(super) const MAX_NODE_LOSSES: u8 = 15;
 
 /// The fate of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

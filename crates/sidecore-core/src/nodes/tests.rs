@@ -191,8 +191,8 @@ fn an_event_that_kills_its_nodes_is_given_up() {
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
         farm.lose(41 * MS, member);
         match farm.next_reassignment(0) {
-            Some(Reassignment::Again { tag: 5 }) => assert!(loss < reassign::MOST_LOSSES),
-            Some(Reassignment::Abandoned { tag: 5 }) => return assert_eq!(loss, reassign::MOST_LOSSES),
+            Some(Reassignment::Again { tag: 5 }) => assert!(loss < reassign::MAX_NODE_LOSSES),
+            Some(Reassignment::Abandoned { tag: 5 }) => return assert_eq!(loss, reassign::MAX_NODE_LOSSES),
             other => panic!("{other:?}"),
         }
     }
@@ -201,7 +201,7 @@ fn an_event_that_kills_its_nodes_is_given_up() {
 #[test]
 fn messages_that_are_lost_say_nothing_against_an_event() {
     let mut farm = farm(Balance::Tokens);
-    for _ in 0..3 * reassign::MOST_LOSSES {
+    for _ in 0..3 * reassign::MAX_NODE_LOSSES {
         let member = join(&mut farm, 0);
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
         assert_eq!(farm.beat(41 * MS, member, 0, 1), BeatOutcome::Lossy);

@@ -8,7 +8,7 @@
 //!
 //! - full: a full batch waits;
 //! - urgent: a client marked one of them as urgent;
-//! - due: the oldest waited for as long as another request would save, or for [`PATIENCE`] of a single request's
+//! - due: the oldest waited for as long as another request would save, or for [`WAIT_PARTS`] of a single request's
 //!   time;
 //! - alone: the next arrival is expected after that.
 //!
@@ -18,9 +18,9 @@
 use crate::time::Nanos;
 
 /// Requests that are done side by side, at most.
-pub const MOST: usize = 8;
+pub const MAX_BATCH: usize = 8;
 /// A request waits at most for 1 part in this number of a single request's time.
-pub const PATIENCE: Nanos = 20;
+pub const WAIT_PARTS: Nanos = 20;
 /// A batch with later answers than smaller ones needs a rate that is higher by 1 part in this number.
 const WORTH: Nanos = 4;
 /// Weight of a new gap between arrivals: 1 in this number.
@@ -39,11 +39,11 @@ pub enum Begin {
 #[derive(Clone, Debug)]
 pub struct BatchPolicy {
     /// By fill less one, ns.
-    times: [Nanos; MOST],
+    times: [Nanos; MAX_BATCH],
     /// By fill less one: whether a batch of that fill is done side by side, not one after another.
-    together: [bool; MOST],
+    together: [bool; MAX_BATCH],
     /// By number of waiting requests less one: fill of the batch that begins.
-    takes: [usize; MOST],
+    takes: [usize; MAX_BATCH],
     last: Option<Nanos>,
     gap: Nanos,
 }
@@ -51,10 +51,10 @@ pub struct BatchPolicy {
 impl BatchPolicy {
     /// `measured` holds the times of batches of 1, 2, … requests side by side, and `single` that of one request on an
     /// ordinary device, ns.
-    pub fn new(measured: [Nanos; MOST], single: Nanos) -> Self {
+    pub fn new(measured: [Nanos; MAX_BATCH], single: Nanos) -> Self {
         let single = single.max(1);
         let after_another = |fill: usize| single.saturating_mul(fill as Nanos + 1);
-        let together: [bool; MOST] = core::array::from_fn(|fill| measured[fill] < after_another(fill));
+        let together: [bool; MAX_BATCH] = core::array::from_fn(|fill| measured[fill] < after_another(fill));
         let times = core::array::from_fn(|fill| measured[fill].min(after_another(fill)).max(1));
         let takes = core::array::from_fn(|waiting| best_of(&times, waiting));
         Self { times, together, takes, last: None, gap: Nanos::MAX }
@@ -72,12 +72,12 @@ impl BatchPolicy {
 
     /// Time of a batch of that fill, ns.
     pub fn time(&self, fill: usize) -> Nanos {
-        self.times[fill.clamp(1, MOST) - 1]
+        self.times[fill.clamp(1, MAX_BATCH) - 1]
     }
 
     /// Fill of a full batch.
     pub fn full(&self) -> usize {
-        self.takes[MOST - 1]
+        self.takes[MAX_BATCH - 1]
     }
 
     /// A request's part of a full batch's time, ns.
@@ -91,8 +91,8 @@ impl BatchPolicy {
     }
 
     /// Time to answer 1, 2, … waiting requests, ns.
-    pub fn ends(&self) -> [Nanos; MOST] {
-        let mut ends = [0; MOST];
+    pub fn ends(&self) -> [Nanos; MAX_BATCH] {
+        let mut ends = [0; MAX_BATCH];
         for (at, takes) in self.takes.into_iter().enumerate() {
             // Requests that do not begin in the first batch are done as if they waited alone.
             let rest = (at + 1 - takes).checked_sub(1).map_or(0, |rest| ends[rest]);
@@ -103,7 +103,7 @@ impl BatchPolicy {
 
     /// The longest wait that this policy adds to a request, ns.
     pub fn longest_wait(&self) -> Nanos {
-        self.times[0] / PATIENCE
+        self.times[0] / WAIT_PARTS
     }
 
     /// A request arrived at that time, ns.
@@ -118,7 +118,7 @@ impl BatchPolicy {
 
     /// Decision at `now` for `waiting` requests; the oldest arrived at `oldest`, ns. The device is free.
     pub fn decide(&self, now: Nanos, waiting: usize, oldest: Nanos, urgent: bool) -> Begin {
-        let begin = Begin::Now(self.takes[waiting.clamp(1, MOST) - 1]);
+        let begin = Begin::Now(self.takes[waiting.clamp(1, MAX_BATCH) - 1]);
         let full = self.full();
         if urgent || waiting >= full {
             return begin;
@@ -137,7 +137,7 @@ impl BatchPolicy {
 /// The fill with the soonest mean answer for `waiting` and one more requests. A batch answers all at its end; smaller
 /// ones in sequence answer the first earlier. So a larger fill must take no longer than the mean of their ends, or
 /// have a rate higher by one part in [`WORTH`], which shortens the queue behind it.
-fn best_of(times: &[Nanos; MOST], waiting: usize) -> usize {
+fn best_of(times: &[Nanos; MAX_BATCH], waiting: usize) -> usize {
     let mut best = 1;
     for fill in 2..=waiting + 1 {
         // time <= best's time * (fill / best + 1) / 2.
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     /// Four lanes: up to four take little longer than one.
-    const FOURS: [Nanos; MOST] = [200_000, 204_000, 206_000, 208_000, 400_000, 404_000, 406_000, 412_000];
+    const FOURS: [Nanos; MAX_BATCH] = [200_000, 204_000, 206_000, 208_000, 400_000, 404_000, 406_000, 412_000];
 
     fn busy() -> BatchPolicy {
         let mut gather = BatchPolicy::new(FOURS, 210_000);
@@ -207,15 +207,15 @@ mod tests {
         let gather = BatchPolicy::new(FOURS, 210_000);
         assert_eq!(gather.ends(), [200, 204, 206, 208, 408, 412, 414, 416].map(|us| us * 1000));
         assert_eq!((gather.part(), gather.part_of(1, 200_000), gather.part_of(3, 412_000)), (52_000, 52_000, 104_000));
-        let eights = BatchPolicy::new([39_000; MOST], 15_000);
+        let eights = BatchPolicy::new([39_000; MAX_BATCH], 15_000);
         assert_eq!(eights.ends(), [15, 30, 45, 39, 39, 39, 39, 39].map(|us| us * 1000));
     }
 
     #[test]
     fn a_batch_that_answers_later_than_smaller_ones_is_begun_only_for_a_much_higher_rate() {
         // Eight lanes that take the same time for one as for eight: two and a half times that of a single request.
-        let eights = BatchPolicy::new([39_000; MOST], 15_400);
-        let begun: [Begin; MOST] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));
+        let eights = BatchPolicy::new([39_000; MAX_BATCH], 15_400);
+        let begun: [Begin; MAX_BATCH] = core::array::from_fn(|at| eights.decide(0, at + 1, 0, true));
         assert_eq!(begun, [1, 1, 1, 4, 5, 6, 7, 8].map(Begin::Now));
         assert_eq!(eights.full(), 8);
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn what_is_slower_side_by_side_is_done_one_after_another() {
         let gather = BatchPolicy::new(FOURS.map(|time| time * 3), 210_000);
-        let together: [bool; MOST + 1] = core::array::from_fn(|fill| gather.is_together(fill));
+        let together: [bool; MAX_BATCH + 1] = core::array::from_fn(|fill| gather.is_together(fill));
         assert_eq!(together, [false, false, false, true, true, false, true, true, true]);
         assert_eq!(gather.time(1), 210_000, "never slower than an ordinary device");
         assert!(gather.pays());

@@ -4,7 +4,7 @@ use core::error::Error;
 use core::fmt::{self, Display, Formatter};
 
 /// Longest name of a policy, in bytes.
-const LONGEST: usize = 16;
+const MAX_NAME_BYTES: usize = 16;
 
 /// Why a text names no policy. Displayed, it states the error and the accepted names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,19 +59,19 @@ fn nearest(word: &str, names: &[&'static str]) -> Option<&'static str> {
     near.min_by_key(|&(edits, _)| edits).map(|(_, name)| name)
 }
 
-/// Levenshtein's distance from `word` to a `name` of at most `LONGEST` bytes, one row at a time; case is no edit.
+/// Levenshtein's distance from `word` to a `name` of at most `MAX_NAME_BYTES` bytes, one row at a time; case is no edit.
 fn distance(word: &str, name: &str) -> usize {
-    let mut row: [usize; LONGEST + 1] = core::array::from_fn(|i| i);
+    let mut row: [usize; MAX_NAME_BYTES + 1] = core::array::from_fn(|i| i);
     for (i, a) in word.bytes().enumerate() {
         let mut diagonal = row[0];
         row[0] = i + 1;
-        for (j, b) in name.bytes().take(LONGEST).enumerate() {
+        for (j, b) in name.bytes().take(MAX_NAME_BYTES).enumerate() {
             let replace = diagonal + usize::from(!a.eq_ignore_ascii_case(&b));
             diagonal = row[j + 1];
             row[j + 1] = replace.min(diagonal + 1).min(row[j] + 1);
         }
     }
-    row[name.len().min(LONGEST)]
+    row[name.len().min(MAX_NAME_BYTES)]
 }
 
 #[cfg(test)]

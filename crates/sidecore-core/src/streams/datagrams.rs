@@ -14,9 +14,9 @@ use crate::wire::Extent;
 /// Bytes of a record before those of its datagram.
 pub const HEADER: u32 = 4;
 /// Most datagrams of a run: the kernel cuts one message into no more.
-pub const MOST: u32 = 64;
+pub const MAX_RUN_DATAGRAMS: u32 = 64;
 /// Most bytes of a run, and of a datagram: the kernel's messages have 65,535 with all headers.
-pub const MOST_BYTES: u32 = 65_000;
+pub const MAX_RUN_BYTES: u32 = 65_000;
 
 /// Bytes of the ring for a datagram of `len` bytes.
 #[inline]
@@ -54,15 +54,15 @@ impl Run {
             return Err(Fault);
         }
         let mut run = Self { start, size, count: 0, len: 0, last: 0 };
-        while left > 0 && run.count < most.min(MOST) {
+        while left > 0 && run.count < most.min(MAX_RUN_DATAGRAMS) {
             let len = length(header(start.wrapping_add(run.ring_bytes().into()), size));
-            if len > MOST_BYTES || record(len) > left {
+            if len > MAX_RUN_BYTES || record(len) > left {
                 // The datagrams before a wrong length are valid.
                 return if run.count == 0 { Err(Fault) } else { Ok(Some(run)) };
             }
             if run.count == 0 {
                 run.len = len;
-            } else if len == 0 || len > run.len || run.payload() + len > MOST_BYTES {
+            } else if len == 0 || len > run.len || run.payload() + len > MAX_RUN_BYTES {
                 break;
             }
             (run.last, run.count, left) = (len, run.count + 1, left - record(len));
@@ -200,19 +200,19 @@ mod tests {
             for (number, len) in lens.into_iter().enumerate() {
                 let datagram = vec![number as u8; len as usize];
                 while !ring.write(&datagram) {
-                    took.extend(ring.take(MOST));
+                    took.extend(ring.take(MAX_RUN_DATAGRAMS));
                 }
                 wrote.push(datagram);
                 if let Some(Some(most)) = takes.next() {
                     let run = ring.take(*most);
-                    prop_assert!(run.len() as u32 <= *most.min(&MOST));
+                    prop_assert!(run.len() as u32 <= *most.min(&MAX_RUN_DATAGRAMS));
                     took.extend(run);
                 }
             }
             while ring.head != ring.tail {
-                took.extend(ring.take(MOST));
+                took.extend(ring.take(MAX_RUN_DATAGRAMS));
             }
-            prop_assert!(ring.first(MOST).unwrap().is_none());
+            prop_assert!(ring.first(MAX_RUN_DATAGRAMS).unwrap().is_none());
             prop_assert_eq!(wrote, took);
         }
 
@@ -226,7 +226,7 @@ mod tests {
             };
             let mut lengths = lengths.iter().cycle();
             let Ok(Some(run)) = Run::first(&cursors, most, |_| *lengths.next().unwrap()) else { return Ok(()) };
-            prop_assert!(run.count() <= MOST && run.payload() <= MOST_BYTES && run.ring_bytes() <= waiting);
+            prop_assert!(run.count() <= MAX_RUN_DATAGRAMS && run.payload() <= MAX_RUN_BYTES && run.ring_bytes() <= waiting);
             let named: u32 = run.payloads().map(|extent| extent.len).sum();
             prop_assert_eq!(named, run.payload());
             prop_assert!(run.payloads().all(|extent| extent.offset + extent.len <= SIZE));
@@ -239,7 +239,8 @@ mod tests {
         for len in [64, 64, 64, 10, 64, 100, 0, 0, 5] {
             assert!(ring.write(&vec![1; len]));
         }
-        let lens: Vec<Vec<usize>> = (0..6).map(|_| ring.take(MOST).iter().map(Vec::len).collect()).collect();
+        let lens: Vec<Vec<usize>> =
+            (0..6).map(|_| ring.take(MAX_RUN_DATAGRAMS).iter().map(Vec::len).collect()).collect();
         assert_eq!(lens, [vec![64, 64, 64, 10], vec![64], vec![100], vec![0], vec![0], vec![5]]);
     }
 
@@ -249,22 +250,22 @@ mod tests {
             let mut ring = Ring::new(0);
             assert!(ring.write(&[1; 8]) && ring.write(&[2; 8]));
             ring.put([header(u64::from(record(8)), SIZE)], &u32::to_le_bytes(wrong));
-            assert_eq!(ring.take(MOST), [[1; 8]]);
-            assert_eq!(ring.first(MOST), Err(Fault));
+            assert_eq!(ring.take(MAX_RUN_DATAGRAMS), [[1; 8]]);
+            assert_eq!(ring.first(MAX_RUN_DATAGRAMS), Err(Fault));
         }
         let astray = Cursors::read(2, word(10, false), SIZE).unwrap();
-        assert_eq!(Run::first(&astray, MOST, |_| 0), Err(Fault), "no boundary");
+        assert_eq!(Run::first(&astray, MAX_RUN_DATAGRAMS, |_| 0), Err(Fault), "no boundary");
         let torn = Cursors::read(0, word(10, false), SIZE).unwrap();
-        assert_eq!(Run::first(&torn, MOST, |_| 0), Err(Fault), "a part of a record");
+        assert_eq!(Run::first(&torn, MAX_RUN_DATAGRAMS, |_| 0), Err(Fault), "a part of a record");
     }
 
     #[test]
     fn a_run_has_no_more_than_one_message_takes() {
         let mut ring = Ring::new(0);
         while ring.write(&[1; 4]) {}
-        assert_eq!(ring.take(u32::MAX).len() as u32, MOST);
+        assert_eq!(ring.take(u32::MAX).len() as u32, MAX_RUN_DATAGRAMS);
         let large = Cursors::read(0, word(1 << 20, false), 1 << 20).unwrap();
-        let run = Run::first(&large, MOST, |_| 1_400).unwrap().unwrap();
+        let run = Run::first(&large, MAX_RUN_DATAGRAMS, |_| 1_400).unwrap().unwrap();
         assert_eq!((run.count(), run.payload()), (46, 64_400));
     }
 }

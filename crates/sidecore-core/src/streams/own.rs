@@ -14,24 +14,24 @@ use crate::time::Nanos;
 /// Close sends after which the sidecore is woken at first.
 const FIRST: u64 = 2;
 /// The same where waking it paid: 0 after long rows, whose first message wakes it.
-const FEWEST: u64 = 1;
+const MIN_CLOSE_SENDS: u64 = 1;
 /// Messages of a wake-up that make a long row: more than arrive during it at a pace that own sends can follow.
 const LONG: u64 = 12;
 /// The same where it did not pay: programs may send one message to each of 1,000 connections, and then pause.
-const MOST: u64 = 1024;
+const MAX_CLOSE_SENDS: u64 = 1024;
 /// Own sends, times the close ones that it takes, after which fewer are tried.
 const RETRY: u64 = 128;
 /// Fewest messages between two looks at a thread's usage, and least time, ns.
-const LOOK: u64 = 64;
-const LOOK_SPAN: Nanos = 20_000_000;
+const LOOK_MESSAGES: u64 = 64;
+const LOOK_INTERVAL_NS: Nanos = 20_000_000;
 /// Mean time between two sleeps of a busy thread at least, ns,
 const AWAKE: Nanos = 20_000_000;
 /// and its part of the time at least, 1 / `PART`: others may have the core for the rest.
 const PART: u64 = 4;
 /// Least time of a send, ns: clocks may be coarser.
-const SHORTEST: Nanos = 500;
+const MIN_SEND_NS: Nanos = 500;
 /// Most time of a send, ns: one that took longer was interrupted.
-const LONGEST: Nanos = 20_000;
+const MAX_SEND_NS: Nanos = 20_000;
 /// A sidecore that stays awake judges its calls in groups of this size, by the mean of messages moved.
 const CALLS: u64 = 256;
 /// Least mean.
@@ -116,7 +116,7 @@ impl Wakes {
         self.look(now, usage);
         let patience = self.patience.load(Ordering::Relaxed);
         let own = self.own.load(Ordering::Relaxed);
-        if patience > FEWEST && own >= RETRY * patience {
+        if patience > MIN_CLOSE_SENDS && own >= RETRY * patience {
             self.learn(patience / 2);
         }
         if self.busy.load(Ordering::Relaxed) == 1 || break_even == BreakEven::NONE {
@@ -141,15 +141,16 @@ impl Wakes {
     /// The number of close sends in a row, with one that begins now.
     fn follows(&self, now: Nanos) -> u64 {
         let since = now.saturating_sub(self.ended.load(Ordering::Relaxed));
-        let is_close = since <= self.took.load(Ordering::Relaxed).clamp(SHORTEST, LONGEST);
-        let close = if is_close { (self.close.load(Ordering::Relaxed) + 1).min(MOST) } else { 0 };
+        let is_close = since <= self.took.load(Ordering::Relaxed).clamp(MIN_SEND_NS, MAX_SEND_NS);
+        let close = if is_close { (self.close.load(Ordering::Relaxed) + 1).min(MAX_CLOSE_SENDS) } else { 0 };
         self.close.store(close, Ordering::Relaxed);
         close
     }
 
     fn look(&self, now: Nanos, usage: impl FnOnce() -> Usage) {
         let unlooked = self.unlooked.load(Ordering::Relaxed) + 1;
-        let is_due = unlooked >= LOOK && now >= self.looked.load(Ordering::Relaxed).saturating_add(LOOK_SPAN);
+        let is_due =
+            unlooked >= LOOK_MESSAGES && now >= self.looked.load(Ordering::Relaxed).saturating_add(LOOK_INTERVAL_NS);
         self.unlooked.store(if is_due { 0 } else { unlooked }, Ordering::Relaxed);
         if !is_due {
             return;
@@ -176,14 +177,14 @@ impl Wakes {
         let (patience, row) = (self.patience.load(Ordering::Relaxed), count.messages.wrapping_sub(messages));
         self.learn(match break_even.is_reached(row, calls) {
             true if row >= LONG => patience / 2,
-            true => (patience / 2).max(FEWEST),
-            false => (patience * 2).max(FEWEST),
+            true => (patience / 2).max(MIN_CLOSE_SENDS),
+            false => (patience * 2).max(MIN_CLOSE_SENDS),
         });
         self.messages.store(NOTHING, Ordering::Relaxed);
     }
 
     fn learn(&self, patience: u64) {
-        self.patience.store(patience.min(MOST), Ordering::Relaxed);
+        self.patience.store(patience.min(MAX_CLOSE_SENDS), Ordering::Relaxed);
         self.own.store(0, Ordering::Relaxed);
     }
 }
@@ -365,7 +366,7 @@ mod tests {
     fn rows_that_grow_longer_are_found() {
         let mut model = Model::new();
         model.bursts(1_000, 3, 1_000_000);
-        model.wakes.patience.store(MOST, Ordering::Relaxed);
+        model.wakes.patience.store(MAX_CLOSE_SENDS, Ordering::Relaxed);
         let before = model.own;
         model.bursts(20_000, 50, 1_000_000);
         assert!(model.own - before < 300_000, "{} of a million", model.own - before);
@@ -396,7 +397,7 @@ mod tests {
         for at in 0..1_000_u64 {
             let count = Count { messages: at.wrapping_mul(u64::MAX / 3), calls: at.wrapping_mul(u64::MAX / 7) };
             let _ = wakes.wakes(at * 100, Usage::default, count, BreakEven::from_word(u64::MAX - at));
-            assert!(wakes.patience.load(Ordering::Relaxed) <= MOST);
+            assert!(wakes.patience.load(Ordering::Relaxed) <= MAX_CLOSE_SENDS);
         }
     }
 
@@ -404,7 +405,7 @@ mod tests {
     fn a_send_that_was_held_up_makes_no_later_one_close() {
         let wakes = Wakes::default();
         wakes.sent(0, 1_000_000_000);
-        assert_eq!(wakes.follows(1_000_000_000 + LONGEST + 1), 0);
-        assert_eq!(wakes.follows(1_000_000_000 + LONGEST), 1);
+        assert_eq!(wakes.follows(1_000_000_000 + MAX_SEND_NS + 1), 0);
+        assert_eq!(wakes.follows(1_000_000_000 + MAX_SEND_NS), 1);
     }
 }

@@ -10,9 +10,9 @@ use crate::time::Nanos;
 pub const WRITE_NS: Nanos = 60;
 
 /// Calls that are needed before a result.
-const FEWEST: f64 = 8.0;
+const MIN_CALLS: f64 = 8.0;
 /// Limit of counted calls: at this number half of them are forgotten.
-const MOST: f64 = 4096.0;
+const MAX_CALLS: f64 = 4096.0;
 /// If the sizes of calls spread by less than this part of their mean, the two costs are indistinguishable,
 const SPREAD: f64 = 0.25;
 /// unless the calls are so small that bytes hardly matter.
@@ -20,7 +20,7 @@ const FEW_BYTES: f64 = 512.0;
 /// A call of this size has a quarter of the weight, bytes: long calls spread more.
 const FAR: f64 = 4096.0;
 /// Limit of a call's time, ns: a longer one was interrupted.
-const LONGEST: Nanos = 1_000_000_000;
+const MAX_CALL_NS: Nanos = 1_000_000_000;
 /// Limit of a call's time in multiples of the expected one: an excess comes from an interruption.
 const UNUSUAL: f64 = 1.5;
 /// Times up to this are never cut, ns.
@@ -41,11 +41,11 @@ pub struct Fit {
 impl Fit {
     /// A call moved `bytes` bytes in `took` ns of CPU time.
     pub fn add(&mut self, bytes: u32, took: Nanos) {
-        if self.calls >= MOST {
+        if self.calls >= MAX_CALLS {
             let all = [&mut self.calls, &mut self.weight, &mut self.bytes, &mut self.took];
             all.into_iter().chain([&mut self.squares, &mut self.products]).for_each(|sum| *sum /= 2.0);
         }
-        let (bytes, took) = (f64::from(bytes), took.min(LONGEST) as f64);
+        let (bytes, took) = (f64::from(bytes), took.min(MAX_CALL_NS) as f64);
         let took = self.line().map_or(took, |(call, byte)| took.min(UNUSUAL * (call + byte * bytes).max(USUAL)));
         let nearness = FAR / (FAR + bytes);
         let weight = nearness * nearness;
@@ -70,7 +70,7 @@ impl Fit {
 
     /// Cost of a call and of each byte, ns.
     fn line(&self) -> Option<(f64, f64)> {
-        if self.calls < FEWEST {
+        if self.calls < MIN_CALLS {
             return None;
         }
         let (bytes, took) = (self.bytes / self.weight, self.took / self.weight);
@@ -110,7 +110,7 @@ impl BreakEven {
     /// and sidecore `extra` more (ns of CPU time). The first message waits `wake` (ns) for the sidecore: the
     /// program's own calls would be over by then.
     pub fn new(fixed: Nanos, extra: Nanos, wake: Nanos) -> Self {
-        let [fixed, extra, wake] = [fixed, extra, wake].map(|time| time.min(LONGEST));
+        let [fixed, extra, wake] = [fixed, extra, wake].map(|time| time.min(MAX_CALL_NS));
         let per_call = PARTS * (fixed + extra) / fixed.saturating_sub(WRITE_NS).max(1);
         Self { per_call: per_call.clamp(PER_CALL.0, PER_CALL.1), per_wake: (wake / fixed.max(1)).min(PER_WAKE) }
     }
@@ -136,7 +136,7 @@ impl BreakEven {
 pub fn saved(fixed: Nanos, messages: u64, calls: u64) -> i64 {
     let less = i128::from(messages) - i128::from(calls);
     // Products of two such numbers fit.
-    let saved = less * i128::from(fixed.min(LONGEST)) - i128::from(messages) * i128::from(WRITE_NS);
+    let saved = less * i128::from(fixed.min(MAX_CALL_NS)) - i128::from(messages) * i128::from(WRITE_NS);
     saved.clamp(i64::MIN.into(), i64::MAX.into()) as i64
 }
 

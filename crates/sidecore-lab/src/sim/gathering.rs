@@ -39,9 +39,9 @@ fn units(args: &Gathering) -> Result<Vec<Unit>, String> {
     let ns = |us: f64| (us * 1e3).round().max(1.0) as u64;
     let batches: Vec<u64> = args.batch_us.iter().copied().map(ns).collect();
     let batches = match batches[..] {
-        [all] => [all; gathering::MOST],
+        [all] => [all; gathering::MAX_BATCH],
         _ => batches.try_into().map_err(|given: Vec<u64>| {
-            let (most, given) = (gathering::MOST, given.len());
+            let (most, given) = (gathering::MAX_BATCH, given.len());
             format!("--batch-us has {given} times: give {most}, for 1 to {most} requests side by side, or one for all of them")
         })?,
     };

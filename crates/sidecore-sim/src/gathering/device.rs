@@ -1,7 +1,7 @@
 //! A device that computes several requests in a batch, as the service's batch device does.
 
 use crate::engine::{Engine, Timer};
-use sidecore_core::policy::gather::{BatchPolicy, Begin, MOST};
+use sidecore_core::policy::gather::{BatchPolicy, Begin, MAX_BATCH};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -28,7 +28,7 @@ impl<T> Device<T> {
             gather,
             unseen: VecDeque::new(),
             waiting: VecDeque::new(),
-            begun: Vec::with_capacity(MOST),
+            begun: Vec::with_capacity(MAX_BATCH),
             due: None,
             free: 0,
             until: 0,
@@ -87,7 +87,7 @@ impl<T> Device<T> {
         let running = if self.begun.is_empty() { 0 } else { self.until - now };
         let waiting = self.unseen.len() + self.waiting.len() + 1;
         let ends = self.gather.ends();
-        let whole = (waiting - 1) / MOST;
-        running + ends[MOST - 1] * whole as Nanos + ends[(waiting - 1) % MOST]
+        let whole = (waiting - 1) / MAX_BATCH;
+        running + ends[MAX_BATCH - 1] * whole as Nanos + ends[(waiting - 1) % MAX_BATCH]
     }
 }

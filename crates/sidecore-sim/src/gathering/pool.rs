@@ -5,7 +5,7 @@
 //! of the batch's time.
 
 use super::device::Device;
-use super::{MOST, Unit};
+use super::{MAX_BATCH, Unit};
 use crate::engine::{Engine, World};
 use crate::part::tables;
 use sidecore_core::dispatch::{Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Work};
@@ -173,7 +173,7 @@ impl Pool {
             Requests::Open(load, at_once) => 1e9 * f64::from(at_once) / (load * capacity(unit)),
             Requests::Clients(_) => 0.0,
         };
-        let worker = BatchPolicy::new([Nanos::MAX / 16; MOST], unit.single);
+        let worker = BatchPolicy::new([Nanos::MAX / 16; MAX_BATCH], unit.single);
         Self {
             rule,
             requests,

@@ -7,7 +7,7 @@ use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
 use sidecore_client::shm::span::Span;
 use sidecore_core::streams::cursor::{Fault, word};
-use sidecore_core::streams::datagrams::{HEADER, MOST_BYTES, header, record};
+use sidecore_core::streams::datagrams::{HEADER, MAX_RUN_BYTES, header, record};
 use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, TAIL, WRITER};
 use sidecore_core::streams::place::LeaveRequest;
 use std::net::SocketAddr;
@@ -26,7 +26,7 @@ pub(super) struct Datagrams {
 impl Datagrams {
     pub(super) fn new(target: Target, size: u32) -> Self {
         // At least four fit: a ring with room for one would be no faster than the kernel.
-        let most = target.packet.min(MOST_BYTES).min(size / 4);
+        let most = target.packet.min(MAX_RUN_BYTES).min(size / 4);
         Self { most, mover: Mover::new(target.to), error: None }
     }
 

@@ -15,7 +15,7 @@ use crate::sys::clock;
 use rtrb::Producer;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::gather::{BatchPolicy, Begin, MOST};
+use sidecore_core::policy::gather::{BatchPolicy, Begin, MAX_BATCH};
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use zeroize::Zeroizing;
 
 /// Most requests that wait here. All others wait in the queue.
-const ROOM: usize = 2 * MOST;
+const ROOM: usize = 2 * MAX_BATCH;
 /// Least and most runs of each measured batch; the fastest counts. Runs end early once all together take
 /// [`LONG_ENOUGH`].
 const RUNS: (u32, u32) = (3, 50);
@@ -40,7 +40,7 @@ const KINDS: [(Algorithm, &[Op]); 7] = [
     (Algorithm::Aes256Cbc, &[Op::Encrypt]),
 ];
 
-const _: () = assert!(MOST == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
+const _: () = assert!(MAX_BATCH == sidecore_batch::MOST, "core and the arithmetic agree on the largest batch");
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
@@ -101,7 +101,7 @@ pub(super) struct Gathering {
     found: Vec<Measured>,
     waiting: VecDeque<Waiting>,
     begun: Vec<Waiting>,
-    places: [Place; MOST],
+    places: [Place; MAX_BATCH],
     blamed: Producer<Blame>,
     /// One result in this number of batches is disturbed; 0: none.
     disturb: u32,
@@ -126,7 +126,7 @@ impl Gathering {
             gathers,
             found,
             waiting: VecDeque::with_capacity(ROOM),
-            begun: Vec::with_capacity(MOST),
+            begun: Vec::with_capacity(MAX_BATCH),
             places: std::array::from_fn(place),
             blamed,
             disturb,
@@ -222,7 +222,7 @@ impl Gathering {
         self.begun.clear();
         self.begun.extend(self.waiting.pop_front());
         let mut at = 0;
-        while self.begun.len() < fill.min(MOST) && at < self.waiting.len() {
+        while self.begun.len() < fill.min(MAX_BATCH) && at < self.waiting.len() {
             if self.begun[0].kind == self.waiting[at].kind {
                 self.begun.extend(self.waiting.remove(at));
             } else {
@@ -234,9 +234,9 @@ impl Gathering {
     /// Returns the number of results that did not verify.
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
         let disturbed = self.disturbed();
-        let mut jobs = Vec::with_capacity(MOST);
-        let mut states = Vec::with_capacity(MOST);
-        let mut sessions = Vec::with_capacity(MOST);
+        let mut jobs = Vec::with_capacity(MAX_BATCH);
+        let mut states = Vec::with_capacity(MAX_BATCH);
+        let mut sessions = Vec::with_capacity(MAX_BATCH);
         for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
             let key = waiting.request.session.batched(waiting.request.submission.op());
             let (State::Ready, Some(key)) = (&place.state, key) else { continue };
@@ -328,7 +328,7 @@ fn measure_class(class: Class) -> Option<(BatchPolicy, Measured)> {
     let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;
     let (session, mut output) = (Session::open(&sample.spec).ok()?, vec![0; sample.output_len]);
-    let (mut single, mut times, mut all) = (Nanos::MAX, [Nanos::MAX; MOST], 0);
+    let (mut single, mut times, mut all) = (Nanos::MAX, [Nanos::MAX; MAX_BATCH], 0);
     for run in 0..RUNS.1 {
         if run >= RUNS.0 && all >= LONG_ENOUGH {
             break;

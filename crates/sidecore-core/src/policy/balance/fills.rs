@@ -10,7 +10,7 @@
 //! as on other devices, but no request joins a running batch ([`BESIDE`]). Requests of other classes on the device
 //! count with their parts.
 
-use crate::policy::gather::MOST;
+use crate::policy::gather::MAX_BATCH;
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::boxed::Box;
@@ -32,14 +32,14 @@ pub struct Measured {
     /// A request's part of a full batch, ns.
     pub part: Nanos,
     /// How long it takes to answer 1, 2, … requests, ns.
-    pub ends: [Nanos; MOST],
+    pub ends: [Nanos; MAX_BATCH],
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Row {
     from: u32,
     /// How long it takes to answer 1, 2, … requests, in parts of a full batch.
-    ends: [f32; MOST],
+    ends: [f32; MAX_BATCH],
     in_flight: u32,
     /// Time that its requests occupy the device, ns.
     backlog: Nanos,
@@ -104,7 +104,7 @@ impl Row {
     #[inline]
     fn end(&self, part: Nanos) -> Nanos {
         let before = self.in_flight as usize;
-        let ends = self.ends[before % MOST] + self.ends[MOST - 1] * (before / MOST) as f32;
+        let ends = self.ends[before % MAX_BATCH] + self.ends[MAX_BATCH - 1] * (before / MAX_BATCH) as f32;
         (ends * part as f32) as Nanos
     }
 }

@@ -25,7 +25,7 @@ const CLAMP: f32 = 8.0;
 /// An observation up to this many ns is never cut: a clock's tick is no outlier.
 const CREDIBLE: f32 = 1_000.0;
 /// Longest time that is believed or estimated, ns: 18 minutes, so that sums cannot overflow.
-const LONGEST: f32 = (1_u64 << 40) as f32;
+const MAX_TIME_NS: f32 = (1_u64 << 40) as f32;
 
 /// Time that one device needs for a request, by class and size.
 #[derive(Clone, Debug)]
@@ -72,7 +72,7 @@ impl Rates {
             return row.observe(size, part as f32, self.prior);
         }
         let factor = part as f32 / row.estimate(size, self.prior).max(1.0);
-        row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(LONGEST));
+        row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(MAX_TIME_NS));
     }
 
     /// Copies the rates of classes without an observation from `others`.
@@ -148,13 +148,13 @@ impl Row {
         Self { known: false, cells: [Cell { time: 0.0, size: 0.0, seen: 0, below: NONE, above: NONE }; BUCKETS] };
 
     fn observe(&mut self, size: u32, took: f32, prior: f32) {
-        let believed = if self.known { (self.estimate(size, prior) * CLAMP).max(CREDIBLE) } else { LONGEST };
+        let believed = if self.known { (self.estimate(size, prior) * CLAMP).max(CREDIBLE) } else { MAX_TIME_NS };
         let index = bucket(size);
         let cell = &mut self.cells[index];
         let first = cell.seen == 0;
         cell.seen = (cell.seen + 1).min(WINDOW);
         let weight = 1.0 / f32::from(cell.seen);
-        cell.time += (took.min(believed).min(LONGEST) - cell.time) * weight;
+        cell.time += (took.min(believed).min(MAX_TIME_NS) - cell.time) * weight;
         cell.size += (size as f32 - cell.size) * weight;
         self.known = true;
         if first {
@@ -165,7 +165,8 @@ impl Row {
     /// Restores an empty cell. `None`: there is no such cell, or no cell can have these values.
     fn restore(&mut self, index: usize, seen: u8, time: f32, size: f32) -> Option<()> {
         let cell = self.cells.get_mut(index).filter(|cell| cell.seen == 0)?;
-        let possible = (1..=WINDOW).contains(&seen) && (0.0..=LONGEST).contains(&time) && bucket(size as u32) == index;
+        let possible =
+            (1..=WINDOW).contains(&seen) && (0.0..=MAX_TIME_NS).contains(&time) && bucket(size as u32) == index;
         (cell.seen, cell.time, cell.size) = (seen, time, size);
         self.known = true;
         self.link(index);
@@ -200,7 +201,7 @@ impl Row {
             (None, Some(edge)) => beyond(edge, self.at(edge.above), size),
             (None, None) => prior + size,
         };
-        time.min(LONGEST)
+        time.min(MAX_TIME_NS)
     }
 
     #[inline]

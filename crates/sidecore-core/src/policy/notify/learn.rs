@@ -32,9 +32,9 @@ const PROBE_HALVES: i64 = 5;
 /// Gaps between two looks for the best threshold.
 const REVISE_EVERY: u32 = 8;
 /// Limit of the savings, in park costs. It bounds the excess of any stretch of a run above three times its optimum.
-const MOST_SAVED: i64 = 8;
+const MAX_SAVED_PARKS: i64 = 8;
 /// Limit of park costs and gaps, ns: sums cannot overflow.
-const LONGEST: Nanos = 1 << 40;
+const MAX_TIME_NS: Nanos = 1 << 40;
 
 #[derive(Clone, Debug)]
 pub(super) struct Learner {
@@ -69,8 +69,8 @@ impl Learner {
     }
 
     pub(super) fn begin(&mut self, park_cost: Nanos) {
-        let cost = park_cost.min(LONGEST).cast_signed();
-        self.savings = self.savings.clamp(-cost, MOST_SAVED * cost);
+        let cost = park_cost.min(MAX_TIME_NS).cast_signed();
+        self.savings = self.savings.clamp(-cost, MAX_SAVED_PARKS * cost);
         self.until_probes = self.until_probes.saturating_sub(1);
         if self.until_probes == 0 {
             self.probes = PROBES;
@@ -78,7 +78,7 @@ impl Learner {
         }
         let least = (cost - self.savings + 1).max(0) / 2;
         let most = 2 * cost + self.savings;
-        let wanted = self.learnt.unwrap_or(park_cost).min(LONGEST).cast_signed();
+        let wanted = self.learnt.unwrap_or(park_cost).min(MAX_TIME_NS).cast_signed();
         let wanted = if self.probes > 0 { wanted.max(cost * PROBE_HALVES / 2) } else { wanted };
         self.threshold = wanted.clamp(least, most).cast_unsigned();
     }
@@ -90,12 +90,12 @@ impl Learner {
 
     /// The wait ended after `gap` ns at the cost in `wait`. A wake-up takes up to `wake_time`, ns.
     pub(super) fn end(&mut self, gap: Nanos, wait: &Audit, park_cost: Nanos, wake_time: Nanos) {
-        let cost = wait.cost_ns.min(LONGEST).cast_signed();
+        let cost = wait.cost_ns.min(MAX_TIME_NS).cast_signed();
         // Fibonacci hashing, the source: Knuth, The Art of Computer Programming, 6.4.
         self.chance = (self.chance ^ gap).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         let found_spinning = wait.parks == 0 && wait.naps == 0;
         let surely = if found_spinning { gap } else { wait.spun_ns.max(gap.saturating_sub(park_cost.max(wake_time))) };
-        let optimum = surely.min(park_cost).min(LONGEST).cast_signed();
+        let optimum = surely.min(park_cost).min(MAX_TIME_NS).cast_signed();
         self.savings = self.savings.saturating_add(3 * optimum - cost);
         if self.threshold >= park_cost {
             self.observe(gap, park_cost);
@@ -105,7 +105,7 @@ impl Learner {
     }
 
     fn observe(&mut self, gap: Nanos, park_cost: Nanos) {
-        self.gaps.record(gap.min(LONGEST));
+        self.gaps.record(gap.min(MAX_TIME_NS));
         self.unrevised += 1;
         if self.unrevised == REVISE_EVERY {
             self.unrevised = 0;

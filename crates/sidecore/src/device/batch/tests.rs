@@ -7,7 +7,7 @@ use crate::engine::crypto::{Hash, KeyMaterial, Scheme, SessionSpec};
 
 /// Sessions with keys of their own as far as samples have these, open, of a class.
 fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
-    let samples = (0..MOST as u64).map(|seed| sample(class, size, seed));
+    let samples = (0..MAX_BATCH as u64).map(|seed| sample(class, size, seed));
     samples.map(|sample| (Session::open(&sample.spec).unwrap(), sample)).collect()
 }
 
