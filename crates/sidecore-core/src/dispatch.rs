@@ -17,7 +17,7 @@
 //! [`Dispatch::reassign`] moves each of them to another device. It abandons a request without a capable device, or one
 //! that [may not be done twice](Class::may_be_replayed).
 
-use crate::inflight::{Entry, InFlight, State, Ticket};
+use crate::inflight::{Entry, InFlight, RequestState, Ticket};
 use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, BatchEstimate, Load, Rates};
 use crate::policy::notify::{Moderator, Notify, WakeDecision};
@@ -432,9 +432,9 @@ impl Dispatch {
         let Work { lane, class, size, .. } = entry.work;
         // A deferred request has not reached its device, so a second attempt is safe.
         let spent = entry.state.is_on_device() && !class.may_be_replayed();
-        if entry.state != State::Orphan {
+        if entry.state != RequestState::Orphan {
             self.unload(&entry);
-            entry.state = State::Orphan;
+            entry.state = RequestState::Orphan;
             entry.losses += 1;
         }
         if spent || entry.losses > MAX_LOSSES || !self.clients.lane(lane).open || !self.any_can(&entry.work) {

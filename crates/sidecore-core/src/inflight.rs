@@ -36,7 +36,7 @@ impl Ticket {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum RequestState {
     /// Its device has it.
     OnDevice,
     /// It is deferred until its device can begin with it.
@@ -45,7 +45,7 @@ pub(crate) enum State {
     Orphan,
 }
 
-impl State {
+impl RequestState {
     #[inline]
     pub(crate) fn is_on_device(self) -> bool {
         self == Self::OnDevice
@@ -57,7 +57,7 @@ pub(crate) struct Entry {
     pub(crate) work: Work,
     /// The device that has it, or had it last.
     pub(crate) device: u8,
-    pub(crate) state: State,
+    pub(crate) state: RequestState,
     pub(crate) handed: Nanos,
     pub(crate) cost: Nanos,
     /// Devices that had it before and died.
@@ -68,12 +68,12 @@ impl Entry {
     /// A request that a device is given.
     #[inline]
     pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
-        Self { work, device, state: State::OnDevice, handed, cost, losses }
+        Self { work, device, state: RequestState::OnDevice, handed, cost, losses }
     }
 }
 
 #[derive(Debug)]
-struct Place {
+struct Slot {
     generation: u32,
     entry: Option<Entry>,
 }
@@ -81,13 +81,13 @@ struct Place {
 /// The table. `capacity` entries, no allocation after [`InFlight::new`].
 #[derive(Debug)]
 pub(crate) struct InFlight {
-    places: Vec<Place>,
+    places: Vec<Slot>,
     free: Vec<u32>,
 }
 
 impl InFlight {
     pub(crate) fn new(capacity: u32) -> Self {
-        let places = (0..capacity).map(|_| Place { generation: 0, entry: None }).collect();
+        let places = (0..capacity).map(|_| Slot { generation: 0, entry: None }).collect();
         Self { places, free: (0..capacity).rev().collect() }
     }
 
@@ -122,7 +122,7 @@ impl InFlight {
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
         let offset = rest.iter().position(|place| {
-            place.entry.is_some_and(|entry| entry.device == device && entry.state != State::Orphan)
+            place.entry.is_some_and(|entry| entry.device == device && entry.state != RequestState::Orphan)
         })?;
         let index = from + offset;
         Some(Ticket { index: index as u32, generation: self.places[index].generation })
@@ -156,7 +156,7 @@ impl InFlight {
 
     /// The place that the ticket names, unless the ticket is void.
     #[inline]
-    fn current(&mut self, ticket: Ticket) -> Option<&mut Place> {
+    fn current(&mut self, ticket: Ticket) -> Option<&mut Slot> {
         self.places.get_mut(ticket.index()).filter(|place| place.generation == ticket.generation)
     }
 }

@@ -5,7 +5,7 @@ use loom::sync::{Arc, Mutex};
 use loom::thread;
 use sidecore_core::streams::bell::{Rung, WakeFlag};
 use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::streams::slot::{Key, SlotWord, State, Ticket};
+use sidecore_core::streams::slot::{Key, SlotState, SlotWord, Ticket};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, fence, weakened};
 
 /// A sidecore and a program take a stream in turn, each moving the bytes that the other left.
@@ -238,8 +238,8 @@ impl Number {
             }
             is_entered
         });
-        if entered.is_none() && matches!(look.state(), State::Made | State::Entering) {
-            ticket.inspect(|ticket| self.slot.stop_entering(*ticket, State::Made));
+        if entered.is_none() && matches!(look.state(), SlotState::Made | SlotState::Entering) {
+            ticket.inspect(|ticket| self.slot.stop_entering(*ticket, SlotState::Made));
             self.slot.exit();
         }
         entered

@@ -9,7 +9,7 @@ use crate::interpose::{is_borrower, socket};
 use crate::table;
 use sidecore_client::sys::own::Own;
 use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::{Key, Look, State, Ticket};
+use sidecore_core::streams::slot::{Key, Look, SlotState, Ticket};
 use sidecore_sockets::stream::{Remains, Stream};
 use std::os::fd::{BorrowedFd, RawFd};
 
@@ -55,7 +55,7 @@ pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
 
 /// All sockets with bytes that the kernel may lack: in a ring, or in a child after a parent's ring.
 pub(crate) fn full() -> impl Iterator<Item = Gate> {
-    all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == State::Behind)
+    all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == SlotState::Behind)
 }
 
 /// All sockets that may enter a ring or have one.
@@ -66,7 +66,7 @@ pub(crate) fn all() -> impl Iterator<Item = Gate> {
 /// All sockets that the library saw this process make, including those on the kernel's path.
 pub(crate) fn known() -> impl Iterator<Item = Gate> {
     let gate = |(fd, slot): (RawFd, &'static Slot)| Gate { fd, slot, look: slot.word.look() };
-    table::all().map(gate).filter(|gate| gate.look.state() != State::Unknown)
+    table::all().map(gate).filter(|gate| gate.look.state() != SlotState::Unknown)
 }
 
 impl Gate {
@@ -91,7 +91,7 @@ impl Gate {
     }
 
     /// The state at the time of making the gate.
-    pub(crate) fn state(self) -> State {
+    pub(crate) fn state(self) -> SlotState {
         self.look.state()
     }
 
@@ -130,7 +130,7 @@ impl Gate {
     pub(crate) fn enter(self) -> Path {
         let look = self.slot.word.enter();
         let path = self.path_of(look);
-        if matches!(path, Path::Gone) && matches!(look.state(), State::Made | State::Entering) {
+        if matches!(path, Path::Gone) && matches!(look.state(), SlotState::Made | SlotState::Entering) {
             self.exit(0);
         }
         path
@@ -155,12 +155,12 @@ impl Gate {
             return Path::Gone;
         }
         match look.state() {
-            State::Made | State::Entering => Path::Counted,
-            State::Shut => Path::Shut,
-            State::Ring => self.ring(look).map_or(Path::Kernel, Path::Ring),
-            State::Leaving => self.ring(look).map_or(Path::Kernel, Path::Leaving),
-            State::Behind => self.slot.remains().map_or(Path::Kernel, Path::Behind),
-            State::Unknown | State::Kernel => Path::Kernel,
+            SlotState::Made | SlotState::Entering => Path::Counted,
+            SlotState::Shut => Path::Shut,
+            SlotState::Ring => self.ring(look).map_or(Path::Kernel, Path::Ring),
+            SlotState::Leaving => self.ring(look).map_or(Path::Kernel, Path::Leaving),
+            SlotState::Behind => self.slot.remains().map_or(Path::Kernel, Path::Behind),
+            SlotState::Unknown | SlotState::Kernel => Path::Kernel,
         }
     }
 
@@ -210,7 +210,7 @@ impl Gate {
         self.slot.word.is_entered(ticket).then_some(InRing { stream, key, ticket })
     }
 
-    pub(crate) fn stop_entering(self, ticket: Ticket, to: State) {
+    pub(crate) fn stop_entering(self, ticket: Ticket, to: SlotState) {
         self.slot.word.stop_entering(ticket, to);
     }
 }
@@ -220,7 +220,7 @@ impl Gate {
 pub(crate) fn forget(fd: RawFd) -> Option<(Gate, Option<InRing>)> {
     let slot = table::slot(fd)?;
     let look = slot.word.look();
-    if look.state() == State::Unknown && !look.was_in_ring() {
+    if look.state() == SlotState::Unknown && !look.was_in_ring() {
         return None;
     }
     let gate = Gate { fd, slot, look: slot.word.forget() };

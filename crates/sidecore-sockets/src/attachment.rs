@@ -21,7 +21,7 @@ use sidecore_core::streams::layout::{
     self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
 };
 use sidecore_core::streams::own::{Count, Wakes};
-use sidecore_core::streams::place::{LeaveRequest, State, state_of};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState, state_of};
 use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::sync::AtomicU64;
@@ -352,7 +352,7 @@ impl Places {
             let (index, number) = self.left.pop_front()?;
             let bank = &self.banks[(index / PLACES) as usize];
             let word = bank.word(index % PLACES, SHARED, STATE).load(Ordering::Acquire);
-            if matches!(state_of(word, number), Some(State::Free | State::Ended)) {
+            if matches!(state_of(word, number), Some(PlaceState::Free | PlaceState::Ended)) {
                 return Some((index, number.wrapping_add(1)));
             }
             self.left.push_back((index, number));
@@ -406,7 +406,7 @@ impl StreamSlot {
 
     /// Gives back a place that was never announced to the service.
     pub(super) fn unused(self) {
-        let word = sidecore_core::streams::place::state_word(self.number, State::Free);
+        let word = sidecore_core::streams::place::state_word(self.number, PlaceState::Free);
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }
 

@@ -17,7 +17,7 @@ use sidecore_client::sys::{packet, wake};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, State, leave_of, state_word};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_of, state_word};
 use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_core::wire::Extent;
 use std::io::Read;
@@ -196,7 +196,7 @@ fn a_child_waits_for_its_parents_ring_until_nobody_moves_it() {
     let again = promote(&attachment, &here);
     send(&again, &here, 1_000, 10);
     let lost = again.remains(key(&here)).unwrap();
-    service.memory.word(1, SHARED, STATE).store(state_word(1, State::Ended), Ordering::Relaxed);
+    service.memory.word(1, SHARED, STATE).store(state_word(1, PlaceState::Ended), Ordering::Relaxed);
     assert_eq!(lost.progress(1, true), Progress::Over);
 }
 
@@ -255,7 +255,7 @@ fn an_error_that_the_service_met_is_told_once() {
     let (here, _there) = connection();
     let stream = promote(&attachment, &here);
     service.memory.word(0, SHARED, ERROR).store(Errno::CONNRESET.raw_os_error() as u64, Ordering::Relaxed);
-    service.memory.word(0, SHARED, STATE).store(state_word(1, State::Ended), Ordering::Relaxed);
+    service.memory.word(0, SHARED, STATE).store(state_word(1, PlaceState::Ended), Ordering::Relaxed);
     service.memory.bell(0).shut();
     assert_eq!(send(&stream, &here, 0, 10), Sent::Failed(Errno::CONNRESET));
     assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
@@ -291,8 +291,8 @@ fn a_place_is_used_again_when_the_service_says_so() {
     service.promoted();
     stream.leave(key(&here), LeaveRequest::Leave);
     assert_eq!(attachment.seat(None).unwrap().number, 1, "another place, for the first is not free");
-    service.memory.word(0, SHARED, STATE).store(state_word(1, State::Free), Ordering::Relaxed);
-    assert_eq!(attachment.slot(None).unwrap().number, 2);
+    service.memory.word(0, SHARED, STATE).store(state_word(1, PlaceState::Free), Ordering::Relaxed);
+    assert_eq!(attachment.seat(None).unwrap().number, 2);
 }
 
 #[test]

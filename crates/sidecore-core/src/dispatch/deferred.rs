@@ -7,7 +7,7 @@
 //! no further than [`MAX_AHEAD_NS`].
 
 use super::Dispatch;
-use crate::inflight::{State, Ticket};
+use crate::inflight::{RequestState, Ticket};
 use crate::time::Nanos;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -80,7 +80,7 @@ impl Dispatch {
         }
         let ticket = self.devices[device].deferred.pop()?;
         let entry = self.inflight.get_mut(ticket)?;
-        (entry.state, entry.handed) = (State::OnDevice, now);
+        (entry.state, entry.handed) = (RequestState::OnDevice, now);
         Some(ticket)
     }
 
@@ -102,7 +102,7 @@ impl Dispatch {
         let client = self.clients.lane(entry.work.lane).client;
         let (deferred, client) = (&mut self.devices[device].deferred, self.clients.client_mut(client));
         let rank = deferred.fair(&mut client.next, client.share.weight(), entry.cost);
-        entry.state = State::Deferred;
+        entry.state = RequestState::Deferred;
         deferred.push(rank, ticket);
     }
 }

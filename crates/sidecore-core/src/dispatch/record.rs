@@ -15,7 +15,7 @@ pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 use super::{
     Assignment, ClientId, DeviceState, Dispatch, Done, KeyLocation, LaneId, Limits, Placement, Reassigned, Work,
 };
-use crate::inflight::{State, Ticket};
+use crate::inflight::{RequestState, Ticket};
 use crate::policy::balance::Balance;
 use crate::policy::notify::WakeDecision;
 use crate::session::Class;
@@ -185,7 +185,7 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         Call::Complete(ticket, _) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         // Only requests of a lost device are given to others.
         Call::Reassign(_, ticket) => inflight.get(*ticket).is_none_or(|entry| {
-            entry.state == State::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
+            entry.state == RequestState::Orphan || devices[usize::from(entry.device)].state == DeviceState::Gone
         }),
         Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         Call::Hold { device, key, .. } => *device < devices.len() && *key < KeyLocation::PLACES,

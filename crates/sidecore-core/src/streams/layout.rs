@@ -72,7 +72,7 @@ pub const HOLD: usize = 0;
 pub const HEAD: usize = 1;
 /// Of [`SHARED`]: the kernel's count when the ring's cursor was 0. The program writes it.
 pub const BASE: usize = 2;
-/// Of [`SHARED`]: the service's state of the place, see [`super::place::State`].
+/// Of [`SHARED`]: the service's state of the place, see [`super::place::PlaceState`].
 pub const STATE: usize = 3;
 /// Of [`SHARED`]: the error that the kernel reported for the stream, as a number of the system; 0: none.
 pub const ERROR: usize = 4;

@@ -3,7 +3,7 @@
 
 /// The service's state of a place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum State {
+pub enum PlaceState {
     /// It has nothing of that stream any more: the next stream may begin here.
     Free = 0,
     /// It has the socket, and moves the bytes of the ring.
@@ -25,7 +25,7 @@ pub enum LeaveRequest {
 }
 
 /// The service's word for the stream of that number.
-pub fn state_word(stream: u32, state: State) -> u64 {
+pub fn state_word(stream: u32, state: PlaceState) -> u64 {
     u64::from(stream) << 8 | state as u64
 }
 
@@ -35,8 +35,8 @@ pub fn stream_of(word: u64) -> u32 {
 }
 
 /// The service's state for the stream of that number. `None`: nothing yet.
-pub fn state_of(word: u64, stream: u32) -> Option<State> {
-    [State::Free, State::Open, State::Ended].into_iter().find(|state| state_word(stream, *state) == word)
+pub fn state_of(word: u64, stream: u32) -> Option<PlaceState> {
+    [PlaceState::Free, PlaceState::Open, PlaceState::Ended].into_iter().find(|state| state_word(stream, *state) == word)
 }
 
 /// The program's word for the stream of that number.
@@ -56,10 +56,10 @@ mod tests {
 
     #[test]
     fn words_are_of_one_stream() {
-        assert_eq!(state_of(state_word(3, State::Open), 3), Some(State::Open));
-        assert_eq!(state_of(state_word(3, State::Open), 4), None);
-        assert_eq!(state_of(0, 0), Some(State::Free), "fresh memory has free places");
-        assert_eq!(stream_of(state_word(u32::MAX, State::Ended)), u32::MAX);
+        assert_eq!(state_of(state_word(3, PlaceState::Open), 3), Some(PlaceState::Open));
+        assert_eq!(state_of(state_word(3, PlaceState::Open), 4), None);
+        assert_eq!(state_of(0, 0), Some(PlaceState::Free), "fresh memory has free places");
+        assert_eq!(stream_of(state_word(u32::MAX, PlaceState::Ended)), u32::MAX);
         assert_eq!(leave_of(leave_word(3, LeaveRequest::Leave), 3), LeaveRequest::Leave);
         assert_eq!(leave_of(leave_word(3, LeaveRequest::Leave), 4), LeaveRequest::Stay);
         assert_eq!(leave_of(u64::MAX, 3), LeaveRequest::Stay);

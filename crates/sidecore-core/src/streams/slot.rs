@@ -9,7 +9,7 @@ use crate::sync::{AtomicU64, Ordering};
 /// State of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
-pub enum State {
+pub enum SlotState {
     /// Unknown: the kernel's.
     Unknown = 0,
     /// The kernel's for as long as the socket is open.
@@ -29,9 +29,9 @@ pub enum State {
 }
 
 const STATE: u64 = 0b111;
-/// A thread sent by the kernel while the state was [`State::Entering`].
+/// A thread sent by the kernel while the state was [`SlotState::Entering`].
 const DISTURBED: u64 = 1 << 3;
-/// The state after the ring is [`State::Kernel`], not [`State::Made`].
+/// The state after the ring is [`SlotState::Kernel`], not [`SlotState::Made`].
 const PINNED: u64 = 1 << 4;
 /// The socket was in a ring: the service may still have it open.
 const PROMOTED: u64 = 1 << 5;
@@ -87,16 +87,16 @@ pub struct Look(u64);
 impl Look {
     /// The state.
     #[inline]
-    pub fn state(self) -> State {
+    pub fn state(self) -> SlotState {
         match self.0 & STATE {
-            1 => State::Kernel,
-            2 => State::Made,
-            3 => State::Entering,
-            4 => State::Ring,
-            5 => State::Leaving,
-            6 => State::Shut,
-            7 => State::Behind,
-            _ => State::Unknown,
+            1 => SlotState::Kernel,
+            2 => SlotState::Made,
+            3 => SlotState::Entering,
+            4 => SlotState::Ring,
+            5 => SlotState::Leaving,
+            6 => SlotState::Shut,
+            7 => SlotState::Behind,
+            _ => SlotState::Unknown,
         }
     }
 
@@ -109,19 +109,19 @@ impl Look {
     /// True if the socket may enter a ring, or has one.
     #[inline]
     pub fn is_watched(self) -> bool {
-        self.0 & STATE > State::Kernel as u64
+        self.0 & STATE > SlotState::Kernel as u64
     }
 
     /// True if the socket has a ring.
     #[inline]
     pub fn is_in_ring(self) -> bool {
-        matches!(self.state(), State::Ring | State::Leaving)
+        matches!(self.state(), SlotState::Ring | SlotState::Leaving)
     }
 
     /// True if the ring takes messages, as bytes.
     #[inline]
     pub fn takes_bytes(self) -> bool {
-        self.0 & (STATE | DATAGRAMS) == State::Ring as u64
+        self.0 & (STATE | DATAGRAMS) == SlotState::Ring as u64
     }
 
     /// True if the service may have the socket open, so that a close by the program is not the connection's end.
@@ -163,7 +163,7 @@ impl SlotWord {
 
     /// The process made a socket of this number. Senders of the earlier socket stay counted.
     pub fn make(&self) {
-        self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS | State::Made as u64));
+        self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS | SlotState::Made as u64));
     }
 
     /// The socket is about to be closed: the number becomes unknown. Returns the word before. If it names a ring,
@@ -172,24 +172,24 @@ impl SlotWord {
         self.update(|word| Some(next(word, ONE_SOCKET, SOCKETS) & !FLAGS)).unwrap_or(self.look())
     }
 
-    /// In a forked child, without other threads. [`State::Kernel`] stays: sockets accepted here would have its options.
+    /// In a forked child, without other threads. [`SlotState::Kernel`] stays: sockets accepted here would have its options.
     pub fn clear(&self) {
         self.update(|word| {
-            let state = if word & STATE == State::Kernel as u64 { word & STATE } else { 0 };
+            let state = if word & STATE == SlotState::Kernel as u64 { word & STATE } else { 0 };
             Some(next(word, ONE_SOCKET, SOCKETS) & !(FLAGS | SENDERS) | state)
         });
     }
 
     /// In a forked child, behind its parent's ring.
     pub fn begin_behind(&self) {
-        self.update(|word| (word & STATE == State::Unknown as u64).then_some(word | State::Behind as u64));
+        self.update(|word| (word & STATE == SlotState::Unknown as u64).then_some(word | SlotState::Behind as u64));
     }
 
     /// The parent's ring is empty: that socket is the kernel's.
     pub fn end_behind(&self, of: Ticket) {
         self.update(|word| {
-            let is_right = word & STATE == State::Behind as u64 && Look(word).ticket().is_same_socket(of);
-            is_right.then_some(word & !STATE | State::Kernel as u64)
+            let is_right = word & STATE == SlotState::Behind as u64 && Look(word).ticket().is_same_socket(of);
+            is_right.then_some(word & !STATE | SlotState::Kernel as u64)
         });
     }
 
@@ -199,18 +199,18 @@ impl SlotWord {
     }
 
     /// Counts a thread that sends by the kernel, unless the socket has a ring. The thread was counted if the look's
-    /// state is [`State::Made`] or [`State::Entering`]. It then calls [`SlotWord::exit`] after its send.
+    /// state is [`SlotState::Made`] or [`SlotState::Entering`]. It then calls [`SlotWord::exit`] after its send.
     #[inline]
     pub fn enter(&self) -> Look {
         loop {
             let look = self.look();
-            if !matches!(look.state(), State::Made | State::Entering) {
+            if !matches!(look.state(), SlotState::Made | SlotState::Entering) {
                 return look;
             }
             let before = Look(self.0.fetch_add(ONE_SENDER, Ordering::AcqRel));
             match before.state() {
-                State::Made => return before,
-                State::Entering => {
+                SlotState::Made => return before,
+                SlotState::Entering => {
                     self.0.fetch_or(DISTURBED, Ordering::AcqRel);
                     return before;
                 }
@@ -229,9 +229,9 @@ impl SlotWord {
     /// another, other threads send on it, or one is promoting it.
     pub fn begin_entering(&self, of: Ticket) -> Option<Ticket> {
         let begin = |word: u64| {
-            let only = word & STATE == State::Made as u64 && word & SENDERS == ONE_SENDER;
+            let only = word & STATE == SlotState::Made as u64 && word & SENDERS == ONE_SENDER;
             let is_right = only && Look(word).ticket().is_same_socket(of);
-            is_right.then(|| next(word, ONE_RING, RINGS) & !(STATE | DISTURBED) | State::Entering as u64)
+            is_right.then(|| next(word, ONE_RING, RINGS) & !(STATE | DISTURBED) | SlotState::Entering as u64)
         };
         let before = self.update(begin)?;
         Some(Look(next(before.0, ONE_RING, RINGS)).ticket())
@@ -242,16 +242,16 @@ impl SlotWord {
     #[must_use]
     pub fn is_entered(&self, ring: Ticket) -> bool {
         let enter = |word: u64| {
-            let is_right = word & (STATE | DISTURBED) == State::Entering as u64 && Look(word).ticket() == ring;
-            is_right.then(|| (word & !STATE | PROMOTED | State::Ring as u64).wrapping_sub(ONE_SENDER))
+            let is_right = word & (STATE | DISTURBED) == SlotState::Entering as u64 && Look(word).ticket() == ring;
+            is_right.then(|| (word & !STATE | PROMOTED | SlotState::Ring as u64).wrapping_sub(ONE_SENDER))
         };
         self.update(enter).is_some()
     }
 
-    /// The promotion failed; `to`: [`State::Made`] or [`State::Kernel`].
-    pub fn stop_entering(&self, ring: Ticket, to: State) {
+    /// The promotion failed; `to`: [`SlotState::Made`] or [`SlotState::Kernel`].
+    pub fn stop_entering(&self, ring: Ticket, to: SlotState) {
         self.update(|word| {
-            let is_right = word & STATE == State::Entering as u64 && Look(word).ticket() == ring;
+            let is_right = word & STATE == SlotState::Entering as u64 && Look(word).ticket() == ring;
             is_right.then_some(word & !STATE | to as u64)
         });
     }
@@ -259,8 +259,8 @@ impl SlotWord {
     /// The ring of that socket takes no more messages. Returns the word after.
     pub fn leave(&self, of: Ticket) -> Look {
         let leave = |word: u64| {
-            let is_right = word & STATE == State::Ring as u64 && Look(word).ticket().is_same_socket(of);
-            is_right.then_some(word & !STATE | State::Leaving as u64)
+            let is_right = word & STATE == SlotState::Ring as u64 && Look(word).ticket().is_same_socket(of);
+            is_right.then_some(word & !STATE | SlotState::Leaving as u64)
         };
         self.update(leave).map_or_else(|| self.look(), |before| Look(leave(before.0).unwrap_or(before.0)))
     }
@@ -270,7 +270,7 @@ impl SlotWord {
     #[must_use]
     pub fn has_left(&self, ring: Ticket) -> bool {
         let left = |word: u64| {
-            let to = if word & PINNED == 0 { State::Made } else { State::Kernel };
+            let to = if word & PINNED == 0 { SlotState::Made } else { SlotState::Kernel };
             let is_right = Look(word).is_in_ring() && Look(word).ticket() == ring;
             is_right.then_some(word & !STATE | to as u64)
         };
@@ -281,8 +281,8 @@ impl SlotWord {
     #[must_use]
     pub fn is_shut(&self, ring: Ticket) -> bool {
         let shut = |word: u64| {
-            let is_right = word & STATE == State::Leaving as u64 && Look(word).ticket() == ring;
-            is_right.then_some(word & !STATE | State::Shut as u64)
+            let is_right = word & STATE == SlotState::Leaving as u64 && Look(word).ticket() == ring;
+            is_right.then_some(word & !STATE | SlotState::Shut as u64)
         };
         self.update(shut).is_some()
     }
@@ -294,9 +294,9 @@ impl SlotWord {
                 return None;
             }
             match Look(word).state() {
-                State::Made | State::Entering => Some(word & !STATE | State::Kernel as u64),
-                State::Ring | State::Leaving | State::Shut => Some(word | PINNED),
-                State::Unknown | State::Kernel | State::Behind => None,
+                SlotState::Made | SlotState::Entering => Some(word & !STATE | SlotState::Kernel as u64),
+                SlotState::Ring | SlotState::Leaving | SlotState::Shut => Some(word | PINNED),
+                SlotState::Unknown | SlotState::Kernel | SlotState::Behind => None,
             }
         });
     }
@@ -333,7 +333,7 @@ mod tests {
     fn a_ring_is_entered_by_a_thread_that_is_alone() {
         let slot = made();
         let look = slot.enter();
-        assert_eq!((look.state(), slot.enter().state()), (State::Made, State::Made));
+        assert_eq!((look.state(), slot.enter().state()), (SlotState::Made, SlotState::Made));
         assert!(slot.begin_entering(look.ticket()).is_none());
         slot.exit();
         let ring = slot.begin_entering(look.ticket()).unwrap();
@@ -341,19 +341,19 @@ mod tests {
         assert!(slot.is_entered(ring));
         let look = slot.enter();
         assert!(look.takes_bytes() && look.was_in_ring() && look.ticket() == ring);
-        assert_eq!(slot.leave(ring).state(), State::Leaving);
+        assert_eq!(slot.leave(ring).state(), SlotState::Leaving);
         assert!(slot.has_left(ring) && !slot.has_left(ring));
-        assert_eq!(slot.look().state(), State::Made);
+        assert_eq!(slot.look().state(), SlotState::Made);
     }
 
     #[test]
     fn a_sender_meanwhile_keeps_the_socket_out_of_the_ring() {
         let slot = made();
         let ring = slot.begin_entering(slot.enter().ticket()).unwrap();
-        assert_eq!(slot.enter().state(), State::Entering);
+        assert_eq!(slot.enter().state(), SlotState::Entering);
         slot.exit();
         assert!(!slot.is_entered(ring));
-        slot.stop_entering(ring, State::Made);
+        slot.stop_entering(ring, SlotState::Made);
         assert!(slot.begin_entering(ring).is_some(), "the next time");
     }
 
@@ -365,7 +365,7 @@ mod tests {
         let ring = slot.begin_entering(slot.enter().ticket()).unwrap();
         assert!(!slot.is_entered(old) && slot.is_entered(ring));
         slot.pin(old);
-        assert_eq!(slot.leave(old).state(), State::Ring);
+        assert_eq!(slot.leave(old).state(), SlotState::Ring);
         assert!(!slot.has_left(old) && !old.is_same_socket(ring));
         slot.leave(ring);
         assert!(!slot.is_shut(old) && slot.is_shut(ring) && !slot.is_shut(ring));
@@ -391,12 +391,12 @@ mod tests {
         assert!(slot.look().takes_bytes(), "until it has left");
         slot.leave(ring);
         assert!(slot.has_left(ring));
-        assert_eq!(slot.look().state(), State::Kernel);
+        assert_eq!(slot.look().state(), SlotState::Kernel);
         slot.clear();
-        assert_eq!(slot.look().state(), State::Kernel, "in a child too");
+        assert_eq!(slot.look().state(), SlotState::Kernel, "in a child too");
         slot.make();
         slot.clear();
-        assert_eq!(slot.look().state(), State::Unknown);
+        assert_eq!(slot.look().state(), SlotState::Unknown);
     }
 
     #[test]
@@ -405,12 +405,12 @@ mod tests {
         slot.clear();
         slot.begin_behind();
         let look = slot.enter();
-        assert!(look.state() == State::Behind && look.is_watched() && !look.is_in_ring());
+        assert!(look.state() == SlotState::Behind && look.is_watched() && !look.is_in_ring());
         slot.end_behind(ring);
         slot.pin(look.ticket());
-        assert_eq!(slot.look().state(), State::Behind, "the parent's ticket is another");
+        assert_eq!(slot.look().state(), SlotState::Behind, "the parent's ticket is another");
         slot.end_behind(look.ticket());
-        assert_eq!(slot.look().state(), State::Kernel);
+        assert_eq!(slot.look().state(), SlotState::Kernel);
     }
 
     #[test]
@@ -418,7 +418,7 @@ mod tests {
         let slot = made();
         slot.enter();
         slot.forget();
-        assert_eq!(slot.enter().state(), State::Unknown);
+        assert_eq!(slot.enter().state(), SlotState::Unknown);
         slot.make();
         let look = slot.enter();
         assert!(slot.begin_entering(look.ticket()).is_none());
@@ -428,7 +428,7 @@ mod tests {
 
     #[test]
     fn counts_do_not_carry_into_each_other() {
-        let full = SlotWord(AtomicU64::new(RINGS | SOCKETS | ONE_SENDER | State::Made as u64));
+        let full = SlotWord(AtomicU64::new(RINGS | SOCKETS | ONE_SENDER | SlotState::Made as u64));
         let ring = full.begin_entering(full.look().ticket()).unwrap();
         assert_eq!(full.look().0 & (SOCKETS | SENDERS), SOCKETS | ONE_SENDER);
         assert!(full.is_entered(ring));

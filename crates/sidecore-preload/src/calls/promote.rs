@@ -5,7 +5,7 @@ use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
 use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::State;
+use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::program::{self, Candidate, Process};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::net::SocketAddr;
@@ -83,7 +83,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }
         let is_final = matches!(why, PathReason::Special | PathReason::Unseen);
-        gate.stop_entering(ticket, if is_final { State::Kernel } else { State::Made });
+        gate.stop_entering(ticket, if is_final { SlotState::Kernel } else { SlotState::Made });
     })?;
     forks::attached();
     gate.slot().forget_sent();
@@ -91,7 +91,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
     let Some(ring) = gate.entered(stream, (key, ticket)) else {
         stream.leave(key, LeaveRequest::Leave);
         program::retire(stream);
-        gate.stop_entering(ticket, State::Made);
+        gate.stop_entering(ticket, SlotState::Made);
         return Err(PathReason::Special);
     };
     gate.ask(Rule::promoted);

@@ -6,7 +6,7 @@ use crate::calls::promote;
 use crate::gate::{self, Gate};
 use rustix::net::getpeername;
 use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::State;
+use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::protocol::{MAX_REPORTED, Report, Reported};
 use sidecore_sockets::sys::tcp;
 use std::net::SocketAddr;
@@ -30,15 +30,15 @@ pub(crate) fn report() -> Report {
 /// `None`: it has a ring, or is about to enter one.
 fn why(gate: Gate) -> Option<PathReason> {
     match gate.state() {
-        State::Unknown | State::Entering => None,
+        SlotState::Unknown | SlotState::Entering => None,
         // The ring may belong to a service that has ended.
-        State::Ring | State::Leaving => {
+        SlotState::Ring | SlotState::Leaving => {
             let seat = gate.in_ring().and_then(|ring| ring.stream.seated(ring.key));
             seat.is_none().then_some(PathReason::NoService)
         }
-        State::Kernel | State::Shut => Some(gate.slot().why()),
-        State::Behind => Some(PathReason::Forked),
-        State::Made => Some(gate.ask(|rule: &mut Rule| rule.reason()).unwrap_or(gate.slot().why())),
+        SlotState::Kernel | SlotState::Shut => Some(gate.slot().why()),
+        SlotState::Behind => Some(PathReason::Forked),
+        SlotState::Made => Some(gate.ask(|rule: &mut Rule| rule.reason()).unwrap_or(gate.slot().why())),
     }
 }
 
@@ -53,7 +53,7 @@ fn reported(gate: Gate, why: PathReason) -> Option<Reported> {
     let accepted = || tcp::accepted(gate.borrowed()).ok().map(|accepted| accepted.saturating_sub(slot.handshake()));
     let bytes = if !is_of_datagrams {
         accepted()
-    } else if gate.state() == State::Made {
+    } else if gate.state() == SlotState::Made {
         slot.sent().map(|sent| sent.saturating_sub(slot.handshake()))
     } else {
         // Calls on a pinned socket are not counted.

@@ -14,13 +14,13 @@ use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
 use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::slot::State;
+use sidecore_core::streams::slot::SlotState;
 
 /// Watches the socket that `make` makes. A socket from a pinned listener is pinned too.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     let born = forks::epoch();
     let fd = make();
-    let pinned = from.and_then(table::slot).filter(|slot| slot.word.look().state() == State::Kernel);
+    let pinned = from.and_then(table::slot).filter(|slot| slot.word.look().state() == SlotState::Kernel);
     if fd >= 0 && !is_borrower() {
         errno::kept(|| settle::replaced(fd));
         // The handshake counts as a byte for the side that connects.

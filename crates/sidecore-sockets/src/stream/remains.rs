@@ -4,7 +4,7 @@ use super::Stream;
 use crate::attachment::StreamSlot;
 use crate::shm::BankMemory;
 use sidecore_core::streams::layout::{HEAD, SHARED, STATE};
-use sidecore_core::streams::place::{State, state_of, stream_of};
+use sidecore_core::streams::place::{PlaceState, state_of, stream_of};
 use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
@@ -69,7 +69,7 @@ impl Remains {
         let (state, head) = (word(STATE), word(HEAD));
         // Until the service has accepted this stream, the state is that of the previous one.
         let has_ended = match state_of(state, self.number) {
-            Some(state) => state != State::Open,
+            Some(state) => state != PlaceState::Open,
             None => (stream_of(state).wrapping_sub(self.number)).cast_signed() > 0,
         };
         if has_ended || head >= self.tail {

@@ -16,7 +16,7 @@ use sidecore_core::streams::hold::{Hold, Holder};
 use sidecore_core::streams::layout::{
     BASE, DRAINS, ERROR, HEAD, LINGER, MESSAGES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
 };
-use sidecore_core::streams::place::{LeaveRequest, State, leave_of, state_word};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_of, state_word};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
 use sidecore_sockets::datagrams::Mover;
@@ -116,14 +116,14 @@ impl At<'_> {
         leave_of(self.word(WRITER, WISH).load(Ordering::Acquire), number)
     }
 
-    fn say(&self, number: u32, state: State) {
+    fn say(&self, number: u32, state: PlaceState) {
         self.word(SHARED, STATE).store(state_word(number, state), Ordering::Release);
     }
 
     /// A stream is not taken: its program continues by itself.
     pub(super) fn refuse(&self, number: u32) {
         self.memory.bell(self.place).shut();
-        self.say(number, State::Ended);
+        self.say(number, PlaceState::Ended);
     }
 
     /// Takes the hold from any value of the word, except the program's.
@@ -153,7 +153,7 @@ impl Stream {
         if beyond {
             at.memory.bell(at.place).shut();
         }
-        at.say(number, State::Open);
+        at.say(number, PlaceState::Open);
         let life = if beyond { Life::Ending } else { Life::Open };
         let datagrams = match content {
             Content::Bytes => None,
@@ -389,23 +389,23 @@ impl Stream {
                     // Fails only where the connection is gone.
                     let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Write);
                 }
-                State::Free
+                PlaceState::Free
             }
             Over::GivenBack => {
                 // Otherwise the program restores it after the last byte.
                 if self.datagrams.is_none() && !self.has_rest(at) {
                     tcp::end_in_order(&self.socket, at.word(SHARED, LINGER));
                 }
-                State::Ended
+                PlaceState::Ended
             }
             Over::Cut => {
                 tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
-                State::Ended
+                PlaceState::Ended
             }
             Over::Failed(error) => {
                 at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
                 at.memory.bell(at.place).shut();
-                State::Ended
+                PlaceState::Ended
             }
         };
         at.say(self.number, state);

@@ -11,7 +11,7 @@ use sidecore::core::streams::cursor::{Cursors, pieces, word};
 use sidecore::core::streams::layout::{
     ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
 };
-use sidecore::core::streams::place::{LeaveRequest, State, leave_word, state_of};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
 use sidecore::core::sync::AtomicU64;
 use sidecore::sockets::Sockets;
 use sidecore_client::sys::clock;
@@ -481,11 +481,11 @@ impl Stream<'_> {
         self.word(line, word).load(Ordering::Acquire)
     }
 
-    pub(crate) fn state(&self) -> Option<State> {
+    pub(crate) fn state(&self) -> Option<PlaceState> {
         state_of(self.read(SHARED, STATE), self.number)
     }
 
-    pub(crate) fn until_state(&self, state: State) {
+    pub(crate) fn until_state(&self, state: PlaceState) {
         until(&format!("{state:?}"), || self.state() == Some(state));
     }
 

@@ -6,7 +6,7 @@ use sidecore::core::streams::cursor::{pieces, word};
 use sidecore::core::streams::datagrams::{HEADER, header, record};
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore::core::wire::Extent;
 use sidecore_sockets::protocol::Ask;
 use std::net::{SocketAddr, UdpSocket};
@@ -62,7 +62,7 @@ fn serves(program: &Program, number: u32) {
     assert!(stream.ring());
     assert_eq!(heard(&there), b"neighbour");
     stream.wish(LeaveRequest::Leave);
-    stream.until_state(State::Free);
+    stream.until_state(PlaceState::Free);
 }
 
 #[test]
@@ -103,7 +103,7 @@ fn those_of_a_socket_that_is_connected_to_nobody_go_to_one_address() {
     for ((socket, to), number) in others.into_iter().zip(1..) {
         let stream = program.begin(1, number, &connected);
         say(&program.control, &Ask::PromoteTo { place: 1, stream: number, to }, &[socket]);
-        stream.until_state(State::Ended);
+        stream.until_state(PlaceState::Ended);
     }
 }
 
@@ -143,7 +143,7 @@ fn what_a_peer_refused_is_told_and_what_follows_is_sent() {
     put(&mut stream, b"two");
     stream.ring();
     assert_eq!((heard(&there), heard(&there)), (b"one".to_vec(), b"two".to_vec()));
-    stream.until_state(State::Ended);
+    stream.until_state(PlaceState::Ended);
     assert!(!stream.ring(), "the program's next call finds the bell shut");
     assert_eq!(stream.read(SHARED, ERROR), Errno::CONNREFUSED.raw_os_error() as u64);
     assert!(here.take_error().unwrap().is_none(), "it is told once");
@@ -158,7 +158,7 @@ fn what_the_kernel_refuses_is_left_out_and_told() {
     rustix::net::shutdown(&here, rustix::net::Shutdown::Write).unwrap();
     (0..10).for_each(|_| put(&mut stream, b"never"));
     stream.ring();
-    stream.until_state(State::Ended);
+    stream.until_state(PlaceState::Ended);
     assert_eq!(stream.read(SHARED, ERROR), Errno::PIPE.raw_os_error() as u64);
     assert_eq!(stream.read(SHARED, HEAD), stream.tail);
     assert!(is_silent(&there));
@@ -192,7 +192,7 @@ fn a_service_that_ends_sends_what_it_has() {
     (0..200).for_each(|at| put(&mut stream, &datagram(at)));
     service.end();
     (0..200).for_each(|at| assert_eq!(heard(&there), datagram(at)));
-    assert_eq!(stream.state(), Some(State::Ended));
+    assert_eq!(stream.state(), Some(PlaceState::Ended));
 }
 
 #[test]
@@ -206,7 +206,7 @@ fn lengths_that_cannot_be_end_the_stream_alone() {
         put(&mut stream, b"right");
         put_as(&mut stream, &[9; 12], wrong);
         stream.ring();
-        stream.until_state(State::Ended);
+        stream.until_state(PlaceState::Ended);
         assert_eq!(stream.read(SHARED, ERROR), Errno::PROTO.raw_os_error() as u64);
         assert_eq!(heard(&there), b"right");
         assert!(is_silent(&there));
@@ -224,7 +224,7 @@ fn cursors_within_a_datagram_end_the_stream() {
         stream.until_armed();
         stream.word(WRITER, TAIL).store(word(tail, false), Ordering::Release);
         stream.ring();
-        stream.until_state(State::Ended);
+        stream.until_state(PlaceState::Ended);
         assert!(is_silent(&there));
     }
     serves(&program, 1);
@@ -253,6 +253,6 @@ fn whatever_stands_in_a_ring_of_datagrams_harms_no_other() {
         }
         serves(&neighbour, number);
         stream.wish(LeaveRequest::Leave);
-        until("it has ended", || matches!(stream.state(), Some(State::Ended | State::Free)));
+        until("it has ended", || matches!(stream.state(), Some(PlaceState::Ended | PlaceState::Free)));
     }
 }

@@ -10,7 +10,7 @@ use sidecore::config::SocketsConfig;
 use sidecore::control;
 use sidecore::core::streams::cursor::word;
 use sidecore::core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_client::sys::packet::{self, MAX_PACKET};
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets::shm::BankMemory;
@@ -84,7 +84,7 @@ fn serves(neighbour: &Program, number: u32) {
     assert!(stream.write(b"neighbour"));
     assert_eq!(got(&mut there, 9), b"neighbour");
     stream.wish(LeaveRequest::Leave);
-    stream.until_state(State::Free);
+    stream.until_state(PlaceState::Free);
 }
 
 #[test]
@@ -113,7 +113,7 @@ fn only_connected_tcp_and_udp_sockets_are_taken() {
     for ((what, socket), number) in others.iter().zip(1..) {
         let mut stream = program.begin(9, number, &here);
         say(&program.control, &Ask::Promote { place: 9, stream: number }, &[socket]);
-        until(what, || stream.state() == Some(State::Ended));
+        until(what, || stream.state() == Some(PlaceState::Ended));
         assert!(!stream.write(b"not through here"), "{what}: the program knows");
     }
     // The place is usable as before.
@@ -133,12 +133,14 @@ fn two_streams_at_one_place_end_the_programs_connection_and_lose_nothing() {
         stream.write_silently(b"all of it");
         if (number, place) == (1, 0) {
             stream.wish(LeaveRequest::Leave);
-            stream.until_state(State::Free);
+            stream.until_state(PlaceState::Free);
         }
         say(&program.control, &Ask::Promote { place, stream: number }, &[&other]);
         assert!(hung_up(&program.control).unwrap().contains("a stream"));
         assert_eq!(got(&mut there, 9), b"all of it");
-        until("the stream's end", || stream.state().is_some_and(|state| [State::Ended, State::Free].contains(&state)));
+        until("the stream's end", || {
+            stream.state().is_some_and(|state| [PlaceState::Ended, PlaceState::Free].contains(&state))
+        });
     }
     serves(&Program::attach(&service), 1);
 }
@@ -267,7 +269,7 @@ fn cursors_that_cannot_be_end_the_stream() {
     // More than the ring holds.
     stream.word(WRITER, TAIL).store(word(1 << 40, false), Ordering::Release);
     assert!(stream.ring());
-    stream.until_state(State::Ended);
+    stream.until_state(PlaceState::Ended);
     drop(here);
     assert_eq!(all(&mut there), b"");
     serves(&program, 2);
@@ -279,11 +281,11 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
     let program = Program::attach(&service);
     let (here, _there) = lingering();
     let stream = program.promote(1, 1, &here);
-    stream.until_state(State::Open);
+    stream.until_state(PlaceState::Open);
     // The service must have the last reference.
     drop(here);
     stream.wish(LeaveRequest::Leave);
-    stream.until_state(State::Free);
+    stream.until_state(PlaceState::Free);
     // Of the same program, and of another one of the same user.
     serves(&program, 1);
     serves(&Program::attach(&service), 1);

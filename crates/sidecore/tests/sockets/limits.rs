@@ -3,7 +3,7 @@
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::ABI;
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_sockets::protocol::{Ask, Reply};
 use std::thread;
 use std::time::Duration;
@@ -47,18 +47,18 @@ fn a_stream_beyond_the_limit_goes_back_with_all_that_was_written() {
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let mut first = program.promote(0, 1, &here);
-    first.until_state(State::Open);
+    first.until_state(PlaceState::Open);
     let (other, mut other_peer) = connection();
     let mut second = program.begin(1, 1, &other);
     second.write_silently(b"written before the answer");
     say(&program.control, &Ask::Promote { place: 1, stream: 1 }, &[&other]);
     assert_eq!(got(&mut other_peer, 25), b"written before the answer");
-    second.until_state(State::Ended);
+    second.until_state(PlaceState::Ended);
     assert!(!second.ring());
     assert!(first.write(b"x"));
     assert_eq!(got(&mut there, 1), b"x");
     first.wish(LeaveRequest::Leave);
-    first.until_state(State::Free);
+    first.until_state(PlaceState::Free);
     until("there is room again", || {
         let number = second.number + 1;
         second = program.begin(1, number, &other);

@@ -5,7 +5,7 @@ use crate::common::{
 };
 use sidecore::core::streams::hold::Holder;
 use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_sockets::sys::tcp;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;
@@ -21,7 +21,7 @@ fn what_is_written_comes_out_in_order() {
     let mut stream = program.promote(5, 1, &here);
     // Before the service has looked at all, while it looks, and after it has armed the bell.
     assert!(stream.write(b"first "));
-    stream.until_state(State::Open);
+    stream.until_state(PlaceState::Open);
     assert!(stream.write(b"second "));
     stream.until_armed();
     assert!(stream.write(b"third"));
@@ -66,7 +66,7 @@ fn a_stream_that_leaves_is_emptied_and_its_socket_closed() {
         let kept = (wish == LeaveRequest::ShutAndLeave).then(|| here.try_clone().unwrap());
         drop(here);
         assert_eq!(all(&mut there), b"the last", "and the end, which the service holds up no longer");
-        stream.until_state(State::Free);
+        stream.until_state(PlaceState::Free);
         drop(kept);
     }
 }
@@ -154,11 +154,11 @@ fn an_error_of_the_kernel_is_told_at_the_place() {
     let program = Program::attach(&service);
     let (here, there) = connection();
     let mut stream = program.promote(0, 1, &here);
-    stream.until_state(State::Open);
+    stream.until_state(PlaceState::Open);
     drop(there);
     until("the reset arrives", || {
         let _ = stream.room() > 0 && stream.write(b"x");
-        stream.state() == Some(State::Ended)
+        stream.state() == Some(PlaceState::Ended)
     });
     assert!([libc::EPIPE, libc::ECONNRESET].contains(&(stream.read(SHARED, ERROR) as i32)));
     assert!(!stream.ring(), "who writes learns it at once");
@@ -178,7 +178,7 @@ fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
     busy.until_armed();
     busy.write_silently(b"not announced");
     service.end();
-    assert_eq!([idle.state(), busy.state()], [Some(State::Ended); 2]);
+    assert_eq!([idle.state(), busy.state()], [Some(PlaceState::Ended); 2]);
     assert!(!idle.ring() && !busy.ring());
     assert_eq!(got(&mut busy_peer, 13), b"not announced");
     assert_eq!(busy.read(SHARED, HEAD), 13);

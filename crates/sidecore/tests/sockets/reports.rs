@@ -5,7 +5,7 @@ use crate::common::{
     rows, rows_by, say, start, until,
 };
 use sidecore::core::streams::layout::{ROW, WHY};
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore::core::streams::rule::PathReason;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
@@ -43,12 +43,12 @@ fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
     let (asking, program) = (connect(service.socket()), Program::attach(&service));
     let (here, _there) = connection();
     let open = program.promote(0, 1, &here);
-    open.until_state(State::Open);
+    open.until_state(PlaceState::Open);
     let left = program.promote(1, 1, &here);
-    left.until_state(State::Open);
+    left.until_state(PlaceState::Open);
     left.word(ROW, WHY).store(PathReason::Special as u64, Ordering::Relaxed);
     left.wish(LeaveRequest::Leave);
-    left.until_state(State::Free);
+    left.until_state(PlaceState::Free);
     let seat = |place, stream| Some(Seated { attachment: 1, place, stream });
     let seated = |descriptor, seat| Reported { seat, why: PathReason::Large as u8, ..socket(descriptor) };
     // The first is in its ring again, and the last one's place is another stream's by now.

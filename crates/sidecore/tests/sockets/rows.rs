@@ -6,7 +6,7 @@ use crate::common::{
 };
 use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, State};
+use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore::core::streams::rule::PathReason;
 use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_sockets::protocol::Row;
@@ -40,7 +40,7 @@ fn each_socket_is_told_with_its_path_and_its_counts() {
     stream.word(ROW, WHY).store(PathReason::Large as u64, Ordering::Relaxed);
     stream.word(WRITER, KERNEL_MESSAGES).store(5, Ordering::Relaxed);
     stream.wish(LeaveRequest::Leave);
-    stream.until_state(State::Free);
+    stream.until_state(PlaceState::Free);
     let told = rows(service.socket());
     assert_eq!((told[0].open, told[0].why, told[0].kernel_messages), (false, PathReason::Large as u8, 5));
     assert_eq!(told[0].peer, Some(here.peer_addr().unwrap().to_string()));
@@ -92,7 +92,7 @@ fn more_sockets_than_one_answer_takes_are_told_in_several() {
     programs[0].add_bank().unwrap();
     let (here, _there) = connection();
     for (program, count) in programs.iter().zip([128, 30]) {
-        (0..count).for_each(|place| program.promote(place, 1, &here).until_state(State::Open));
+        (0..count).for_each(|place| program.promote(place, 1, &here).until_state(PlaceState::Open));
     }
     assert_eq!(rows(service.socket()).len(), 158);
 }
@@ -106,7 +106,7 @@ fn programs_that_end_between_two_answers_hide_and_double_no_other() {
         for place in 0..50 {
             let stream = program.promote(place, 1, &here);
             stream.word(ROW, SOCKET).store(first + u64::from(place), Ordering::Relaxed);
-            stream.until_state(State::Open);
+            stream.until_state(PlaceState::Open);
         }
     }
     let asking = connect(service.socket());
@@ -131,14 +131,14 @@ fn one_answer_looks_at_so_many_places_and_the_next_goes_on() {
     let mut program = Program::attach(&service);
     (0..64).for_each(|_| program.add_bank().unwrap());
     let (here, _there) = connection();
-    program.promote(64 * 64, 1, &here).until_state(State::Open);
+    program.promote(64 * 64, 1, &here).until_state(PlaceState::Open);
     let asking = connect(service.socket());
     let (none, next) = page(&asking, 0);
     assert_eq!(none, []);
     assert_eq!(rows_from(&asking, next.unwrap()).len(), 1);
     // As programs, most of them without rows.
     let programs: Vec<_> = (0..70).map(|_| Program::attach(&service)).collect();
-    programs[69].promote(0, 1, &here).until_state(State::Open);
+    programs[69].promote(0, 1, &here).until_state(PlaceState::Open);
     assert_eq!(rows_by(&asking).len(), 2);
 }
 
@@ -154,7 +154,7 @@ fn a_user_is_told_of_its_own_programs_and_root_of_all() {
     let (_process, control) = Lender::start(service.socket(), OTHER);
     let [own, other] = [Program::attach(&service), Program::hello(control)];
     for program in [&own, &other] {
-        program.promote(0, 1, &here).until_state(State::Open);
+        program.promote(0, 1, &here).until_state(PlaceState::Open);
     }
     let users = |rows: Vec<Row>| -> BTreeSet<u32> { rows.iter().map(|row| row.uid).collect() };
     assert_eq!(users(rows(service.socket())), BTreeSet::from([0, OTHER]));

@@ -5,7 +5,7 @@ use crate::common::{
     until,
 };
 use sidecore::config::Config;
-use sidecore::core::streams::place::State;
+use sidecore::core::streams::place::PlaceState;
 use sidecore::service::StartError;
 use sidecore::sockets::Sockets;
 use sidecore_testing::skipped;
@@ -35,7 +35,7 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
     assert_eq!(told.len(), 1, "{told:?}");
     // It ends all the same, and leaves its place to the next.
     service.end();
-    assert_eq!(stream.state(), Some(State::Ended));
+    assert_eq!(stream.state(), Some(PlaceState::Ended));
     service.again();
     assert!(Program::attach(&service).promote(0, 1, &here).write(b"next"));
     assert_eq!(got(&mut there, 4), b"next");
