@@ -5,7 +5,7 @@
 //! is written after the end of the record, by the control thread or after the last round: never on the data path.
 
 mod devices;
-mod hands;
+mod host;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
@@ -17,7 +17,7 @@ use crate::device::Request;
 use crate::events;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
-use hands::Hands;
+use host::ReactorHost;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
@@ -53,7 +53,7 @@ pub(super) struct Setup {
 #[derive(Debug)]
 pub(super) struct Reactor {
     sidecore: Sidecore<Lane, Request>,
-    hands: Hands,
+    host: ReactorHost,
     /// The stop flag was seen.
     stopping: bool,
 }
@@ -74,15 +74,15 @@ impl Reactor {
         // Words of tape.
         let room = setup.config.record.as_ref().map(|_| (setup.config.record_mib as usize) << 20 >> 3);
         let sidecore = Sidecore::new(&settings(&setup, place), room, clock::now());
-        let mut reactor = Self { sidecore, hands: Hands::new(setup, place, free, poller), stopping: false };
-        reactor.hands.publish_park();
+        let mut reactor = Self { sidecore, host: ReactorHost::new(setup, place, free, poller), stopping: false };
+        reactor.host.publish_park();
         reactor.add_configured_devices().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(reactor)
     }
 
     pub(super) fn run(mut self) {
         while self.step().is_continue() {}
-        let setup = &self.hands.setup;
+        let setup = &self.host.setup;
         if let (Some(tape), Some(path)) = (self.sidecore.end_record(), setup.config.record_path(setup.index))
             && let Err(error) = write_record(&path, *tape)
         {
@@ -91,13 +91,13 @@ impl Reactor {
     }
 
     fn step(&mut self) -> ControlFlow<()> {
-        match self.sidecore.step(&mut self.hands) {
+        match self.sidecore.step(&mut self.host) {
             Action::Step => {}
             Action::Obey => return self.obey(),
             Action::Listen => self.collect_rings(Some(0)),
             Action::Spin => {
                 for _ in 0..SPIN_ROUNDS {
-                    if self.sidecore.is_something_ready(&self.hands) {
+                    if self.sidecore.is_something_ready(&self.host) {
                         break;
                     }
                     std::hint::spin_loop();
@@ -113,19 +113,19 @@ impl Reactor {
 
     /// Waits for rings, for at most `timeout` ns, and reports those of lanes.
     fn collect_rings(&mut self, timeout: Option<Nanos>) {
-        let Self { sidecore, hands, .. } = self;
-        let mut poller = hands.poller.take();
+        let Self { sidecore, host, .. } = self;
+        let mut poller = host.poller.take();
         for number in poller.iter_mut().flat_map(|poller| poller.wait(timeout)) {
-            hands.counters.add(SidecoreCounter::WakeupsReceived, u64::from(timeout != Some(0)));
+            host.counters.add(SidecoreCounter::WakeupsReceived, u64::from(timeout != Some(0)));
             if number != WAKE {
-                sidecore.rang(hands, LaneId(number as u32));
+                sidecore.rang(host, LaneId(number as u32));
             }
         }
-        hands.poller = poller;
+        host.poller = poller;
     }
 
     fn obey(&mut self) -> ControlFlow<()> {
-        let commands: Vec<_> = self.hands.setup.mailbox.take().collect();
+        let commands: Vec<_> = self.host.setup.mailbox.take().collect();
         for command in commands {
             command(self);
         }
@@ -139,53 +139,53 @@ impl Reactor {
     pub(super) fn add_lane(&mut self, new: NewLane<Lane>) {
         let key = new.end.key;
         // Its maker may have written to it before this machine was measured.
-        self.hands.setup.advice.give(&new.end.memory, self.sidecore.notify().client);
+        self.host.setup.advice.give(&new.end.memory, self.sidecore.notify().client);
         let id = match self.sidecore.add_lane(new) {
             Ok(id) => id,
-            Err(lane) => return self.hands.tell(Event::NoRoom(key, Box::new(lane))),
+            Err(lane) => return self.host.tell(Event::NoRoom(key, Box::new(lane))),
         };
-        self.hands.keys.insert(key, id);
-        let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.hands.poller) else { return };
+        self.host.keys.insert(key, id);
+        let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.host.poller) else { return };
         // Adding a pipe of our own fails only for lack of memory; then the lane cannot be served.
         if poller.add_edge(&lane.doorbell, u64::from(id.0)).is_err()
             && let Some(lane) = self.close_lane(key)
         {
-            self.hands.tell(Event::NoRoom(key, Box::new(lane)));
+            self.host.tell(Event::NoRoom(key, Box::new(lane)));
         }
     }
 
     /// Ends service of the lane. The rest of it is freed on another thread: unmapping can take long.
     fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
-        let id = *self.hands.keys.get(&key)?;
+        let id = *self.host.keys.get(&key)?;
         let lane = self.sidecore.close_lane(id)?;
-        self.hands.deafen(&lane);
+        self.host.ignore_doorbell(&lane);
         Some(lane)
     }
 
     /// Ends service of the lane, and returns its rest to the control thread, if it was still open.
     pub(super) fn end_lane(&mut self, key: LaneKey) {
         let left = self.close_lane(key).map(Box::new);
-        self.hands.tell(Event::LaneClosed(key, left));
+        self.host.tell(Event::LaneClosed(key, left));
     }
 
     pub(super) fn sessions(&mut self, lane: LaneKey) -> Option<&mut Sessions> {
-        let id = *self.hands.keys.get(&lane)?;
+        let id = *self.host.keys.get(&lane)?;
         self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)
     }
 
     /// Closes a session for its client: no later request finds it.
     pub(super) fn close_session(&mut self, lane: LaneKey, handle: u32) {
         self.sessions(lane).and_then(|sessions| sessions.close(handle));
-        self.hands.tell(Event::SessionClosed(lane));
+        self.host.tell(Event::SessionClosed(lane));
     }
 
     /// Replaces the defaults by measured values.
     pub(super) fn calibrated(&mut self) {
-        let park = self.hands.setup.calibration.park();
-        self.hands.publish_park();
+        let park = self.host.setup.calibration.park();
+        self.host.publish_park();
         self.sidecore.set_park_times(park.cost, park.wake);
         for (_, lane) in self.sidecore.lanes() {
-            self.hands.setup.advice.give(&lane.memory, self.sidecore.notify().client);
+            self.host.setup.advice.give(&lane.memory, self.sidecore.notify().client);
         }
         self.calibrate_devices(park);
     }
@@ -200,13 +200,13 @@ impl Reactor {
     }
 
     pub(super) fn set_notify(&mut self, notify: NotifyConfig) {
-        for port in self.hands.devices.iter().filter_map(|device| device.port.as_ref()) {
+        for port in self.host.devices.iter().filter_map(|device| device.port.as_ref()) {
             port.set_notify(notify.to_device, notify.from_device);
         }
         for (_, lane) in self.sidecore.lanes() {
-            self.hands.setup.advice.give(&lane.memory, notify.client);
+            self.host.setup.advice.give(&lane.memory, notify.client);
         }
-        self.sidecore.set_notify(&mut self.hands, wait_policies(notify));
+        self.sidecore.set_notify(&mut self.host, wait_policies(notify));
     }
 }
 

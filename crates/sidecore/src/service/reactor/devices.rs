@@ -73,8 +73,8 @@ impl Device {
 
 impl Reactor {
     pub(super) fn add_configured_devices(&mut self) -> Result<(), String> {
-        for config in self.hands.setup.config.devices.clone() {
-            let is_here = config.sidecore.is_none_or(|sidecore| sidecore == self.hands.setup.index);
+        for config in self.host.setup.config.devices.clone() {
+            let is_here = config.sidecore.is_none_or(|sidecore| sidecore == self.host.setup.index);
             // A remote device exists only while its gateway is connected.
             if is_here && config.kind != DeviceKind::Remote {
                 self.add_device(&config)?;
@@ -95,26 +95,26 @@ impl Reactor {
         port: Remote,
     ) -> Result<(), String> {
         // An earlier device of the same name lost its gateway.
-        let before = (0..self.hands.devices.len()).find(|index| {
-            let device = &self.hands.devices[*index];
+        let before = (0..self.host.devices.len()).find(|index| {
+            let device = &self.host.devices[*index];
             device.gateway.is_some() && device.config.name == config.name && self.is_there(*index)
         });
         if let Some(before) = before {
-            self.sidecore.kill(&mut self.hands, before);
+            self.sidecore.kill(&mut self.host, before);
         }
         self.enter(config, Some((gateway, port)))
     }
 
     /// The machines behind a gateway gained or lost the key of this place.
     pub(in crate::service) fn hold(&mut self, gateway: LaneKey, place: u16, holds: bool) {
-        let found = self.hands.devices.iter().position(|device| device.gateway == Some(gateway));
+        let found = self.host.devices.iter().position(|device| device.gateway == Some(gateway));
         if let Some(index) = found.filter(|index| self.is_there(*index)) {
             self.sidecore.hold(index, place, holds);
         }
     }
 
     pub(in crate::service) fn count_wrong_answer(&mut self) {
-        self.hands.counters.add(SidecoreCounter::WrongAnswers, 1);
+        self.host.counters.add(SidecoreCounter::WrongAnswers, 1);
     }
 
     fn is_there(&self, index: usize) -> bool {
@@ -128,9 +128,9 @@ impl Reactor {
             Some((_, port)) => Some(Box::new(port) as Box<dyn Port>),
             None => self.port(config)?,
         };
-        let rates = rates(config, &self.hands.setup.calibration);
-        let counters = self.hands.setup.counters.device(self.hands.setup.index * MAX_DEVICES + index);
-        counters.open(&config.name, self.hands.setup.index as u32, config.kind.name(), place(config));
+        let rates = rates(config, &self.host.setup.calibration);
+        let counters = self.host.setup.counters.device(self.host.setup.index * MAX_DEVICES + index);
+        counters.open(&config.name, self.host.setup.index as u32, config.kind.name(), place(config));
         let capability = Capability {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
@@ -141,12 +141,12 @@ impl Reactor {
         };
         self.sidecore.add_device(capability);
         let device = Device { config: config.clone(), port, counters, handed: (0, 0), gateway };
-        if let Some(gone) = self.hands.devices.get_mut(index) {
+        if let Some(gone) = self.host.devices.get_mut(index) {
             // None of its requests is left.
-            (*gone, self.hands.losses[index]) = (device, Loss::default());
+            (*gone, self.host.losses[index]) = (device, Loss::default());
         } else {
-            self.hands.devices.push(device);
-            self.hands.losses.push(Loss::default());
+            self.host.devices.push(device);
+            self.host.losses.push(Loss::default());
         }
         Ok(())
     }
@@ -157,7 +157,7 @@ impl Reactor {
     /// The name is taken, or there is no room.
     pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, String> {
         let taken = |(index, device): (usize, &Device)| device.config.name == name && self.is_there(index);
-        let taken = self.hands.devices.iter().enumerate().any(taken);
+        let taken = self.host.devices.iter().enumerate().any(taken);
         ensure!(!taken, "there is a device {name:?} already: give this one another name");
         self.sidecore.dispatch().next_device().ok_or_else(|| {
             format!("a sidecore has at most {MAX_DEVICES} devices at a time: remove one before adding {name:?}")
@@ -166,17 +166,17 @@ impl Reactor {
 
     /// Publishes measured values. Rates that a device has observed stay.
     pub(super) fn calibrate_devices(&mut self, park: ParkTimes) {
-        for (index, device) in self.hands.devices.iter().enumerate() {
+        for (index, device) in self.host.devices.iter().enumerate() {
             if let Some(port) = &device.port {
                 port.set_park(park);
             }
-            let rates = rates(&device.config, &self.hands.setup.calibration);
+            let rates = rates(&device.config, &self.host.setup.calibration);
             self.sidecore.estimate_device(index, weight(&device.config, &rates), rates);
         }
     }
 
     fn port(&self, config: &DeviceConfig) -> Result<Option<Box<dyn Port>>, String> {
-        let max_request = self.hands.setup.config.limits.max_request_bytes;
+        let max_request = self.host.setup.config.limits.max_request_bytes;
         match config.kind {
             DeviceKind::Inline => Ok(None),
             DeviceKind::Worker | DeviceKind::Batch => {
@@ -184,13 +184,13 @@ impl Reactor {
                     name: config.name.clone(),
                     disturb: (config.kind == DeviceKind::Batch).then_some(config.disturb),
                     place: place(config),
-                    free: self.hands.free.clone(),
+                    free: self.host.free.clone(),
                     depth: config.depth,
                     max_request,
-                    park: self.hands.setup.calibration.park(),
+                    park: self.host.setup.calibration.park(),
                     to_device: self.sidecore.notify().to_device,
                     from_device: self.sidecore.notify().from_device,
-                    sidecore: self.hands.setup.wake.clone(),
+                    sidecore: self.host.setup.wake.clone(),
                 })
                 .map_err(|error| error.to_string())?;
                 Ok(Some(Box::new(worker)))
@@ -211,13 +211,13 @@ impl Reactor {
         match action {
             DeviceAction::Drain => self.sidecore.drain(index),
             DeviceAction::Activate => self.sidecore.activate(index),
-            DeviceAction::Remove => self.sidecore.remove(&mut self.hands, index),
+            DeviceAction::Remove => self.sidecore.remove(&mut self.host, index),
             DeviceAction::Kill => {
-                self.hands.losses[index] = Loss::Removed;
-                self.sidecore.kill(&mut self.hands, index);
+                self.host.losses[index] = Loss::Removed;
+                self.sidecore.kill(&mut self.host, index);
             }
         }
-        self.hands.devices[index].publish(self.sidecore.dispatch(), index, self.hands.losses[index]);
+        self.host.devices[index].publish(self.sidecore.dispatch(), index, self.host.losses[index]);
         Ok(())
     }
 
@@ -226,13 +226,13 @@ impl Reactor {
     /// # Errors
     /// There is none, or it does not permit this action.
     pub(in crate::service) fn find(&self, name: &str, action: DeviceAction) -> Result<usize, String> {
-        let there = || (0..self.hands.devices.len()).filter(|index| self.is_there(*index));
-        let Some(index) = there().rev().find(|index| self.hands.devices[*index].config.name == name) else {
-            let names: Vec<&str> = there().map(|index| self.hands.devices[index].config.name.as_str()).collect();
+        let there = || (0..self.host.devices.len()).filter(|index| self.is_there(*index));
+        let Some(index) = there().rev().find(|index| self.host.devices[*index].config.name == name) else {
+            let names: Vec<&str> = there().map(|index| self.host.devices[index].config.name.as_str()).collect();
             return Err(format!("no device {name:?} here; there are {}", names.join(", ")));
         };
         let dies = action == DeviceAction::Kill;
-        ensure!(!dies || self.hands.devices[index].port.is_some(), "{name:?} is the sidecore itself: drain it instead");
+        ensure!(!dies || self.host.devices[index].port.is_some(), "{name:?} is the sidecore itself: drain it instead");
         let leaves = action == DeviceAction::Activate && self.sidecore.is_removing(index);
         ensure!(!leaves, "{name:?} is taken away as soon as it is empty: add another device");
         Ok(index)

@@ -29,7 +29,7 @@ const EXPECTED: u64 = 16;
 
 /// The state of a sidecore's thread outside its decisions.
 #[derive(Debug)]
-pub(super) struct Hands {
+pub(super) struct ReactorHost {
     pub(super) setup: Setup,
     pub(super) keys: HashMap<LaneKey, LaneId>,
     /// By number in dispatch.
@@ -50,7 +50,7 @@ pub(super) struct Hands {
     tally: Vec<(u64, u64)>,
 }
 
-impl Hands {
+impl ReactorHost {
     pub(super) fn new(setup: Setup, place: Place, free: Vec<usize>, poller: Poller) -> Self {
         let counters = setup.counters.sidecore(setup.index);
         counters.open(place);
@@ -84,7 +84,7 @@ impl Hands {
     }
 
     /// Removes the lane's doorbell from the poller.
-    pub(super) fn deafen(&mut self, lane: &Lane) {
+    pub(super) fn ignore_doorbell(&mut self, lane: &Lane) {
         self.keys.remove(&lane.key);
         if let Some(poller) = &self.poller {
             poller.remove(&lane.doorbell);
@@ -136,7 +136,7 @@ impl Hands {
     }
 }
 
-impl Host for Hands {
+impl Host for ReactorHost {
     type Lane = Lane;
     type Request = Request;
 
@@ -321,7 +321,7 @@ impl Host for Hands {
     fn faulted(&mut self, lane: Lane, fault: Fault) {
         self.counters.add(SidecoreCounter::Faults, 1);
         lane.counters.set(LaneCounter::Fault, fault as u64 + 1);
-        self.deafen(&lane);
+        self.ignore_doorbell(&lane);
         self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
     }
 
