@@ -6,7 +6,6 @@
 
 mod content;
 mod cores;
-mod desk;
 mod gone;
 mod ledger;
 mod listener;
@@ -17,6 +16,7 @@ mod rows;
 mod source;
 mod transfer;
 mod user;
+mod user_context;
 
 use crate::config::{Config, SocketsConfig};
 use crate::events;

@@ -5,11 +5,11 @@
 //! itself, from the service's last position.
 
 use super::content::Content;
-use super::desk::Desk;
 use super::ledger::{Kind, Permit};
 use super::rows::Listed;
 use super::source::{Source, What};
 use super::transfer::{At, Over, Stream, Turn};
+use super::user_context::UserContext;
 use crate::control;
 use crate::sys::packet::{MAX_PACKET, receive};
 use crate::sys::{clock, message, peer, wake};
@@ -88,8 +88,8 @@ impl Program {
     ///
     /// # Errors
     /// Those of the poller.
-    pub(super) fn new(socket: OwnedFd, permit: Permit, serial: u32, desk: &mut Desk) -> io::Result<Self> {
-        let client = desk.sweep.add_client(1);
+    pub(super) fn new(socket: OwnedFd, permit: Permit, serial: u32, context: &mut UserContext) -> io::Result<Self> {
+        let client = context.sweep.add_client(1);
         let program = Self {
             serial,
             client,
@@ -103,10 +103,10 @@ impl Program {
             parting: false,
             permits: vec![permit],
         };
-        match desk.poller.add_level(&program.socket, program.source(What::Control)) {
+        match context.poller.add_level(&program.socket, program.source(What::Control)) {
             Ok(()) => Ok(program),
             Err(error) => {
-                program.dismiss(desk);
+                program.dismiss(context);
                 Err(error)
             }
         }
@@ -129,34 +129,34 @@ impl Program {
         matches!(self.role, Role::Asking) || self.slots.iter().any(|slot| slot.number != 0)
     }
 
-    pub(super) fn dismiss(self, desk: &mut Desk) {
-        desk.sweep.remove_client(self.client);
+    pub(super) fn dismiss(self, context: &mut UserContext) {
+        context.sweep.remove_client(self.client);
         if !self.has_come_to_something() {
-            desk.shared.wasted.fetch_add(1, Ordering::Relaxed);
+            context.shared.wasted.fetch_add(1, Ordering::Relaxed);
         }
-        desk.poller.remove(&self.socket);
+        context.poller.remove(&self.socket);
         if let Role::Sending(Sending { doorbell, process, .. }) = &self.role {
             // The program has the other references to these open files, and the poller would keep them.
-            desk.poller.remove(doorbell);
+            context.poller.remove(doorbell);
             if let Some(process) = process {
-                desk.poller.remove(process);
+                context.poller.remove(process);
             }
-            desk.shared.registry.remove(self.serial, clock::now());
+            context.shared.registry.remove(self.serial, clock::now());
         }
-        desk.close(self);
+        context.close(self);
     }
 
     /// Reads at most `most` of its messages.
-    pub(super) fn hear(&mut self, desk: &mut Desk, most: usize) {
+    pub(super) fn hear(&mut self, context: &mut UserContext, most: usize) {
         for _ in 0..most {
             if self.hung_up {
                 return;
             }
-            match self.hear_one(desk) {
+            match self.hear_one(context) {
                 Ok(true) => {}
                 Ok(false) => return,
-                Err(End::Gone) => self.bereave(desk, self.cannot_be_watched()),
-                Err(End::Refused(why)) => self.hang_up(desk, why),
+                Err(End::Gone) => self.bereave(context, self.cannot_be_watched()),
+                Err(End::Refused(why)) => self.hang_up(context, why),
             }
         }
     }
@@ -166,7 +166,7 @@ impl Program {
     }
 
     /// Reads one message. `false`: there is none now.
-    fn hear_one(&mut self, desk: &mut Desk) -> Result<bool, End> {
+    fn hear_one(&mut self, context: &mut UserContext) -> Result<bool, End> {
         let mut buffer = [0; MAX_PACKET];
         let (len, fds) = match receive(&self.socket, &mut buffer) {
             Ok(received) => received,
@@ -186,7 +186,7 @@ impl Program {
         let more: Vec<OwnedFd> = fds.collect();
         let only_one = more.is_empty();
         if !only_one {
-            desk.close(more);
+            context.close(more);
         }
         if len == 0 && socket.is_none() && only_one {
             return Err(End::Gone);
@@ -194,15 +194,15 @@ impl Program {
         let ask = control::decode(&buffer[..len]).ok().filter(|_| only_one);
         match (ask, socket) {
             (Some(Ask::Promote { place, stream }), Some(socket)) => {
-                self.promote(desk, (place, stream), socket, None)?;
+                self.promote(context, (place, stream), socket, None)?;
             }
             (Some(Ask::PromoteTo { place, stream, to }), Some(socket)) => {
-                self.promote(desk, (place, stream), socket, Some(to))?;
+                self.promote(context, (place, stream), socket, Some(to))?;
             }
-            (Some(ask), None) => self.answer(desk, ask)?,
+            (Some(ask), None) => self.answer(context, ask)?,
             (_, socket) => {
                 if let Some(socket) = socket {
-                    desk.close(socket);
+                    context.close(socket);
                 }
                 let what = "no message of this protocol: program and service must be of one version";
                 return Err(End::Refused(what.to_owned()));
@@ -211,21 +211,21 @@ impl Program {
         Ok(true)
     }
 
-    fn answer(&mut self, desk: &mut Desk, ask: Ask) -> Result<(), End> {
+    fn answer(&mut self, context: &mut UserContext, ask: Ask) -> Result<(), End> {
         match (ask, &self.role) {
-            (Ask::Hello { abi, name }, Role::New) => self.welcome(desk, abi, &name).map_err(End::Refused),
-            (Ask::Bank, Role::Sending(_)) => match self.add_bank(desk) {
+            (Ask::Hello { abi, name }, Role::New) => self.welcome(context, abi, &name).map_err(End::Refused),
+            (Ask::Bank, Role::Sending(_)) => match self.add_bank(context) {
                 Ok(memory) => self.reply(&Reply::Bank, &[memory.as_fd()]).map_err(End::Refused),
                 Err(why) => self.reply(&Reply::Refused(why), &[]).map_err(End::Refused),
             },
             (Ask::List { from }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
-                let (rows, next) = desk.shared.registry.page(desk.uid, from, clock::now());
+                let (rows, next) = context.shared.registry.page(context.uid, from, clock::now());
                 self.reply(&Reply::Sockets { rows, next }, &[]).map_err(End::Refused)
             }
             (Ask::Reports { fresh }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
-                let (pending, others) = desk.shared.registry.reports(desk.uid, fresh);
+                let (pending, others) = context.shared.registry.reports(context.uid, fresh);
                 self.reply(&Reply::Reports { pending, others }, &[]).map_err(End::Refused)
             }
             (Ask::Report(report), Role::Sending(sending)) => {
@@ -244,7 +244,7 @@ impl Program {
         }
     }
 
-    fn welcome(&mut self, desk: &mut Desk, abi: u32, name: &str) -> Result<(), String> {
+    fn welcome(&mut self, context: &mut UserContext, abi: u32, name: &str) -> Result<(), String> {
         if abi != ABI {
             return Err(format!("layout {abi} of the program, {ABI} of the service: install both from one version"));
         }
@@ -256,32 +256,33 @@ impl Program {
         let peer = peer::credentials(&self.socket).map_err(system)?;
         let (reader, writer) = wake::pipe().map_err(system)?;
         message::take_descriptors(&self.socket).map_err(system)?;
-        desk.poller.add_edge(&reader, self.source(What::Doorbell)).map_err(system)?;
+        context.poller.add_edge(&reader, self.source(What::Doorbell)).map_err(system)?;
         // From Linux 6.5 on.
         let process = peer::process(&self.socket).ok();
-        let process = process.filter(|process| desk.poller.add_once(process, self.source(What::Process)).is_ok());
+        let process = process.filter(|process| context.poller.add_once(process, self.source(What::Process)).is_ok());
         let name = cut(name);
-        desk.sweep.set_weight(self.client, desk.shared.limits.weight_of(&name));
-        let listed = Arc::new(Listed::new((desk.uid, peer.pid), name, desk.meter.price().clone(), desk.bell.clone()));
-        desk.shared.registry.add(self.serial, listed.clone());
+        context.sweep.set_weight(self.client, context.shared.limits.weight_of(&name));
+        let listed =
+            Arc::new(Listed::new((context.uid, peer.pid), name, context.meter.price().clone(), context.bell.clone()));
+        context.shared.registry.add(self.serial, listed.clone());
         let given = reader.try_clone();
         self.role = Role::Sending(Sending { listed, doorbell: reader, process });
-        let memory = self.add_bank(desk)?;
+        let memory = self.add_bank(context)?;
         if let Some(first) = self.banks.first() {
             first.doorbell().arm();
         }
-        self.tell(desk.break_even());
-        let ring_bytes = desk.shared.limits.ring_bytes();
+        self.tell(context.break_even());
+        let ring_bytes = context.shared.limits.ring_bytes();
         self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
     }
 
     /// Adds 64 places. Returns the memory for the program.
-    fn add_bank(&mut self, desk: &mut Desk) -> Result<OwnedFd, String> {
+    fn add_bank(&mut self, context: &mut UserContext) -> Result<OwnedFd, String> {
         if self.banks.len() == MAX_BANKS as usize {
             return Err(format!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel"));
         }
-        let bank = Bank::new(desk.shared.limits.ring_bytes()).ok_or("no such ring")?;
-        let permit = desk.ledger.take(Kind::Bytes, bank.total_bytes() as u64)?;
+        let bank = Bank::new(context.shared.limits.ring_bytes()).ok_or("no such ring")?;
+        let permit = context.ledger.take(Kind::Bytes, bank.total_bytes() as u64)?;
         let (memory, file) =
             BankMemory::create(bank).map_err(|error| format!("the service has no memory for it: {error}"))?;
         let memory = Arc::new(memory);
@@ -291,31 +292,31 @@ impl Program {
         self.banks.push(memory);
         self.slots.extend((0..PLACES).map(|_| Slot::default()));
         self.permits.push(permit);
-        desk.sweep.add_places(self.client, PLACES);
+        context.sweep.add_places(self.client, PLACES);
         Ok(file)
     }
 
     /// Begins a stream, if that is a suitable socket.
     fn promote(
         &mut self,
-        desk: &mut Desk,
+        context: &mut UserContext,
         (place, number): (u32, u32),
         socket: OwnedFd,
         to: Option<SocketAddr>,
     ) -> Result<(), End> {
         let refused = |why: &str| Err(End::Refused(why.to_owned()));
         let Some(slot) = self.slots.get_mut(place as usize).filter(|slot| slot.stream.is_none()) else {
-            desk.close(socket);
+            context.close(socket);
             return refused("a stream where there is no place for one");
         };
         if slot.number == number {
-            desk.close(socket);
+            context.close(socket);
             return refused("a stream with the number of the one before");
         }
-        let permit = match desk.ledger.take(Kind::Sockets, 1) {
+        let permit = match context.ledger.take(Kind::Sockets, 1) {
             Ok(permit) => permit,
             Err(why) => {
-                desk.close(socket);
+                context.close(socket);
                 return Err(End::Refused(why));
             }
         };
@@ -323,16 +324,16 @@ impl Program {
         let at = At { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
         let Some(content) = Content::of(&socket, to).filter(|_| !self.parting) else {
             at.refuse(number);
-            desk.close((socket, permit));
+            context.close((socket, permit));
             return Ok(());
         };
         let peer = content.peer(&socket);
-        slot.stream = Some(Stream::begin(at, number, (socket, content), permit, desk.ledger.sockets_exceed()));
+        slot.stream = Some(Stream::begin(at, number, (socket, content), permit, context.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
             sending.listed.begin(place, peer);
         }
-        desk.sweep.announce(self.client, place);
+        context.sweep.announce(self.client, place);
         Ok(())
     }
 
@@ -362,17 +363,17 @@ impl Program {
     }
 
     /// One turn of the stream at that place; also returns the bytes moved.
-    pub(super) fn serve(&mut self, desk: &mut Desk, id: StreamId) -> (Outcome, u32) {
+    pub(super) fn serve(&mut self, context: &mut UserContext, id: StreamId) -> (Outcome, u32) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = At { memory, place: id % PLACES };
         let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
-        let turn = stream.serve(at, &mut desk.meter);
+        let turn = stream.serve(at, &mut context.meter);
         let moved = stream.moved();
         if moved > 0 {
             let ([_, messages, calls], gathered) = (self.banks[0].gathered(), stream.gathered(at));
             words::add(messages, gathered);
             words::add(calls, 1);
-            if self.recent.is_in_vain(gathered) && !desk.spins {
+            if self.recent.is_in_vain(gathered) && !context.spins {
                 self.banks[0].doorbell().arm();
             }
         }
@@ -380,58 +381,62 @@ impl Program {
             Turn::More => Outcome::More,
             Turn::Empty => Outcome::Empty,
             Turn::Held => {
-                desk.held.push((self.client, id));
+                context.held.push((self.client, id));
                 Outcome::Empty
             }
             Turn::Blocked => {
                 let number = Source { client: self.client, serial: self.serial, what: What::Stream(id) }.number();
                 let known = stream.now_polled();
-                if desk.poller.watch_writable(stream.socket(), number, known).is_err() {
-                    let over = stream.part(at, &mut desk.meter, false).unwrap_or(Over::Cut);
-                    self.end(desk, id, over);
+                if context.poller.watch_writable(stream.socket(), number, known).is_err() {
+                    let over = stream.part(at, &mut context.meter, false).unwrap_or(Over::Cut);
+                    self.end(context, id, over);
                 }
                 Outcome::Blocked
             }
             Turn::Over(over) => {
-                self.end(desk, id, over);
+                self.end(context, id, over);
                 Outcome::Empty
             }
         };
         (outcome, moved)
     }
 
-    fn end(&mut self, desk: &Desk, id: StreamId, over: Over) {
+    fn end(&mut self, context: &UserContext, id: StreamId, over: Over) {
         let Some(stream) = self.slots[id as usize].stream.take() else { return };
         self.open -= 1;
         if stream.is_polled() {
-            desk.poller.remove(stream.socket());
+            context.poller.remove(stream.socket());
         }
         if let Role::Sending(sending) = &self.role {
             sending.listed.end(id);
         }
         stream.conclude(At { memory: &self.banks[(id / PLACES) as usize], place: id % PLACES }, over);
-        desk.close(stream);
+        context.close(stream);
     }
 
     /// Runs `act` on each stream with an open socket. A stream ends if `act` returns its end.
-    fn each(&mut self, desk: &mut Desk, mut act: impl FnMut(&mut Desk, StreamId, &mut Stream, At<'_>) -> Option<Over>) {
+    fn each(
+        &mut self,
+        context: &mut UserContext,
+        mut act: impl FnMut(&mut UserContext, StreamId, &mut Stream, At<'_>) -> Option<Over>,
+    ) {
         for id in 0..self.slots.len() {
             let at = At { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };
-            let over = self.slots[id].stream.as_mut().and_then(|stream| act(desk, id as u32, stream, at));
+            let over = self.slots[id].stream.as_mut().and_then(|stream| act(context, id as u32, stream, at));
             if let Some(over) = over {
-                self.end(desk, id as u32, over);
+                self.end(context, id as u32, over);
             }
         }
     }
 
     /// It has hung up, or is `dead`. The bytes in its rings are still sent.
-    pub(super) fn bereave(&mut self, desk: &mut Desk, dead: bool) {
+    pub(super) fn bereave(&mut self, context: &mut UserContext, dead: bool) {
         self.silence();
-        desk.poller.remove(&self.socket);
+        context.poller.remove(&self.socket);
         let client = self.client;
-        self.each(desk, |desk, id, stream, at| {
+        self.each(context, |context, id, stream, at| {
             if stream.bereave(at, dead) {
-                desk.sweep.announce(client, id);
+                context.sweep.announce(client, id);
                 return None;
             }
             Some(Over::Cut)
@@ -440,46 +445,46 @@ impl Program {
 
     /// Ends the connection of a program that broke the protocol, which continues alone. Streams that it left before
     /// are still sent.
-    pub(super) fn hang_up(&mut self, desk: &mut Desk, why: String) {
+    pub(super) fn hang_up(&mut self, context: &mut UserContext, why: String) {
         self.silence();
         let _ = self.reply(&Reply::Refused(why), &[]);
-        desk.poller.remove(&self.socket);
+        context.poller.remove(&self.socket);
         let _ = rustix::net::shutdown(&self.socket, rustix::net::Shutdown::Both);
-        self.give_streams_back(desk, false);
+        self.give_streams_back(context, false);
     }
 
     /// The service ends, and the program continues alone. The connection stays open until its rings are empty: after
     /// its end the program would take over a hold from the sidecore during a transfer.
-    pub(super) fn part(&mut self, desk: &mut Desk) {
+    pub(super) fn part(&mut self, context: &mut UserContext) {
         self.parting = true;
-        self.give_streams_back(desk, true);
+        self.give_streams_back(context, true);
     }
 
-    fn give_streams_back(&mut self, desk: &mut Desk, ending: bool) {
+    fn give_streams_back(&mut self, context: &mut UserContext, ending: bool) {
         let client = self.client;
-        self.each(desk, |desk, id, stream, at| {
-            let over = stream.part(at, &mut desk.meter, ending);
+        self.each(context, |context, id, stream, at| {
+            let over = stream.part(at, &mut context.meter, ending);
             if over.is_none() {
-                desk.sweep.announce(client, id);
+                context.sweep.announce(client, id);
             }
             over
         });
     }
 
     /// Schedules all streams: after the bell is shut a program does not ring.
-    pub(super) fn look_again(&self, desk: &mut Desk) {
+    pub(super) fn look_again(&self, context: &mut UserContext) {
         for (id, _) in self.slots.iter().enumerate().filter(|(_, slot)| slot.stream.is_some()) {
-            desk.sweep.announce(self.client, id as u32);
+            context.sweep.announce(self.client, id as u32);
         }
     }
 
     /// Ends all streams. Connections of left streams with bytes in their rings are reset.
-    pub(super) fn cut(&mut self, desk: &mut Desk) {
-        self.each(desk, |_, _, stream, at| Some(stream.cut(at)));
+    pub(super) fn cut(&mut self, context: &mut UserContext) {
+        self.each(context, |_, _, stream, at| Some(stream.cut(at)));
     }
 
     /// Takes the announced places.
-    pub(super) fn collect(&self, desk: &mut Desk) {
+    pub(super) fn collect(&self, context: &mut UserContext) {
         let Some(first) = self.banks.first() else { return };
         for (index, word) in first.announced_banks().0.iter().enumerate().take(self.banks.len().div_ceil(64)) {
             if word.load(Ordering::Relaxed) == 0 {
@@ -489,7 +494,7 @@ impl Program {
                 let bank = index as u32 * 64 + bit;
                 let Some(memory) = self.banks.get(bank as usize) else { continue };
                 for place in bits(memory.announced().swap(0, Ordering::Acquire)) {
-                    desk.sweep.announce(self.client, bank * PLACES + place);
+                    context.sweep.announce(self.client, bank * PLACES + place);
                 }
             }
         }
@@ -534,11 +539,11 @@ mod tests {
     /// Time of each, ns.
     const TOOK: u64 = 10_000;
 
-    fn desk(limits: SocketsConfig) -> Desk {
+    fn context(limits: SocketsConfig) -> UserContext {
         let ledger = Ledger::new(limits.clone());
         let (poller, sweep, meter) = (Poller::new().unwrap(), Sweep::new(), Meter::new());
         let closing = mpsc::channel().0;
-        Desk {
+        UserContext {
             shared: Arc::new(Shared::of(limits)),
             uid: 0,
             bell: Arc::new(Bell::new().unwrap()),
@@ -553,13 +558,13 @@ mod tests {
     }
 
     /// A program that has stated its name, and its end of the connection.
-    fn named(desk: &mut Desk, name: &str) -> (Program, OwnedFd) {
+    fn named(context: &mut UserContext, name: &str) -> (Program, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
         control::send(&there, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]).unwrap();
-        let permit = desk.ledger.take(Kind::Programs, 1).unwrap();
-        let mut program = Program::new(here, permit, 0, desk).unwrap();
-        program.hear(desk, HEARD_AT_ONCE);
+        let permit = context.ledger.take(Kind::Programs, 1).unwrap();
+        let mut program = Program::new(here, permit, 0, context).unwrap();
+        program.hear(context, HEARD_AT_ONCE);
         assert!(matches!(program.role, Role::Sending(_)));
         (program, there)
     }
@@ -567,16 +572,16 @@ mod tests {
     #[test]
     fn programs_of_one_user_have_shares_by_weight() {
         let weights = BTreeMap::from([("heavy".to_owned(), 4)]);
-        let mut desk = desk(SocketsConfig { weights, ..SocketsConfig::default() });
-        let programs = ["light", "heavy"].map(|name| named(&mut desk, name));
+        let mut context = context(SocketsConfig { weights, ..SocketsConfig::default() });
+        let programs = ["light", "heavy"].map(|name| named(&mut context, name));
         for (program, _) in &programs {
-            (0..PLACES).for_each(|place| desk.sweep.announce(program.client, place));
+            (0..PLACES).for_each(|place| context.sweep.announce(program.client, place));
         }
         let mut turns = [0_u32; 2];
         for _ in 0..TRANSFERS {
-            let (client, stream) = desk.sweep.take().unwrap();
+            let (client, stream) = context.sweep.take().unwrap();
             turns[programs.iter().position(|(program, _)| program.client == client).unwrap()] += 1;
-            desk.sweep.served(client, stream, TOOK, u32::MAX, Outcome::More);
+            context.sweep.served(client, stream, TOOK, u32::MAX, Outcome::More);
         }
         assert_eq!(turns, [TRANSFERS / 5, TRANSFERS / 5 * 4]);
     }

@@ -4,12 +4,12 @@
 //! its last sleep. Before it sleeps it arms their doorbells, and looks once more.
 
 use super::Shared;
-use super::desk::{Desk, Remains};
 use super::ledger::{Ledger, Permit};
 use super::meter::Meter;
 use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
 use super::reports::Bell;
 use super::source::{Source, WAKE, What};
+use super::user_context::{ClosedObject, UserContext};
 use crate::service::ParkTimes;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
@@ -63,11 +63,12 @@ impl User {
         builder.spawn(move || closes.close(&remains, &running))?;
         let (ledger, bell) = (user.ledger.clone(), user.bell.clone());
         let (shared, sweep, meter) = (shared.clone(), Sweep::new(), Meter::new());
-        let desk = Desk { shared, uid, bell, ledger, poller, sweep, meter, spins: false, held: Vec::new(), closing };
+        let context =
+            UserContext { shared, uid, bell, ledger, poller, sweep, meter, spins: false, held: Vec::new(), closing };
         let (serves, running) = (user.clone(), alive.clone());
         thread::Builder::new()
             .name(format!("sockets-{uid}"))
-            .spawn(move || Serving::new(serves, desk).run(&running))?;
+            .spawn(move || Serving::new(serves, context).run(&running))?;
         Ok(user)
     }
 
@@ -121,7 +122,7 @@ impl User {
         ends
     }
 
-    fn close(&self, remains: &Receiver<Remains>, _running: &Alive) {
+    fn close(&self, remains: &Receiver<ClosedObject>, _running: &Alive) {
         for remains in remains {
             drop(remains);
             if self.ledger.is_empty() {
@@ -140,7 +141,7 @@ const LOOK_EVERY: Nanos = 20_000_000;
 
 struct Serving {
     user: Arc<User>,
-    desk: Desk,
+    context: UserContext,
     programs: Vec<Option<Program>>,
     /// Programs that are polled without a ring.
     watched: Vec<ClientId>,
@@ -154,12 +155,12 @@ struct Serving {
 }
 
 impl Serving {
-    fn new(user: Arc<User>, desk: Desk) -> Self {
-        let waiter = Waiter::new(desk.shared.notify, ParkTimes::ASSUMED.cost, false);
+    fn new(user: Arc<User>, context: UserContext) -> Self {
+        let waiter = Waiter::new(context.shared.notify, ParkTimes::ASSUMED.cost, false);
         let now = clock::now();
         Self {
             user,
-            desk,
+            context,
             programs: Vec::new(),
             watched: Vec::new(),
             waits: WaitLoop::new(waiter),
@@ -171,7 +172,7 @@ impl Serving {
     }
 
     fn run(mut self, _running: &Alive) {
-        let shared = self.desk.shared.clone();
+        let shared = self.context.shared.clone();
         let core = shared.cores.take();
         if let Some(cpu) = core.cpu() {
             // Without its core the thread still serves, on another one.
@@ -181,13 +182,13 @@ impl Serving {
         while self.step().is_continue() {
             let may_spin = core.may_spin();
             self.waits.waiter.set_may_spin(may_spin);
-            self.desk.spins = may_spin && shared.notify == Notify::Spin;
+            self.context.spins = may_spin && shared.notify == Notify::Spin;
         }
     }
 
     fn step(&mut self) -> ControlFlow<()> {
         self.collect();
-        let found = self.desk.sweep.waits();
+        let found = self.context.sweep.waits();
         match self.waits.next(self.now, found) {
             Wait::Look if found => self.serve(),
             Wait::Look => {}
@@ -214,28 +215,28 @@ impl Serving {
     }
 
     fn collect(&mut self) {
-        let Self { desk, programs, watched, .. } = self;
+        let Self { context, programs, watched, .. } = self;
         for program in watched.iter().filter_map(|client| programs.get(*client)?.as_ref()) {
-            program.collect(desk);
+            program.collect(context);
         }
     }
 
     fn serve(&mut self) {
         self.waits.waiter.end(self.now);
         for _ in 0..SERVED_AT_ONCE {
-            let Some((client, stream)) = self.desk.sweep.take() else { return };
+            let Some((client, stream)) = self.context.sweep.take() else { return };
             let before = self.now;
-            let served = |program: &mut Program| program.serve(&mut self.desk, stream);
+            let served = |program: &mut Program| program.serve(&mut self.context, stream);
             let (outcome, moved) = self.programs[client].as_mut().map_or((Outcome::Empty, 0), served);
             self.now = clock::now();
-            self.desk.sweep.served(client, stream, self.now.saturating_sub(before), moved, outcome);
+            self.context.sweep.served(client, stream, self.now.saturating_sub(before), moved, outcome);
             self.forget_if_over(client);
         }
     }
 
     /// Publishes to programs the least numbers of messages that make a ring pay.
     fn tell(&self) {
-        let break_even = self.desk.break_even();
+        let break_even = self.context.break_even();
         self.programs.iter().flatten().for_each(|program| program.tell(break_even));
     }
 
@@ -248,20 +249,20 @@ impl Serving {
 
     /// Waits for at most `timeout` ns (`None`: no limit) for events outside shared memory.
     fn listen(&mut self, timeout: Option<Nanos>) -> ControlFlow<()> {
-        let park = self.desk.shared.park_times();
+        let park = self.context.shared.park_times();
         self.waits.waiter.set_park_cost(park.cost);
         self.waits.waiter.set_wake_time(park.wake);
         // The cost of waking another thread: half of a sleep and a wake-up.
-        if self.desk.meter.learn(park.cost / 2) {
+        if self.context.meter.learn(park.cost / 2) {
             self.tell();
         }
-        let soon = (!self.desk.held.is_empty()).then_some(LOOK_EVERY);
+        let soon = (!self.context.held.is_empty()).then_some(LOOK_EVERY);
         let lingers = self.idle_since.map(|since| (since + LINGER).saturating_sub(self.now));
         self.take_events(timeout.into_iter().chain(soon).chain(lingers).min());
-        for (client, stream) in self.desk.held.drain(..) {
-            self.desk.sweep.announce(client, stream);
+        for (client, stream) in self.context.held.drain(..) {
+            self.context.sweep.announce(client, stream);
         }
-        if self.desk.shared.stop.load(Ordering::Acquire) {
+        if self.context.shared.stop.load(Ordering::Acquire) {
             // An earlier death is noticed before the rest.
             self.take_events(Some(0));
             self.leave();
@@ -279,7 +280,7 @@ impl Serving {
 
     fn take_events(&mut self, timeout: Option<Nanos>) {
         let mut events = std::mem::take(&mut self.events);
-        events.extend(self.desk.poller.wait(timeout));
+        events.extend(self.context.poller.wait(timeout));
         for number in events.drain(..) {
             if number == WAKE {
                 self.receive();
@@ -295,8 +296,8 @@ impl Serving {
 
     fn receive(&mut self) {
         for (socket, permit) in self.user.received() {
-            let serial = self.desk.shared.serials.fetch_add(1, Ordering::Relaxed);
-            let Ok(program) = Program::new(socket, permit, serial, &mut self.desk) else { continue };
+            let serial = self.context.shared.serials.fetch_add(1, Ordering::Relaxed);
+            let Ok(program) = Program::new(socket, permit, serial, &mut self.context) else { continue };
             let client = program.client();
             self.programs.resize_with(self.programs.len().max(client + 1), || None);
             self.programs[client] = Some(program);
@@ -304,12 +305,12 @@ impl Serving {
     }
 
     fn ask_for_reports(&mut self) {
-        if !self.desk.bell.asks() {
+        if !self.context.bell.asks() {
             return;
         }
         let asked = self.programs.iter().flatten().filter(|program| program.ask_for_report());
         if asked.take(ASKED_AT_ONCE).count() == ASKED_AT_ONCE {
-            self.desk.bell.ask();
+            self.context.bell.ask();
         }
     }
 
@@ -317,27 +318,27 @@ impl Serving {
         let program = self.programs.get_mut(client).and_then(Option::as_mut);
         let Some(program) = program.filter(|program| program.serial == serial) else { return };
         match what {
-            What::Control => program.hear(&mut self.desk, HEARD_AT_ONCE),
+            What::Control => program.hear(&mut self.context, HEARD_AT_ONCE),
             What::Doorbell => {
                 program.disarm();
-                self.desk.meter.woken();
+                self.context.meter.woken();
                 if !self.watched.contains(&client) {
                     self.watched.push(client);
                 }
             }
             What::Process => {
                 // Messages from before its end count.
-                program.hear(&mut self.desk, HEARD_AT_THE_END);
-                program.bereave(&mut self.desk, true);
+                program.hear(&mut self.context, HEARD_AT_THE_END);
+                program.bereave(&mut self.context, true);
             }
-            What::Stream(place) => self.desk.sweep.announce(client, place),
+            What::Stream(place) => self.context.sweep.announce(client, place),
         }
         self.forget_if_over(client);
     }
 
     fn forget_if_over(&mut self, client: ClientId) {
         if let Some(program) = self.programs[client].take_if(|program| program.is_over()) {
-            program.dismiss(&mut self.desk);
+            program.dismiss(&mut self.context);
         }
     }
 
@@ -348,24 +349,24 @@ impl Serving {
         self.each_program(Program::part);
         let until = self.now.saturating_add(DRAIN.as_nanos() as Nanos);
         while self.now < until && self.programs.iter().any(Option::is_some) {
-            if self.desk.sweep.waits() {
+            if self.context.sweep.waits() {
                 self.serve();
             } else {
                 self.take_events(Some(LOOK_EVERY));
-                self.each_program(|program, desk| program.look_again(desk));
+                self.each_program(|program, context| program.look_again(context));
             }
         }
         for mut program in self.programs.drain(..).flatten() {
-            program.cut(&mut self.desk);
-            program.dismiss(&mut self.desk);
+            program.cut(&mut self.context);
+            program.dismiss(&mut self.context);
         }
     }
 
     /// Calls `act` for each program, and removes the ended ones.
-    fn each_program(&mut self, act: impl Fn(&mut Program, &mut Desk)) {
+    fn each_program(&mut self, act: impl Fn(&mut Program, &mut UserContext)) {
         for client in 0..self.programs.len() {
             if let Some(program) = &mut self.programs[client] {
-                act(program, &mut self.desk);
+                act(program, &mut self.context);
             }
             self.forget_if_over(client);
         }

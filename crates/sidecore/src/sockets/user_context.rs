@@ -12,10 +12,10 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 /// Objects to be closed and freed, in their order.
-pub(super) type Remains = Box<dyn Any + Send>;
+pub(super) type ClosedObject = Box<dyn Any + Send>;
 
 #[derive(Debug)]
-pub(super) struct Desk {
+pub(super) struct UserContext {
     pub(super) shared: Arc<Shared>,
     pub(super) uid: u32,
     pub(super) bell: Arc<Bell>,
@@ -27,10 +27,10 @@ pub(super) struct Desk {
     /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,
     /// To the user's closing thread: a socket may linger, and any other descriptor may block for longer.
-    pub(super) closing: Sender<Remains>,
+    pub(super) closing: Sender<ClosedObject>,
 }
 
-impl Desk {
+impl UserContext {
     /// Least numbers of messages that make a ring pay, for programs.
     pub(super) fn break_even(&self) -> BreakEven {
         if self.spins { BreakEven::NONE } else { self.meter.break_even(self.shared.park_times().wake) }
