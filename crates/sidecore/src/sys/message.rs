@@ -19,7 +19,7 @@ pub(crate) const SO_PASSRIGHTS: c_int = 83;
 
 /// A message as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Heard {
+pub(crate) struct ReceivedMessage {
     /// Its length; 0: the peer is gone.
     pub(crate) len: usize,
     pub(crate) speaker: Option<Credentials>,
@@ -75,7 +75,7 @@ pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
 ///
 /// # Errors
 /// `InvalidData`: it has descriptors, or is longer than `buffer`; `WouldBlock`: there is no message.
-pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard> {
+pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedMessage> {
     let (_, flags) = receive_once(&socket, &mut [], MsgFlags::MSG_PEEK)?;
     if flags.contains(MsgFlags::MSG_CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors come with the message"));
@@ -88,7 +88,7 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Heard>
 }
 
 /// `recvmsg` with room for credentials only.
-fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<(Heard, MsgFlags)> {
+fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<(ReceivedMessage, MsgFlags)> {
     let (mut parts, mut room) = ([IoSliceMut::new(buffer)], cmsg_space!(UnixCredentials));
     let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;
     let message = loop {
@@ -105,7 +105,7 @@ fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::R
             _ => None,
         })
     });
-    Ok((Heard { len: message.bytes, speaker }, message.flags))
+    Ok((ReceivedMessage { len: message.bytes, speaker }, message.flags))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use crate::counters::LaneCounter;
 use crate::events;
 use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
-use crate::sys::message::{self, Heard};
+use crate::sys::message::{self, ReceivedMessage};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{clock, packet, wake};
 use rustix::io::Errno;
@@ -71,7 +71,7 @@ pub(super) fn most_declined() -> usize {
 /// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel
 /// does not name the sender.
 pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
-    let Heard { len, speaker } = match message::receive(socket, room) {
+    let ReceivedMessage { len, speaker } = match message::receive(socket, room) {
         Ok(heard) => heard,
         Err(error) => {
             // A message that is too long has filled it.
