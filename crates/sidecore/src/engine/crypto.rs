@@ -14,12 +14,12 @@ pub mod batch;
 mod cipher;
 mod decryption;
 mod ecdsa;
-mod elsewhere;
 mod exchange;
 mod hash;
 mod implicit_rejection;
 mod key;
 mod mechanism;
+mod remote_session;
 pub mod sample;
 mod signature;
 #[cfg(test)]
@@ -35,9 +35,9 @@ use sidecore_core::work::KeyLocation;
 use crate::ffi::aead::AeadKey;
 use crate::shm::span::Span;
 use batch::BatchKey;
-use elsewhere::Elsewhere;
 pub(crate) use mechanism::LIBRARY;
 use mechanism::{Mechanism, Opened, Written, check_len, keyless, symmetric};
+use remote_session::RemoteSession;
 pub use sidecore_client::spec::{
     Cipher, DecryptionPadding, EncryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec,
     SignaturePadding,
@@ -83,7 +83,7 @@ pub struct Session {
     /// By operation: the location of the key.
     key_location: [KeyLocation; Op::COUNT],
     /// The key's description for other machines, if they have it.
-    elsewhere: Option<Box<Elsewhere>>,
+    remote: Option<Box<RemoteSession>>,
     /// Heap memory that it is charged for.
     heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
@@ -105,7 +105,7 @@ impl Session {
         }
         let (key_location, heap_bytes) = ([KeyLocation::LOCAL; Op::COUNT], heap_bytes(algorithm, scheme));
         let (owner, wrong) = (None, AtomicU32::new(0));
-        Self { owner, wrong, algorithm, classes, mechanism, key: None, key_location, elsewhere: None, heap_bytes }
+        Self { owner, wrong, algorithm, classes, mechanism, key: None, key_location, remote: None, heap_bytes }
     }
 
     pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
@@ -137,9 +137,9 @@ impl Session {
 
     pub(crate) fn of_key(self, place: u16) -> Self {
         let mut key_location = self.key_location;
-        if let Some(elsewhere) = &self.elsewhere {
+        if let Some(remote) = &self.remote {
             for (op, class) in self.classes.iter().enumerate() {
-                key_location[op] = class.map_or(KeyLocation::LOCAL, |class| elsewhere.key_location(place, class.op()));
+                key_location[op] = class.map_or(KeyLocation::LOCAL, |class| remote.key_location(place, class.op()));
             }
         }
         Self { key: Some(place), key_location, ..self }

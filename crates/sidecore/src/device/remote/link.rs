@@ -223,11 +223,11 @@ impl Link {
     fn ask(&mut self, open: Open) -> Result<(), Stop> {
         let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };
-        let Some(elsewhere) = open.request.session.elsewhere() else { return Ok(()) };
+        let Some(remote) = open.request.session.remote() else { return Ok(()) };
         let asked = Ask::Request(Request {
             ticket,
-            key: &elsewhere.key,
-            scheme: elsewhere.scheme.clone(),
+            key: &remote.key,
+            scheme: remote.scheme.clone(),
             operation: open.operation,
             input: &open.input,
         });
@@ -245,7 +245,7 @@ impl Link {
         }
         collect(&request.memory, submission, input);
         let operation = session.abridge(submission.op(), input).ok_or(Refusal::Unsupported)?;
-        if input.len() > MAX_INPUT || session.elsewhere().is_none() {
+        if input.len() > MAX_INPUT || session.remote().is_none() {
             return Err(Refusal::TooLarge);
         }
         Ok((room, operation))
@@ -347,7 +347,7 @@ impl Link {
 
     /// One machine gave a wrong answer, and the gateway has others: it gets a report, and the request again.
     fn wrong(&mut self, ticket: u64, open: Open) -> Result<Said, Stop> {
-        let key = open.request.session.elsewhere().map_or(String::new(), |elsewhere| elsewhere.key.clone());
+        let key = open.request.session.remote().map_or(String::new(), |remote| remote.key.clone());
         self.wrong_in_a_row += 1;
         if self.wrong_in_a_row > usize::from(TRIES) * self.table.size() {
             return Err((format!("all that it answers is wrong, the last of it for key {key:?}"), Fault::Wrong));

@@ -17,14 +17,14 @@ use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 
 /// The key's description for other machines, and the scheme.
 #[derive(Clone, Debug)]
-pub(crate) struct Elsewhere {
+pub(crate) struct RemoteSession {
     pub(crate) key: String,
     pub(crate) scheme: Scheme,
     /// The key is local, too.
     pub(super) both: bool,
 }
 
-impl Elsewhere {
+impl RemoteSession {
     /// The location of the key for an operation; it is kept at this place.
     pub(super) fn key_location(&self, place: u16, op: Op) -> KeyLocation {
         match (Operation::of(op), self.both) {
@@ -67,13 +67,13 @@ impl Session {
         if site == Site::Here {
             return self;
         }
-        let elsewhere = Elsewhere { key: key.to_owned(), scheme: scheme.clone(), both: site == Site::Both };
-        Self { elsewhere: Some(Box::new(elsewhere)), ..self }
+        let remote = RemoteSession { key: key.to_owned(), scheme: scheme.clone(), both: site == Site::Both };
+        Self { remote: Some(Box::new(remote)), ..self }
     }
 
     /// The key's description for other machines, if they have it.
-    pub(crate) fn elsewhere(&self) -> Option<&Elsewhere> {
-        self.elsewhere.as_deref()
+    pub(crate) fn remote(&self) -> Option<&RemoteSession> {
+        self.remote.as_deref()
     }
 
     /// The operation for another machine in the place of `op`; only the digest of a message is left in `input` where
