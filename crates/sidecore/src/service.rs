@@ -22,15 +22,15 @@ macro_rules! ensure_limit {
 
 mod advice;
 mod calibrate;
-mod closer;
 mod command;
 pub(crate) mod declined;
 pub(crate) mod door;
+mod job_queue;
 mod listener;
-mod opener;
-pub(crate) mod place;
 mod quotas;
 mod reactor;
+mod reaper;
+pub(crate) mod runtime_dir;
 mod sessions;
 
 use crate::config::{Config, DeviceConfig, Waiters};
@@ -45,8 +45,8 @@ pub(crate) use calibrate::undisturbed;
 pub use calibrate::{ParkTimes, park_times};
 use command::{SidecoreHandle, mailbox};
 use listener::Listener;
-use place::Place;
 use reactor::{Reactor, Setup};
+use runtime_dir::RuntimeFiles;
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 use std::convert::Infallible;
@@ -107,7 +107,7 @@ pub struct Service {
     /// Ends when this machine is measured and all sidecores have the result.
     measuring: Option<JoinHandle<()>>,
     /// Released last, after all threads.
-    place: Place,
+    files: RuntimeFiles,
     key_changes: Option<u64>,
     listening: Option<OwnedFd>,
     /// The number of the listening socket, which the control thread has.
@@ -138,7 +138,7 @@ impl Service {
         raise_file_limit();
         let store =
             Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
-        let place = Place::take(&config.socket, held)?;
+        let files = RuntimeFiles::take(&config.socket, held)?;
         let listener_wake = Arc::new(wake::event()?);
         let mut service = Self {
             socket: config.socket.clone(),
@@ -148,13 +148,13 @@ impl Service {
             sidecores: Vec::new(),
             threads: Vec::new(),
             measuring: None,
-            place,
+            files,
             key_changes: store.changes(),
             listening: None,
             door: -1,
         };
         let counters = create_counters(&config)?;
-        service.place.keep(&service.counters)?;
+        service.files.keep(&service.counters)?;
         let calibration = Calibration::default();
         let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
@@ -176,7 +176,7 @@ impl Service {
             service.threads.push(start_sidecore(setup)?);
             service.sidecores.push(Arc::new(handle));
         }
-        let socket = service.place.listen(&config.socket, config.socket_mode)?;
+        let socket = service.files.listen(&config.socket, config.socket_mode)?;
         service.listening = Some(socket.try_clone()?);
         service.door = socket.as_raw_fd();
         let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
@@ -232,7 +232,7 @@ impl Service {
     /// Passes the listening socket to `hold`. If that keeps it, its file stays in place when the service ends.
     pub fn hand_over(&mut self, hold: impl FnOnce(BorrowedFd<'_>) -> bool) {
         if self.listening.take().is_some_and(|socket| hold(socket.as_fd())) {
-            self.place.leave_socket();
+            self.files.leave_socket();
         }
     }
 

@@ -20,7 +20,7 @@ mod user_context;
 
 use crate::config::{Config, SocketsConfig};
 use crate::events;
-use crate::service::place::Place;
+use crate::service::runtime_dir::RuntimeFiles;
 use crate::service::{ParkTimes, StartError, check_cpus, park_times, raise_file_limit};
 use crate::sys::wake;
 use cores::Cores;
@@ -53,7 +53,7 @@ pub struct Sockets {
     /// The number of the listening socket, which the listener has.
     door: RawFd,
     /// Released last.
-    _place: Place,
+    _files: RuntimeFiles,
 }
 
 #[derive(Debug)]
@@ -118,8 +118,8 @@ impl Sockets {
             stop: AtomicBool::new(false),
             wake: wake::event()?,
         });
-        let mut place = Place::take(&config.socket, Vec::new())?;
-        let socket = place.listen(&config.socket, config.socket_mode)?;
+        let mut files = RuntimeFiles::take(&config.socket, Vec::new())?;
+        let socket = files.listen(&config.socket, config.socket_mode)?;
         let door = socket.as_raw_fd();
         let (alive, running) = mpsc::channel();
         let (warn, warnings) = mpsc::sync_channel(WARNINGS);
@@ -131,7 +131,7 @@ impl Sockets {
             Err(error) => events::not_measured(&error),
         };
         thread::Builder::new().name("sockets-measure".to_owned()).spawn(measure)?;
-        Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), door, _place: place })
+        Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), door, _files: files })
     }
 
     /// Rare warnings for the operator, in words, until the service ends. The first caller gets them.

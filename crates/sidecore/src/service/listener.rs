@@ -4,7 +4,7 @@
 //! It does not wait for clients: one that does not read its answers loses its connection. For administrators it does
 //! wait: for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
 //! ([`FairQueue`]), a message of one connection at a time. The next message of a connection is read after the answer to
-//! the one before. The [`Opener`] parses clients' keys, and the [`Closer`] frees the objects of ended connections: a
+//! the one before. The [`JobQueue`] parses clients' keys, and the [`Reaper`] frees the objects of ended connections: a
 //! client controls how long either takes.
 
 mod attach;
@@ -18,12 +18,12 @@ mod settings;
 mod usage;
 
 use super::advice::Advice;
-use super::closer::Closer;
 use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
 use super::door::Door;
-use super::opener::Opener;
+use super::job_queue::JobQueue;
 use super::quotas::Quotas;
 use super::reactor::Reactor;
+use super::reaper::Reaper;
 use crate::config::Config;
 use crate::control::Refused;
 use crate::control::{self, Reply, Request, Token};
@@ -65,10 +65,10 @@ const EVENTS: usize = 256;
 const ROUND: Nanos = 50_000;
 
 /// Continuation of a job. It runs on the control thread and builds the reply.
-type Rest = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
-type Made = Result<Rest, Refused>;
+type Continuation = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
+type JobResult = Result<Continuation, Refused>;
 
-fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Rest {
+fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Continuation {
     Box::new(rest)
 }
 
@@ -139,20 +139,20 @@ pub(super) struct Listener {
     tokens: HashMap<Token, LaneKey>,
     /// Free lane blocks of the counter file.
     blocks: Vec<usize>,
-    opener: Opener<Made>,
-    /// Makes keys for programs, which takes too long for the opener of sessions.
-    maker: Opener<Made>,
+    parser: JobQueue<JobResult>,
+    /// Makes keys for programs, which takes too long for the parser of sessions.
+    maker: JobQueue<JobResult>,
     /// Makes stored keys, one at a time: each takes a core. Its jobs are completed even if their connections end.
-    keeper: Opener<Made>,
+    keeper: JobQueue<JobResult>,
     /// Seals stored keys again. Its jobs are completed like the keeper's. It does not wait for a key that is being
     /// made, since no stored key can be changed meanwhile.
-    sealer: Opener<Made>,
+    sealer: JobQueue<JobResult>,
     /// Results of the four.
-    outcomes: Receiver<(LaneKey, Made)>,
+    outcomes: Receiver<(LaneKey, JobResult)>,
     /// Keys that were made for programs and whose connections exist.
     made: HashMap<KeyToken, Arc<Material>>,
     gateways: HashMap<LaneKey, Gateway>,
-    closer: Closer,
+    reaper: Reaper,
     /// Rates of reported refusals and faults.
     complaints: Complaints,
     /// Time since the last request on each stored key.
@@ -165,9 +165,9 @@ impl Listener {
         poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&*setup.wake, WAKE)?;
         let (tell, outcomes) = mpsc::channel();
-        let opener = |name| {
+        let job_queue = |name| {
             let (tell, wake) = (tell.clone(), setup.wake.clone());
-            Opener::start(name, move |key, made| {
+            JobQueue::start(name, move |key, made| {
                 // Without a control thread the service is ending.
                 if tell.send((key, made)).is_ok() {
                     wake::ring(&*wake);
@@ -178,14 +178,14 @@ impl Listener {
         let listener = Self {
             loads: vec![0; setup.sidecores.len()],
             blocks: (0..setup.config.limits.lanes as usize).rev().collect(),
-            opener: opener("sidecore-opener")?,
-            maker: opener("sidecore-maker")?,
-            keeper: opener("sidecore-keeper")?,
-            sealer: opener("sidecore-sealer")?,
+            parser: job_queue("sidecore-opener")?,
+            maker: job_queue("sidecore-maker")?,
+            keeper: job_queue("sidecore-keeper")?,
+            sealer: job_queue("sidecore-sealer")?,
             outcomes,
             made: HashMap::new(),
             gateways: HashMap::new(),
-            closer: Closer::new(setup.tell.clone(), setup.wake.clone()),
+            reaper: Reaper::new(setup.tell.clone(), setup.wake.clone()),
             reserved: connections::reserved(),
             setup,
             poller,
@@ -233,7 +233,7 @@ impl Listener {
             self.look_for_room();
             events_wait = self.hear_events();
             self.take_turns(stop);
-            self.closer.start_threads();
+            self.reaper.start_threads();
         }
         self.leave();
     }
@@ -400,7 +400,7 @@ impl Listener {
             },
             Request::PublicPart { kind, raw } => {
                 let work = move || Ok(public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))))?);
-                self.opener.order(self.user(key), key, work);
+                self.parser.push(self.user(key), key, work);
                 Ok(None)
             }
         };

@@ -1,12 +1,12 @@
-//! Connections: accepting, declining, ending. The closer frees their objects.
+//! Connections: accepting, declining, ending. The reaper frees their objects.
 
 use super::attach::no_descriptor;
 use super::{Attached, Connection, LISTENER, Listener, Reply, Request, Work};
 use crate::control::{self, Refused};
 use crate::counters::LaneCounter;
 use crate::events;
-use crate::service::closer::Remains;
 use crate::service::command::{ClientKey, Lane, LaneKey};
+use crate::service::reaper::ClosedConnection;
 use crate::sys::message::{self, ReceivedMessage};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{clock, packet, wake};
@@ -35,7 +35,7 @@ const HIDDEN: &str = "the service cannot see this process, which is in another P
 pub(super) struct Ending {
     client: ClientKey,
     /// Present until its sidecore has dropped its lane, if it had one.
-    remains: Option<Remains>,
+    closed: Option<ClosedConnection>,
     lane: Option<EndingLane>,
 }
 
@@ -175,7 +175,7 @@ impl Listener {
             self.door.wasted(1);
         }
         if busy {
-            self.opener.forget(client.0, key);
+            self.parser.forget(client.0, key);
             self.maker.forget(client.0, key);
         }
         if let Some(own) = own {
@@ -183,13 +183,17 @@ impl Listener {
         }
         let Some(Attached { sidecore, memory, sessions, session_bytes, token, counters, block, .. }) = attached else {
             let unclosed = self.door.try_close(socket);
-            let remains =
-                unclosed.map(|socket| Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() });
-            let is_closed = remains.is_none();
-            self.ending.insert(key, Ending { client, remains, lane: None });
+            let closed = unclosed.map(|socket| ClosedConnection {
+                key: Some(key),
+                rest: vec![Box::new(socket)],
+                ..ClosedConnection::default()
+            });
+            let is_closed = closed.is_none();
+            self.ending.insert(key, Ending { client, closed, lane: None });
             return if is_closed { self.freed(key) } else { self.dispose(key, None) };
         };
-        let mut remains = Remains { key: Some(key), rest: vec![Box::new(socket)], ..Remains::default() };
+        let mut closed =
+            ClosedConnection { key: Some(key), rest: vec![Box::new(socket)], ..ClosedConnection::default() };
         if counters.get(LaneCounter::Submitted) == 0 {
             self.door.wasted(1);
         }
@@ -198,18 +202,18 @@ impl Listener {
         self.tokens.remove(&token);
         counters.close();
         let lane = EndingLane { session_bytes, layout: *memory.layout(), sidecore, block };
-        (remains.session_bytes, remains.memory) = (session_bytes, Some(memory));
-        remains.rest.push(Box::new(sessions));
-        self.ending.insert(key, Ending { client, remains: Some(remains), lane: Some(lane) });
+        (closed.session_bytes, closed.memory) = (session_bytes, Some(memory));
+        closed.rest.push(Box::new(sessions));
+        self.ending.insert(key, Ending { client, closed: Some(closed), lane: Some(lane) });
     }
 
     /// The sidecore has dropped the lane, if there was one: the connection's other objects are closed.
     pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<Lane>>) {
         let Some(ending) = self.ending.get_mut(&key) else { return };
         // A lane that the sidecore ended itself is reported twice.
-        let Some(mut remains) = ending.remains.take() else { return };
-        remains.rest.extend(left.map(|lane| lane as Box<dyn Any + Send>));
-        self.closer.close(ending.client.0, remains);
+        let Some(mut closed) = ending.closed.take() else { return };
+        closed.rest.extend(left.map(|lane| lane as Box<dyn Any + Send>));
+        self.reaper.close(ending.client.0, closed);
     }
 
     /// A connection's objects are closed and freed, and its client's limits are restored.
@@ -265,6 +269,6 @@ impl Listener {
         for key in ending {
             self.dispose(key, None);
         }
-        self.closer.start_threads();
+        self.reaper.start_threads();
     }
 }

@@ -84,7 +84,7 @@ impl Listener {
                 let wanted = self.keeper.len();
                 ensure_limit!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
                 let change = self.change("key-generated", key, &name);
-                self.keeper.order(self.user(key), key, move || {
+                self.keeper.push(self.user(key), key, move || {
                     let material = Material::generate(kind)?;
                     Ok(then(move |listener| listener.stored(&change, &name, material, acl)))
                 });
@@ -148,7 +148,7 @@ impl Listener {
         read: impl FnOnce() -> Result<Material, String> + Send + 'static,
         rest: impl FnOnce(&mut Self, Material) -> Result<Reply, Refused> + Send + 'static,
     ) {
-        self.opener.order(self.user(key), key, move || {
+        self.parser.push(self.user(key), key, move || {
             let material = read()?;
             Ok(then(move |listener| {
                 listener.administers(key, "see and change the keys")?;
@@ -161,7 +161,7 @@ impl Listener {
     fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
         let lent = self.setup.store.lend(passphrase)?;
         let who = self.who(key);
-        self.sealer.order(self.user(key), key, move || {
+        self.sealer.push(self.user(key), key, move || {
             let resealed = lent();
             Ok(then(move |listener| {
                 let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
@@ -267,7 +267,7 @@ impl Listener {
         );
         self.quotas.keep_key(connection.client, KEY_BYTES, &self.setup.config.limits)?;
         connection.own = Some(OwnKey { token: None });
-        self.maker.order(connection.client.0, key, move || {
+        self.maker.push(connection.client.0, key, move || {
             let material = Material::generate(kind)?;
             Ok(then(move |listener| listener.key_made(key, material)))
         });

@@ -1,4 +1,4 @@
-//! Sessions of lanes: checked first, parsed by the opener, entered, closed.
+//! Sessions of lanes: checked first, parsed by the parser, entered, closed.
 
 use super::attach::Attached;
 use super::{Listener, Reply, then};
@@ -21,7 +21,7 @@ impl Listener {
         match spec.key {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
-                Ready::Material(material) => self.opener.order(user, key, move || {
+                Ready::Material(material) => self.parser.push(user, key, move || {
                     let session = material.open(&scheme, &name).map_err(|why| format!("key {name:?}: {why}"))?;
                     if gathers {
                         session.make_ready();
@@ -36,7 +36,7 @@ impl Listener {
             },
             KeyMaterial::Made(token) => {
                 let material = self.made_key(token)?;
-                self.opener.order(user, key, move || {
+                self.parser.push(user, key, move || {
                     let session = material.open(&scheme, "")?.of_client(client);
                     if gathers {
                         session.make_ready();
@@ -45,7 +45,7 @@ impl Listener {
                     Ok(then(move |listener| listener.enter(key, session)))
                 });
             }
-            _ => self.opener.order(user, key, move || {
+            _ => self.parser.push(user, key, move || {
                 let session = Session::open(&spec)?.of_client(client);
                 if gathers {
                     session.make_ready();

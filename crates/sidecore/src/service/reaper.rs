@@ -31,7 +31,7 @@ const TRIM_EVERY: Nanos = 1_000_000_000;
 
 /// The objects of a closed connection.
 #[derive(Debug, Default)]
-pub(super) struct Remains {
+pub(super) struct ClosedConnection {
     /// Identifies the freed objects to the control thread; `None`: they are not counted.
     pub(super) key: Option<LaneKey>,
     pub(super) session_bytes: u64,
@@ -43,12 +43,12 @@ pub(super) struct Remains {
 
 #[derive(Debug, Default)]
 struct Queue {
-    remains: VecDeque<Remains>,
+    closed: VecDeque<ClosedConnection>,
     served: bool,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct ReaperState {
     users: HashMap<u32, Queue>,
     threads: usize,
     /// Number of threads without work.
@@ -61,23 +61,23 @@ struct State {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Closer {
-    state: Arc<Mutex<State>>,
+pub(super) struct Reaper {
+    state: Arc<Mutex<ReaperState>>,
     /// Notifies an idle thread of work.
     more: Arc<Condvar>,
     tell: Sender<Event>,
     listener: Arc<OwnedFd>,
 }
 
-impl Closer {
+impl Reaper {
     /// `listener` is signalled after each event of freed objects.
     pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
         Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
 
-    /// Queues objects, to be closed after the next [`Closer::start_threads`].
-    pub(super) fn close(&self, user: u32, remains: Remains) {
-        self.state().users.entry(user).or_default().remains.push_back(remains);
+    /// Queues objects, to be closed after the next [`Reaper::start_threads`].
+    pub(super) fn close(&self, user: u32, closed: ClosedConnection) {
+        self.state().users.entry(user).or_default().closed.push_back(closed);
     }
 
     /// Starts threads for users with work and without a thread, up to the limit. The system may have refused one
@@ -95,8 +95,8 @@ impl Closer {
                 state.threads += 1;
                 user
             };
-            let closer = self.clone();
-            let work = move || closer.work(user);
+            let reaper = self.clone();
+            let work = move || reaper.work(user);
             if thread::Builder::new().name("sidecore-closer".to_owned()).spawn(work).is_err() {
                 let mut state = self.state();
                 state.threads -= 1;
@@ -108,7 +108,7 @@ impl Closer {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, ReaperState> {
         // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -130,7 +130,7 @@ impl Closer {
     fn wait_for_user(&self) -> Option<u32> {
         let mut state = self.state();
         state.idle += 1;
-        let nothing = |state: &mut State| state.users.values().all(|queue| queue.served);
+        let nothing = |state: &mut ReaperState| state.users.values().all(|queue| queue.served);
         let waited = self.more.wait_timeout_while(state, LINGER, nothing);
         state = waited.unwrap_or_else(PoisonError::into_inner).0;
         state.idle -= 1;
@@ -142,17 +142,17 @@ impl Closer {
     fn serve(&self, user: u32) {
         loop {
             let next = self.state().take(user);
-            let Some(mut remains) = next else { return };
-            remains.rest.clear();
-            if let Some(Err(memory)) = remains.memory.take().map(Arc::try_unwrap) {
+            let Some(mut closed) = next else { return };
+            closed.rest.clear();
+            if let Some(Err(memory)) = closed.memory.take().map(Arc::try_unwrap) {
                 // A device still works on it.
-                remains.memory = Some(memory);
-                self.close(user, remains);
+                closed.memory = Some(memory);
+                self.close(user, closed);
                 thread::sleep(RETRY);
                 continue;
             }
-            if let Some(key) = remains.key {
-                self.state().freed_bytes += remains.session_bytes;
+            if let Some(key) = closed.key {
+                self.state().freed_bytes += closed.session_bytes;
                 // Without a control thread the service is ending.
                 if self.tell.send(Event::Freed(key)).is_ok() {
                     wake::ring(&*self.listener);
@@ -180,7 +180,7 @@ impl Closer {
     }
 }
 
-impl State {
+impl ReaperState {
     /// A user with work and without a thread, which it gets from now on.
     fn next_user(&mut self) -> Option<u32> {
         let (user, queue) = self.users.iter_mut().find(|(_, queue)| !queue.served)?;
@@ -189,12 +189,12 @@ impl State {
     }
 
     /// The next objects to close; without any the user is forgotten.
-    fn take(&mut self, user: u32) -> Option<Remains> {
-        let remains = self.users.get_mut(&user).and_then(|queue| queue.remains.pop_front());
-        if remains.is_none() {
+    fn take(&mut self, user: u32) -> Option<ClosedConnection> {
+        let closed = self.users.get_mut(&user).and_then(|queue| queue.closed.pop_front());
+        if closed.is_none() {
             self.users.remove(&user);
         }
-        remains
+        closed
     }
 }
 
@@ -216,13 +216,13 @@ mod tests {
         }
     }
 
-    fn closer() -> (Closer, Receiver<Event>) {
+    fn reaper() -> (Reaper, Receiver<Event>) {
         let (tell, events) = mpsc::channel();
-        (Closer::new(tell, Arc::new(wake::event().unwrap())), events)
+        (Reaper::new(tell, Arc::new(wake::event().unwrap())), events)
     }
 
-    fn remains(key: u64, rest: Vec<Box<dyn Any + Send>>) -> Remains {
-        Remains { key: Some(key), rest, ..Remains::default() }
+    fn closed(key: u64, rest: Vec<Box<dyn Any + Send>>) -> ClosedConnection {
+        ClosedConnection { key: Some(key), rest, ..ClosedConnection::default() }
     }
 
     fn freed(events: &Receiver<Event>) -> u64 {
@@ -234,14 +234,14 @@ mod tests {
 
     #[test]
     fn who_closes_slowly_keeps_itself_waiting_and_nobody_else() {
-        let (closer, events) = closer();
+        let (reaper, events) = reaper();
         let (let_go, held) = mpsc::channel();
-        closer.close(1, remains(10, vec![Box::new(Slow(held))]));
-        closer.close(1, remains(11, vec![]));
+        reaper.close(1, closed(10, vec![Box::new(Slow(held))]));
+        reaper.close(1, closed(11, vec![]));
         for key in 20..30 {
-            closer.close(2, remains(key, vec![]));
+            reaper.close(2, closed(key, vec![]));
         }
-        closer.start_threads();
+        reaper.start_threads();
         let others: Vec<u64> = (20..30).map(|_| freed(&events)).collect();
         assert_eq!(others, (20..30).collect::<Vec<_>>());
         drop(let_go);
@@ -250,15 +250,15 @@ mod tests {
 
     #[test]
     fn more_slow_users_than_threads_are_closed_in_the_end() {
-        let (closer, events) = closer();
+        let (reaper, events) = reaper();
         let mut holds = Vec::new();
         for user in 0..MAX_THREADS as u32 + 4 {
             let (let_go, held) = mpsc::channel();
             holds.push(let_go);
-            closer.close(user, remains(user.into(), vec![Box::new(Slow(held))]));
+            reaper.close(user, closed(user.into(), vec![Box::new(Slow(held))]));
         }
-        closer.start_threads();
-        assert_eq!(closer.state().threads, MAX_THREADS);
+        reaper.start_threads();
+        assert_eq!(reaper.state().threads, MAX_THREADS);
         drop(holds);
         let mut all: Vec<u64> = (0..MAX_THREADS + 4).map(|_| freed(&events)).collect();
         all.sort_unstable();
@@ -277,18 +277,18 @@ mod tests {
     #[test]
     fn users_who_come_and_go_start_no_thread_each_time() {
         const TIMES: u32 = 20;
-        let (closer, events) = closer();
+        let (reaper, events) = reaper();
         let (tell, threads) = mpsc::channel();
         for user in 0..TIMES {
-            closer.close(user, remains(user.into(), vec![Box::new(Tells(tell.clone()))]));
-            closer.start_threads();
+            reaper.close(user, closed(user.into(), vec![Box::new(Tells(tell.clone()))]));
+            reaper.start_threads();
             assert_eq!(freed(&events), u64::from(user));
             // It waits, or has ended.
-            let is_at_work = |state: &State| state.idle < state.threads;
-            while is_at_work(&closer.state()) {
+            let is_at_work = |state: &ReaperState| state.idle < state.threads;
+            while is_at_work(&reaper.state()) {
                 thread::yield_now();
             }
-            assert!(closer.state().threads <= 1);
+            assert!(reaper.state().threads <= 1);
         }
         let threads: HashSet<_> = threads.try_iter().collect();
         assert!(threads.len() < TIMES as usize, "{threads:?}");
@@ -296,13 +296,13 @@ mod tests {
 
     #[test]
     fn memory_that_a_device_still_has_is_waited_for() {
-        let (closer, events) = closer();
+        let (reaper, events) = reaper();
         let layout = sidecore_core::layout::Layout::new(8, 8192).unwrap();
         let memory = Arc::new(LaneMemory::create(layout).unwrap().0);
         let device = memory.clone();
-        closer.close(1, Remains { memory: Some(memory), ..remains(1, vec![]) });
-        closer.close(1, remains(2, vec![]));
-        closer.start_threads();
+        reaper.close(1, ClosedConnection { memory: Some(memory), ..closed(1, vec![]) });
+        reaper.close(1, closed(2, vec![]));
+        reaper.start_threads();
         assert_eq!(freed(&events), 2, "others of the same user are not waited with");
         drop(device);
         assert_eq!(freed(&events), 1);

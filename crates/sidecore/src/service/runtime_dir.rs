@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 100;
 
 /// A socket of one service alone. Dropping it removes its files.
 #[derive(Debug)]
-pub(crate) struct Place {
+pub(crate) struct RuntimeFiles {
     files: Vec<Owned>,
     lock: Owned,
     /// A socket that already listens there, from the service before.
@@ -41,7 +41,7 @@ struct Owned {
     file: OwnedFd,
 }
 
-impl Place {
+impl RuntimeFiles {
     /// Takes the socket's path, also from a service that died. `held`: sockets from a service manager.
     pub(crate) fn take(path: &Path, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
@@ -92,7 +92,7 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for RuntimeFiles {
     fn drop(&mut self) {
         let is_socket = |file: &&Owned| fstat(&file.file).is_ok_and(|stat| is_socket(&stat));
         self.files.iter().filter(|file| !(self.stays && is_socket(file))).for_each(Owned::remove);
@@ -214,7 +214,7 @@ mod tests {
     fn a_socket_that_is_held_goes_on_listening_at_the_same_place() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
-        let mut first = Place::take(&path, Vec::new()).unwrap();
+        let mut first = RuntimeFiles::take(&path, Vec::new()).unwrap();
         let held = first.listen(&path, 0o600).unwrap();
         first.leave_socket();
         drop(first);
@@ -222,7 +222,7 @@ mod tests {
         // A socket that listens nowhere, or at another place, is not used.
         let other = packet::bind_to(&scratch.path().join("other")).unwrap();
         packet::listen(&other).unwrap();
-        let mut second = Place::take(&path, vec![other, held]).unwrap();
+        let mut second = RuntimeFiles::take(&path, vec![other, held]).unwrap();
         let socket = second.listen(&path, 0o640).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         drop(packet::accept(&socket).unwrap());
@@ -235,9 +235,9 @@ mod tests {
     fn a_socket_that_is_held_and_whose_file_is_gone_is_made_anew() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
-        let held = Place::take(&path, Vec::new()).unwrap().listen(&path, 0o600).unwrap();
+        let held = RuntimeFiles::take(&path, Vec::new()).unwrap().listen(&path, 0o600).unwrap();
         // Its file was removed with the first place.
-        let mut second = Place::take(&path, vec![held]).unwrap();
+        let mut second = RuntimeFiles::take(&path, vec![held]).unwrap();
         let socket = second.listen(&path, 0o600).unwrap();
         let _client = packet::connect_to(&path).unwrap();
         packet::accept(&socket).unwrap();
@@ -263,8 +263,8 @@ mod tests {
     fn a_place_is_taken_before_clients_find_it() {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
-        let mut place = Place::take(&path, Vec::new()).unwrap();
-        assert!(!path.exists() && matches!(Place::take(&path, Vec::new()), Err(StartError::AlreadyRunning(_))));
+        let mut place = RuntimeFiles::take(&path, Vec::new()).unwrap();
+        assert!(!path.exists() && matches!(RuntimeFiles::take(&path, Vec::new()), Err(StartError::AlreadyRunning(_))));
         let _socket = place.listen(&path, 0o640).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o640);
         packet::connect_to(&path).unwrap();
