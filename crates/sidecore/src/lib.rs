@@ -6,7 +6,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`service`|threads: control (`listener`), slow jobs (`job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `place` of the socket|
+//! |`service`|threads: control (`listener`), slow jobs (`job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `runtime_dir` of the socket|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions and sessions of keys; `material`: one key; `vault`: sealed files; `file`, `public`: import|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|

@@ -8,7 +8,7 @@ use super::content::Content;
 use super::ledger::{Kind, Permit};
 use super::rows::Listed;
 use super::source::{Source, What};
-use super::transfer::{Over, Stream, TransferPhase, Turn};
+use super::transfer::{Over, PlaceRef, Stream, Turn};
 use super::user_context::UserContext;
 use crate::control;
 use crate::sys::packet::{MAX_PACKET, receive};
@@ -321,7 +321,7 @@ impl Program {
             }
         };
         slot.number = number;
-        let at = TransferPhase { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
+        let at = PlaceRef { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
         let Some(content) = Content::of(&socket, to).filter(|_| !self.parting) else {
             at.refuse(number);
             context.close((socket, permit));
@@ -365,7 +365,7 @@ impl Program {
     /// One turn of the stream at that place; also returns the bytes moved.
     pub(super) fn serve(&mut self, context: &mut UserContext, id: StreamId) -> (Outcome, u32) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
-        let at = TransferPhase { memory, place: id % PLACES };
+        let at = PlaceRef { memory, place: id % PLACES };
         let Some(stream) = &mut self.slots[id as usize].stream else { return (Outcome::Empty, 0) };
         let turn = stream.serve(at, &mut context.meter);
         let moved = stream.moved();
@@ -410,7 +410,7 @@ impl Program {
         if let Role::Sending(sending) = &self.role {
             sending.listed.end(id);
         }
-        stream.conclude(TransferPhase { memory: &self.banks[(id / PLACES) as usize], place: id % PLACES }, over);
+        stream.conclude(PlaceRef { memory: &self.banks[(id / PLACES) as usize], place: id % PLACES }, over);
         context.close(stream);
     }
 
@@ -418,10 +418,10 @@ impl Program {
     fn each(
         &mut self,
         context: &mut UserContext,
-        mut act: impl FnMut(&mut UserContext, StreamId, &mut Stream, TransferPhase<'_>) -> Option<Over>,
+        mut act: impl FnMut(&mut UserContext, StreamId, &mut Stream, PlaceRef<'_>) -> Option<Over>,
     ) {
         for id in 0..self.slots.len() {
-            let at = TransferPhase { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };
+            let at = PlaceRef { memory: &self.banks[id / PLACES as usize], place: id as u32 % PLACES };
             let over = self.slots[id].stream.as_mut().and_then(|stream| act(context, id as u32, stream, at));
             if let Some(over) = over {
                 self.end(context, id as u32, over);

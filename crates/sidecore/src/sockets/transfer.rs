@@ -31,7 +31,7 @@ const MOST: u32 = 64 * 1024;
 const PARTING_TURNS: u32 = 64;
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct TransferPhase<'a> {
+pub(super) struct PlaceRef<'a> {
     pub(super) memory: &'a BankMemory,
     pub(super) place: u32,
 }
@@ -102,7 +102,7 @@ enum Moved {
     Failed(Errno),
 }
 
-impl TransferPhase<'_> {
+impl PlaceRef<'_> {
     fn word(&self, line: usize, word: usize) -> &AtomicU64 {
         self.memory.word(self.place, line, word)
     }
@@ -144,7 +144,7 @@ impl Stream {
     /// The program's bell is not armed: it is served immediately. `beyond`: there is no room for it, and it goes back
     /// to its program as soon as its ring is empty.
     pub(super) fn begin(
-        at: TransferPhase<'_>,
+        at: PlaceRef<'_>,
         number: u32,
         (socket, content): (OwnedFd, Content),
         permit: Permit,
@@ -186,7 +186,7 @@ impl Stream {
         self.polled
     }
 
-    pub(super) fn serve(&mut self, at: TransferPhase<'_>, meter: &mut Meter) -> Turn {
+    pub(super) fn serve(&mut self, at: PlaceRef<'_>, meter: &mut Meter) -> Turn {
         if !self.hold(at) {
             return match self.life {
                 // The program cannot empty it now, and may not return when it can.
@@ -221,7 +221,7 @@ impl Stream {
 
     /// The service ends, or is done with a live program, which continues by itself. Bytes that the kernel takes now
     /// are still moved.
-    pub(super) fn give_back(&mut self, at: TransferPhase<'_>, meter: &mut Meter) -> Over {
+    pub(super) fn give_back(&mut self, at: PlaceRef<'_>, meter: &mut Meter) -> Over {
         at.memory.bell(at.place).shut();
         self.life = Life::Ending;
         // A turn may move a single datagram, and the smallest one is its length alone.
@@ -238,7 +238,7 @@ impl Stream {
 
     /// As [`give_back`](Self::give_back). `None`: the service continues to send the ring, because the program has
     /// left the stream or has ended, or may end first (`ending`: the service ends).
-    pub(super) fn part(&mut self, at: TransferPhase<'_>, meter: &mut Meter, ending: bool) -> Option<Over> {
+    pub(super) fn part(&mut self, at: PlaceRef<'_>, meter: &mut Meter, ending: bool) -> Option<Over> {
         if matches!(self.life, Life::Orphan { .. }) {
             return None;
         }
@@ -253,7 +253,7 @@ impl Stream {
     }
 
     /// The stream's end when the drain time is over.
-    pub(super) fn cut(&mut self, at: TransferPhase<'_>) -> Over {
+    pub(super) fn cut(&mut self, at: PlaceRef<'_>) -> Over {
         let is_left = at.wish(self.number) != LeaveRequest::Stay || self.life == Life::Orphan { dead: true };
         match (self.has_rest(at), is_left) {
             (true, true) => Over::Cut,
@@ -263,7 +263,7 @@ impl Stream {
     }
 
     /// True if bytes are in the ring, or its words are invalid.
-    fn has_rest(&self, at: TransferPhase<'_>) -> bool {
+    fn has_rest(&self, at: PlaceRef<'_>) -> bool {
         let tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
         self.datagrams.is_none() && at.cursors(tail).is_none_or(|cursors| cursors.waiting() > 0)
     }
@@ -271,7 +271,7 @@ impl Stream {
     /// Its program has hung up, or is `dead`. It is served immediately. `false`: it is unknown whether the kernel has
     /// the bytes that the program was sending as it died.
     #[must_use]
-    pub(super) fn bereave(&mut self, at: TransferPhase<'_>, dead: bool) -> bool {
+    pub(super) fn bereave(&mut self, at: PlaceRef<'_>, dead: bool) -> bool {
         at.memory.bell(at.place).shut();
         self.life = Life::Orphan { dead };
         if !dead || at.hold().holder() != Some(Holder::Program) {
@@ -283,7 +283,7 @@ impl Stream {
     }
 
     /// Takes the stream. `false`: the program has it.
-    fn hold(&mut self, at: TransferPhase<'_>) -> bool {
+    fn hold(&mut self, at: PlaceRef<'_>) -> bool {
         if self.armed && self.life == Life::Open {
             at.memory.bell(at.place).disarm();
         }
@@ -310,14 +310,14 @@ impl Stream {
     }
 
     /// Messages of the last transfer, by the program's count, which the bytes bound: each has at least one.
-    pub(super) fn gathered(&mut self, at: TransferPhase<'_>) -> u64 {
+    pub(super) fn gathered(&mut self, at: PlaceRef<'_>) -> u64 {
         let read = |word| at.word(WRITER, word).load(Ordering::Relaxed);
         let gathered = read(MESSAGES).wrapping_sub(read(DRAINS));
         let before = std::mem::replace(&mut self.gathered, gathered);
         gathered.wrapping_sub(before).min(self.moved.into())
     }
 
-    fn move_some(&mut self, at: TransferPhase<'_>, meter: &mut Meter) -> Moved {
+    fn move_some(&mut self, at: PlaceRef<'_>, meter: &mut Meter) -> Moved {
         self.moved = 0;
         // The wish first: everything written before it is visible to the look at the ring.
         let wish = at.wish(self.number);
@@ -349,11 +349,11 @@ impl Stream {
     }
 
     /// Whether bytes were written since the last look.
-    fn is_filled(&self, at: TransferPhase<'_>) -> bool {
+    fn is_filled(&self, at: PlaceRef<'_>) -> bool {
         at.word(WRITER, TAIL).load(Ordering::Relaxed) != self.tail
     }
 
-    fn arm(&mut self, at: TransferPhase<'_>) -> Turn {
+    fn arm(&mut self, at: PlaceRef<'_>) -> Turn {
         let bell = at.memory.bell(at.place);
         bell.arm();
         self.armed = true;
@@ -366,7 +366,7 @@ impl Stream {
     }
 
     /// Finds the position of a program that died while it held the stream.
-    fn recover(&self, at: TransferPhase<'_>) -> Option<()> {
+    fn recover(&self, at: PlaceRef<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
         // The position in datagrams is unknown: the ones in progress are sent again.
         if cursors.waiting() == 0 || self.datagrams.is_some() {
@@ -379,7 +379,7 @@ impl Stream {
     }
 
     /// Sets its end at its place, as the last write: the next stream may begin there.
-    pub(super) fn conclude(&self, at: TransferPhase<'_>, over: Over) {
+    pub(super) fn conclude(&self, at: PlaceRef<'_>, over: Over) {
         let state = match over {
             Over::Left(wish) => {
                 if self.datagrams.is_none() {

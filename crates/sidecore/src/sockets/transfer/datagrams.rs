@@ -1,6 +1,6 @@
 //! Transfers of datagrams: one call for a run of one length.
 
-use super::{Life, Moved, Stream, TransferPhase};
+use super::{Life, Moved, PlaceRef, Stream};
 use crate::sockets::meter::Meter;
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Cursors, Fault};
@@ -10,7 +10,7 @@ use sidecore_sockets::datagrams::Step;
 use std::sync::atomic::Ordering;
 
 impl Stream {
-    pub(super) fn move_datagrams(&mut self, at: TransferPhase<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
+    pub(super) fn move_datagrams(&mut self, at: PlaceRef<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
         let Some(mover) = &mut self.datagrams else { return Moved::Most };
         match mover.step(&self.socket, at.memory, at.place, cursors) {
             Ok(Step::Moved(bytes)) => {
@@ -31,7 +31,7 @@ impl Stream {
 
     /// Notes the error for the program, whose next call finds the bell shut. Its sent datagrams are moved all the
     /// same, and then the stream ends. From there the program reports its kernel's errors itself.
-    fn note(&mut self, at: TransferPhase<'_>, error: Errno) {
+    fn note(&mut self, at: PlaceRef<'_>, error: Errno) {
         let error = error.raw_os_error().unsigned_abs().into();
         // The first error is kept, as in the kernel.
         let _ = at.word(SHARED, ERROR).compare_exchange(0, error, Ordering::Relaxed, Ordering::Relaxed);
