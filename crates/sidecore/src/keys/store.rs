@@ -1,7 +1,7 @@
 //! The service's keys by name: their users, and the sessions on them that lanes share.
 
 use super::material::Material;
-use super::vault::{Doubt, Found, Vault};
+use super::vault::{Found, Vault, VaultWarning};
 use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
 use crate::config::{KeysConfig, check_passphrase};
 use crate::control::{Ground, Refused};
@@ -72,7 +72,7 @@ pub(crate) type Resealing = Box<dyn FnOnce() -> Resealed + Send>;
 #[derive(Debug)]
 pub(crate) struct Resealed {
     vault: Box<Vault>,
-    done: Result<Doubt, Reason>,
+    done: Result<VaultWarning, Reason>,
 }
 
 #[derive(Debug)]
@@ -197,7 +197,10 @@ impl Store {
     }
 
     /// Applies a change to the keys at rest, if there are any.
-    fn at_rest(&mut self, change: impl FnOnce(&mut Vault) -> Result<Doubt, Reason>) -> Result<Doubt, Reason> {
+    fn at_rest(
+        &mut self,
+        change: impl FnOnce(&mut Vault) -> Result<VaultWarning, Reason>,
+    ) -> Result<VaultWarning, Reason> {
         match &mut self.rest {
             Rest::None => Ok(None),
             Rest::Vault(vault) => change(vault),
@@ -313,7 +316,7 @@ impl Store {
     }
 
     /// Takes back the keys at rest, with the result. They may be sealed again with a doubt.
-    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<Doubt, Reason> {
+    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<VaultWarning, Reason> {
         self.rest = Rest::Vault(vault);
         done
     }

@@ -24,7 +24,7 @@ use std::path::Path;
 const MASTER: &str = "master";
 
 /// An uncertainty about a change that was made.
-pub(super) type Doubt = Option<String>;
+pub(super) type VaultWarning = Option<String>;
 
 pub(super) struct Vault {
     /// Open and locked as long as the service runs.
@@ -128,7 +128,7 @@ impl Vault {
     }
 
     /// Writes a key and replaces an earlier one of this name.
-    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<Doubt, String> {
+    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<VaultWarning, String> {
         let number = self.number();
         let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| unsealed())?;
         let file = file_of(name, number);
@@ -136,13 +136,13 @@ impl Vault {
         self.change(None, self.list.with(name, number), &[file])
     }
 
-    pub(super) fn delete(&mut self, name: &str) -> Result<Doubt, String> {
+    pub(super) fn delete(&mut self, name: &str) -> Result<VaultWarning, String> {
         let number = self.number();
         self.change(None, self.list.without(name, number), &[])
     }
 
     /// Seals all keys again, under a new master key and this passphrase.
-    pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<Doubt, String> {
+    pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<VaultWarning, String> {
         let number = self.number();
         let master = Master::create(passphrase, self.cost).map_err(|_| unsealed())?;
         let mut staged = Vec::new();
@@ -183,7 +183,7 @@ impl Vault {
 
     /// Makes another list the valid one, and perhaps another master key. The list's new files have temporary names
     /// until then.
-    fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<Doubt, String> {
+    fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<VaultWarning, String> {
         let file = master.as_ref().unwrap_or(&self.master).file(&list).ok().filter(|file| file.len() <= MAX_MASTER);
         let Some(file) = file else {
             self.discard(staged);

@@ -154,7 +154,7 @@ fn seen(path: &Path) -> Seen {
     (passphrase, found.into_iter().map(|key| (key.name, key.acl.uids[0])).collect())
 }
 
-type Change = fn(&mut Vault) -> Result<Doubt, String>;
+type Change = fn(&mut Vault) -> Result<VaultWarning, String>;
 
 const CHANGES: [(&str, Change); 4] = [
     ("write", |vault| vault.write("new", &acl(9), &secret("new"))),
@@ -175,7 +175,7 @@ fn as_seen(what: &str) -> Seen {
 }
 
 /// States that may be found after a report: without and with a power failure.
-fn promised(said: &Result<Doubt, String>, old: &Seen, new: &Seen) -> (Vec<Seen>, Vec<Seen>) {
+fn promised(said: &Result<VaultWarning, String>, old: &Seen, new: &Seen) -> (Vec<Seen>, Vec<Seen>) {
     let either = || vec![old.clone(), new.clone()];
     match said {
         Err(said) if said.contains("nothing was changed") => (vec![old.clone()], vec![old.clone()]),
