@@ -30,7 +30,7 @@ pub use sidecore_client::environment::{
     service_users, socket_of_environment,
 };
 pub use sockets::SocketsConfig;
-pub use waiters::{Place, Waiters, in_force};
+pub use waiters::{ThreadCore, Waiters, in_force};
 
 /// Largest file that is read, bytes.
 const MAX_FILE: u64 = 1 << 20;

@@ -2,7 +2,7 @@
 
 use super::finding::{Finding, FindingState, topics};
 use super::topology::{self, beginning};
-use sidecore::config::{Place, Waiters};
+use sidecore::config::{ThreadCore, Waiters};
 use sidecore::core::policy::notify::Notify;
 use std::collections::BTreeMap;
 use std::fs;
@@ -65,7 +65,7 @@ fn owned(waiting: &Waiting) -> Option<Finding> {
 
 pub(super) fn owned_cores(waiters: &Waiters) -> Vec<usize> {
     let places = waiters.sidecores.iter().chain(&waiters.workers);
-    places.filter(|place: &&Place| place.may_spin).filter_map(|place| place.cpu).collect()
+    places.filter(|place: &&ThreadCore| place.may_spin).filter_map(|place| place.cpu).collect()
 }
 
 /// Number of processes that may run on each core, from a directory like `/proc`. Kernel threads and `except` do not

@@ -5,7 +5,7 @@ use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
 use prometheus_parse::Scrape;
-use sidecore::config::Place;
+use sidecore::config::ThreadCore;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::Notify;
@@ -48,10 +48,10 @@ impl Service {
         let counters = &self.counters;
         counters.heartbeat(clock::now());
         counters.set_policies([Notify::Park; 4], Balance::Eft);
-        counters.sidecore(0).open(Place::new(None, false));
+        counters.sidecore(0).open(ThreadCore::new(None, false));
         counters.sidecore(0).add(SidecoreCounter::CpuNs, 1_500_000_000);
         counters.sidecore(0).class(Class::NOOP, 7, 0);
-        counters.device(0).open("w0", 0, "worker", Place::new(Some(1), true));
+        counters.device(0).open("w0", 0, "worker", ThreadCore::new(Some(1), true));
         counters.device(0).set_state(DeviceState::Active);
         counters.device(0).set(DeviceCounter::InFlight, 3);
         counters.device(0).record(1_000);
@@ -110,12 +110,12 @@ fn a_device_that_was_removed_is_missed_by_nobody_and_one_that_died_until_another
     let active =
         |device: &str| number(&parsed(&service.exporter().metrics()), "sidecore_device_active", &[("device", device)]);
     let [dead, removed] = [1, 2].map(|index| service.counters.device(index));
-    dead.open("card", 0, "emulated", Place::new(None, false));
-    removed.open("old", 0, "emulated", Place::new(None, false));
+    dead.open("card", 0, "emulated", ThreadCore::new(None, false));
+    removed.open("old", 0, "emulated", ThreadCore::new(None, false));
     dead.set_state(DeviceState::Gone);
     removed.set_removed();
     assert_eq!((active("card"), active("old")), (Some(0.0), None));
-    service.counters.device(3).open("card", 0, "emulated", Place::new(None, false));
+    service.counters.device(3).open("card", 0, "emulated", ThreadCore::new(None, false));
     assert_eq!(active("card"), Some(1.0));
     let text = service.exporter().metrics();
     assert_eq!(text.matches("sidecore_device_active{device=\"card\"").count(), 1, "{text}");
@@ -139,7 +139,7 @@ fn what_is_in_force_is_told_beside_what_was_asked_for() {
         assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
     }
     service.counters.set_clients_may_spin(true);
-    service.counters.sidecore(0).open(Place::new(Some(3), true));
+    service.counters.sidecore(0).open(ThreadCore::new(Some(3), true));
     let scrape = parsed(&service.exporter().metrics());
     assert_eq!(number(&scrape, "sidecore_may_spin", &[]), Some(1.0));
     for hop in ["service", "to_device", "from_device", "client_hop"] {

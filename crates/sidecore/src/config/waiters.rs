@@ -6,7 +6,7 @@ use sidecore_core::policy::notify::Notify;
 
 /// The core of a thread of the service.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct ThreadCore {
     /// The core it is tied to.
     pub cpu: Option<usize>,
     /// Whether it may spin there: nothing else runs on that core.
@@ -17,9 +17,9 @@ pub struct Place {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Waiters {
     /// Sidecores.
-    pub sidecores: Vec<Place>,
+    pub sidecores: Vec<ThreadCore>,
     /// Workers among the devices.
-    pub workers: Vec<Place>,
+    pub workers: Vec<ThreadCore>,
     /// Whether clients are advised that they may spin: a core is left for them, apart from those of sidecores and
     /// workers.
     pub clients_may_spin: bool,
@@ -29,7 +29,7 @@ pub struct Waiters {
 const NAMED: usize = 4;
 const HOPS: [&str; 4] = ["service", "to device", "from device", "client"];
 
-impl Place {
+impl ThreadCore {
     /// A thread without a core owns none.
     pub fn new(cpu: Option<usize>, owned: bool) -> Self {
         Self { cpu, may_spin: owned && cpu.is_some() }
@@ -41,11 +41,11 @@ impl Waiters {
     pub fn of(config: &Config, allowed: &[usize]) -> Self {
         let Sidecores { cpus, owned } = &config.sidecores;
         let sidecores = match cpus.as_slice() {
-            [] => vec![Place::new(None, *owned)],
-            cpus => cpus.iter().map(|cpu| Place::new(Some(*cpu), *owned)).collect(),
+            [] => vec![ThreadCore::new(None, *owned)],
+            cpus => cpus.iter().map(|cpu| ThreadCore::new(Some(*cpu), *owned)).collect(),
         };
         let workers = config.devices.iter().filter(|device| device.kind.has_place());
-        let workers: Vec<Place> = workers.map(|device| Place::new(device.cpu, device.owned)).collect();
+        let workers: Vec<ThreadCore> = workers.map(|device| ThreadCore::new(device.cpu, device.owned)).collect();
         let is_tied = |cpu: &&usize| sidecores.iter().chain(&workers).any(|place| place.cpu == Some(**cpu));
         let left = allowed.len() - allowed.iter().filter(is_tied).count();
         let clients_may_spin = left > usize::from(cpus.is_empty());
@@ -91,8 +91,8 @@ pub fn in_force(notify: Option<Notify>, parked: Option<&str>) -> String {
     parked.map_or_else(|| policy.clone(), |why| format!("{policy} ({why})"))
 }
 
-fn reason(places: &[Place]) -> Option<String> {
-    let parking: Vec<&Place> = places.iter().filter(|place| !place.may_spin).collect();
+fn reason(places: &[ThreadCore]) -> Option<String> {
+    let parking: Vec<&ThreadCore> = places.iter().filter(|place| !place.may_spin).collect();
     let mut shared: Vec<usize> = parking.iter().filter_map(|place| place.cpu).collect();
     shared.sort_unstable();
     shared.dedup();

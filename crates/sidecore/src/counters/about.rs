@@ -1,7 +1,7 @@
 //! Descriptions of blocks: stored after the generation, in postcard's encoding.
 
 use super::WORD;
-use crate::config::Place;
+use crate::config::ThreadCore;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use sidecore_client::text::shown;
@@ -12,7 +12,7 @@ use sidecore_core::session::Class;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SidecoreAbout {
     /// Its core.
-    pub place: Place,
+    pub place: ThreadCore,
 }
 
 /// Of a device.
@@ -27,12 +27,12 @@ pub struct DeviceAbout {
     /// The sidecore that it serves.
     pub sidecore: u32,
     /// Its core, if it is a worker.
-    pub worker: Option<Place>,
+    pub worker: Option<ThreadCore>,
 }
 
 impl DeviceAbout {
     /// The place of a worker that waits, given the device's state: a gone one does not wait.
-    pub(super) fn waits(&self, state: u64) -> Option<Place> {
+    pub(super) fn waits(&self, state: u64) -> Option<ThreadCore> {
         self.worker.filter(|_| state != DeviceState::Gone as u64)
     }
 }

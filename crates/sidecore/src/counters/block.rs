@@ -4,7 +4,7 @@ use super::Counters;
 use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, REMOVED, SidecoreCounter};
 use super::layout::{Filed, GENERATION, HISTOGRAM};
-use crate::config::{DeviceKind, Place};
+use crate::config::{DeviceKind, ThreadCore};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::histogram::{BUCKETS, bucket};
@@ -158,7 +158,7 @@ impl LaneBlock {
 
 impl SidecoreBlock {
     /// The sidecore runs at this place. Earlier counts are kept.
-    pub fn open(&self, place: Place) {
+    pub fn open(&self, place: ThreadCore) {
         self.describe(&SidecoreAbout { place });
         self.generation().open();
     }
@@ -187,7 +187,7 @@ impl SidecoreBlock {
 impl DeviceBlock {
     /// Clears the block for an active device of this name and kind, of which 32 bytes each are kept, on that
     /// sidecore. Only a worker has a place of its own.
-    pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: Place) {
+    pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: ThreadCore) {
         let has_place = [DeviceKind::Worker, DeviceKind::Batch].iter().any(|of_place| of_place.name() == kind);
         let worker = has_place.then_some(place);
         self.begin(&DeviceAbout { name: cut(name, NAME), kind: cut(kind, NAME), sidecore, worker });

@@ -1,7 +1,7 @@
 //! Tests of counter files, whole and damaged.
 
 use super::*;
-use crate::config::Place;
+use crate::config::ThreadCore;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::Audit;
@@ -13,7 +13,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 
-const NOWHERE: Place = Place { cpu: None, may_spin: false };
+const NOWHERE: ThreadCore = ThreadCore { cpu: None, may_spin: false };
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
 /// A folder of its own for each test.
@@ -83,7 +83,7 @@ fn sidecores_come_back_with_their_classes_added_up() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let (gcm, rsa) = (Class::from_name("aes-256-gcm").unwrap(), Class::from_name("rsa-2048-sign").unwrap());
-    let places = [Place::new(None, true), Place::new(Some(0), true)];
+    let places = [ThreadCore::new(None, true), ThreadCore::new(Some(0), true)];
     for (index, place) in places.into_iter().enumerate() {
         let sidecore = counters.sidecore(index);
         sidecore.open(place);
@@ -110,13 +110,13 @@ fn who_waits_is_the_same_in_the_service_and_in_the_file() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     counters.set_policies([Notify::Spin; 4], Balance::Eft);
-    counters.sidecore(1).open(Place::new(Some(1), false));
+    counters.sidecore(1).open(ThreadCore::new(Some(1), false));
     counters.device(0).open("inline", 0, "inline", NOWHERE);
-    counters.device(1).open("w", 0, "worker", Place::new(Some(2), true));
+    counters.device(1).open("w", 0, "worker", ThreadCore::new(Some(2), true));
     counters.device(2).open("gone", 0, "worker", NOWHERE);
     counters.device(2).set_state(DeviceState::Gone);
     let waiters = counters.waiters();
-    let places = (vec![Place::new(Some(1), false)], vec![Place::new(Some(2), true)]);
+    let places = (vec![ThreadCore::new(Some(1), false)], vec![ThreadCore::new(Some(2), true)]);
     assert_eq!((waiters.sidecores.clone(), waiters.workers.clone()), places);
     let seen = scratch.read();
     assert_eq!(seen.parked(), waiters.parked(seen.notify));
@@ -406,7 +406,7 @@ fn full() -> Scratch {
     (0..SHAPE.lanes as usize).for_each(|index| counters.lane(index).open(1, 1, 0, "lane").unwrap());
     (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline", NOWHERE));
     for index in 0..SHAPE.sidecores as usize {
-        counters.sidecore(index).open(Place::new(Some(1), false));
+        counters.sidecore(index).open(ThreadCore::new(Some(1), false));
         counters.sidecore(index).class(Class::NOOP, 1, 1);
     }
     scratch

@@ -81,13 +81,13 @@ pub(super) struct Kind {
 }
 
 /// Private memory for one of the requests of a batch.
-struct Place {
+struct BatchSlot {
     input: Zeroizing<Vec<u8>>,
     result: Zeroizing<Vec<u8>>,
-    state: State,
+    state: SlotState,
 }
 
-enum State {
+enum SlotState {
     /// The data for the side-by-side step is prepared.
     Ready,
     /// The result has this number of bytes.
@@ -101,7 +101,7 @@ pub(super) struct Gathering {
     found: Vec<Measured>,
     waiting: VecDeque<Waiting>,
     begun: Vec<Waiting>,
-    places: [Place; MAX_BATCH],
+    places: [BatchSlot; MAX_BATCH],
     blamed: Producer<Blame>,
     /// One result in this number of batches is disturbed; 0: none.
     disturb: u32,
@@ -120,7 +120,7 @@ impl Gathering {
     pub(super) fn measured(disturb: u32, max_request: u32, blamed: Producer<Blame>) -> Self {
         // Unused room costs no memory, and a buffer that grows would leave a copy without a wipe.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
-        let place = |_| Place { input: room(), result: room(), state: State::Done(0) };
+        let place = |_| BatchSlot { input: room(), result: room(), state: SlotState::Done(0) };
         let (gathers, found) = measure();
         Self {
             gathers,
@@ -198,9 +198,9 @@ impl Gathering {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];
         let outcome = match place.state {
-            State::Refused(why) => Err(why),
-            State::Done(len) => Ok(&place.result[..len]),
-            State::Ready => Err(Refusal::Internal),
+            SlotState::Refused(why) => Err(why),
+            SlotState::Done(len) => Ok(&place.result[..len]),
+            SlotState::Ready => Err(Refusal::Internal),
         };
         Some((done, outcome))
     }
@@ -239,7 +239,7 @@ impl Gathering {
         let mut sessions = Vec::with_capacity(MAX_BATCH);
         for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
             let key = waiting.request.session.batched(waiting.request.submission.op());
-            let (State::Ready, Some(key)) = (&place.state, key) else { continue };
+            let (SlotState::Ready, Some(key)) = (&place.state, key) else { continue };
             let (input, output) = (&place.input[..], &mut place.result[..]);
             jobs.push(Job { key, input, output, outcome: Outcome::NotDone, disturb: disturbed == Some(at) });
             states.push(&mut place.state);
@@ -258,8 +258,8 @@ impl Gathering {
         let wrong = wrong().count();
         for (job, state) in jobs.iter().zip(states) {
             *state = match job.outcome {
-                Outcome::Done(len) => State::Done(len),
-                Outcome::NotDone | Outcome::Wrong => State::Ready,
+                Outcome::Done(len) => SlotState::Done(len),
+                Outcome::NotDone | Outcome::Wrong => SlotState::Ready,
             };
         }
         self.one_after_another(scratch);
@@ -268,28 +268,28 @@ impl Gathering {
 
     fn one_after_another(&mut self, scratch: &mut Scratch) {
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
-            if let State::Ready = place.state {
+            if let SlotState::Ready = place.state {
                 place.alone(&waiting.request, scratch);
             }
         }
     }
 }
 
-impl Place {
+impl BatchSlot {
     /// Reads the request once, checks it, and prepares it for the batch. Any other is done as a worker does it.
     fn prepare(&mut self, request: &Request, scratch: &mut Scratch) {
         let (session, submission) = (&request.session, &request.submission);
         let len = match room_of(session, submission) {
             Ok(len) => len,
             Err(why) => {
-                self.state = State::Refused(why);
+                self.state = SlotState::Refused(why);
                 return;
             }
         };
         collect(&request.memory, submission, &mut self.input);
         self.result.resize(len, 0);
         match session.prepare(submission.op(), &mut self.input) {
-            Some(()) => self.state = State::Ready,
+            Some(()) => self.state = SlotState::Ready,
             None => self.alone(request, scratch),
         }
     }
@@ -300,9 +300,9 @@ impl Place {
             Ok(result) => {
                 self.result.clear();
                 self.result.extend_from_slice(result);
-                State::Done(result.len())
+                SlotState::Done(result.len())
             }
-            Err(why) => State::Refused(why),
+            Err(why) => SlotState::Refused(why),
         };
     }
 }

@@ -9,7 +9,7 @@ mod gathered;
 
 use super::batch::{Counts, Gathering};
 use super::{Batches, Blame, Port, Request};
-use crate::config::Place;
+use crate::config::ThreadCore;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::service::ParkTimes;
 use crate::sys::{clock, cpu, wake};
@@ -40,7 +40,7 @@ pub(crate) struct WorkerOptions {
     pub(crate) name: String,
     /// Makes it a batch device. The number of batches for one disturbed result; 0: none.
     pub(crate) disturb: Option<u32>,
-    pub(crate) place: Place,
+    pub(crate) place: ThreadCore,
     /// Cores for a thread without a fixed core.
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,

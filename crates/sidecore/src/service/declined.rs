@@ -20,12 +20,12 @@ const MAX_MESSAGES: usize = 16;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Declined {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DeclinedState>>,
     most: usize,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DeclinedState {
     waiting: Vec<OwnedFd>,
     /// Number taken from `waiting` and not closed yet.
     closing: usize,
@@ -52,7 +52,7 @@ impl Declined {
         }
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, DeclinedState> {
         // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -11,7 +11,7 @@ use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{Event, Lane, LaneKey, Mailbox};
 use super::sessions::Sessions;
-use crate::config::{Config, NotifyConfig, Place, Waiters};
+use crate::config::{Config, NotifyConfig, ThreadCore, Waiters};
 use crate::counters::{Counters, SidecoreCounter};
 use crate::device::Request;
 use crate::events;
@@ -70,7 +70,7 @@ impl Reactor {
         cpu::precise_sleep();
         let poller = Poller::new()?;
         poller.add_edge(&*setup.wake, WAKE)?;
-        let place = Place::new(setup.cpu, setup.config.sidecores.owned);
+        let place = ThreadCore::new(setup.cpu, setup.config.sidecores.owned);
         // Words of tape.
         let room = setup.config.record.as_ref().map(|_| (setup.config.record_mib as usize) << 20 >> 3);
         let sidecore = Sidecore::new(&settings(&setup, place), room, clock::now());
@@ -210,7 +210,7 @@ impl Reactor {
     }
 }
 
-fn settings(setup: &Setup, place: Place) -> Settings {
+fn settings(setup: &Setup, place: ThreadCore) -> Settings {
     let Config { limits, balance, notify, .. } = &setup.config;
     Settings {
         limits: Limits {

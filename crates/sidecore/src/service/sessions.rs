@@ -8,13 +8,13 @@ const PLACE_BITS: u32 = 16;
 const PLACE_MASK: u32 = (1 << PLACE_BITS) - 1;
 
 #[derive(Clone, Debug, Default)]
-struct Place {
+struct SessionSlot {
     generation: u16,
     session: Option<Arc<Session>>,
 }
 
 #[derive(Clone, Debug, Default)]
-pub(super) struct Sessions(Vec<Place>);
+pub(super) struct Sessions(Vec<SessionSlot>);
 
 impl Sessions {
     /// Puts a session at a free place. `None`: `limit` sessions are open already.
@@ -22,7 +22,7 @@ impl Sessions {
         let free = self.0.iter().position(|place| place.session.is_none());
         let index = free.or_else(|| {
             (self.0.len() < limit.min(PLACE_MASK) as usize).then(|| {
-                self.0.push(Place::default());
+                self.0.push(SessionSlot::default());
                 self.0.len() - 1
             })
         })?;
@@ -36,9 +36,9 @@ impl Sessions {
     pub(super) fn insert(&mut self, handle: u32, session: Arc<Session>) {
         let index = (handle & PLACE_MASK) as usize;
         if self.0.len() <= index {
-            self.0.resize_with(index + 1, Place::default);
+            self.0.resize_with(index + 1, SessionSlot::default);
         }
-        self.0[index] = Place { generation: (handle >> PLACE_BITS) as u16, session: Some(session) };
+        self.0[index] = SessionSlot { generation: (handle >> PLACE_BITS) as u16, session: Some(session) };
     }
 
     pub(super) fn get(&self, handle: u32) -> Option<&Arc<Session>> {

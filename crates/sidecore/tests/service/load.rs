@@ -18,7 +18,7 @@ pub(crate) struct Tally {
     pub(crate) failed: Vec<u8>,
 }
 
-struct Place {
+struct RequestSlot {
     input: Vec<u8>,
     expected: Vec<u8>,
     from: Buffer,
@@ -34,7 +34,7 @@ pub(crate) struct Load {
     pub(crate) urgent: bool,
     session: Session,
     op: Op,
-    places: Vec<Place>,
+    places: Vec<RequestSlot>,
     free: Vec<usize>,
     in_flight: HashMap<u32, usize>,
     next_tag: u32,
@@ -48,7 +48,7 @@ impl Load {
         let sample = sample(class, size, 5);
         let session = client.open_session(&sample.spec).unwrap();
         let local = crypto::Session::open(&sample.spec).unwrap();
-        let places: Vec<Place> = (0..places)
+        let places: Vec<RequestSlot> = (0..places)
             .map(|number| {
                 let mut input = sample.input.clone();
                 if let Some(last) = input.last_mut().filter(|_| class.op() == Op::Encrypt) {
@@ -61,7 +61,7 @@ impl Load {
                 let from = client.alloc(room).unwrap();
                 client.write(&from, 0, &input).unwrap();
                 let to = (!in_place).then(|| client.alloc(room).unwrap());
-                Place { input, expected, from, to }
+                RequestSlot { input, expected, from, to }
             })
             .collect();
         let free = (0..places.len()).collect();

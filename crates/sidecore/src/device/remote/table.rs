@@ -29,14 +29,14 @@ impl Open {
 }
 
 #[derive(Default)]
-struct Place {
+struct TicketSlot {
     generation: u32,
     open: Option<Open>,
 }
 
 /// Requests and their tickets. Memory is allocated only at the start.
 pub(super) struct Table {
-    places: Vec<Place>,
+    places: Vec<TicketSlot>,
     free: Vec<u32>,
     /// Tickets in order of assignment, including answered ones.
     order: VecDeque<u64>,
@@ -47,7 +47,7 @@ pub(super) struct Table {
 impl Table {
     pub(super) fn new(depth: usize) -> Self {
         Self {
-            places: (0..depth).map(|_| Place::default()).collect(),
+            places: (0..depth).map(|_| TicketSlot::default()).collect(),
             free: (0..depth as u32).rev().collect(),
             order: VecDeque::with_capacity(2 * depth),
             spare: Vec::with_capacity(depth),

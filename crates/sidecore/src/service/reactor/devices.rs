@@ -1,7 +1,7 @@
 //! Devices of a sidecore's thread: their ports, and actions on them by name.
 
 use super::Reactor;
-use crate::config::{DeviceAction, DeviceConfig, DeviceKind, Place};
+use crate::config::{DeviceAction, DeviceConfig, DeviceKind, ThreadCore};
 use crate::counters::{DeviceBlock, DeviceCounter, SidecoreCounter};
 use crate::device::{Blame, Emulated, Port, Remote, Worker, WorkerOptions};
 use crate::events::Loss;
@@ -239,8 +239,8 @@ impl Reactor {
     }
 }
 
-fn place(config: &DeviceConfig) -> Place {
-    Place::new(config.cpu, config.owned)
+fn place(config: &DeviceConfig) -> ThreadCore {
+    ThreadCore::new(config.cpu, config.owned)
 }
 
 /// Rates of a device without observations.

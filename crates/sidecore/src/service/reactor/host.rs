@@ -2,7 +2,7 @@
 
 use super::Setup;
 use super::devices::Device;
-use crate::config::Place;
+use crate::config::ThreadCore;
 use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
@@ -51,7 +51,7 @@ pub(super) struct ReactorHost {
 }
 
 impl ReactorHost {
-    pub(super) fn new(setup: Setup, place: Place, free: Vec<usize>, poller: Poller) -> Self {
+    pub(super) fn new(setup: Setup, place: ThreadCore, free: Vec<usize>, poller: Poller) -> Self {
         let counters = setup.counters.sidecore(setup.index);
         counters.open(place);
         let limits = &setup.config.limits;

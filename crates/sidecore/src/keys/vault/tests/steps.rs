@@ -25,11 +25,11 @@ struct Fault {
 struct Faulty {
     path: PathBuf,
     fault: Fault,
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<DiskState>>,
 }
 
 #[derive(Debug, Default)]
-struct State {
+struct DiskState {
     steps: usize,
     /// Content on the disk, by name.
     durable: BTreeMap<String, Vec<u8>>,
@@ -102,7 +102,7 @@ pub(in crate::keys) fn failing(path: &Path, step: usize) -> (Vault, Vec<Found>) 
     (vault, found)
 }
 
-fn faulty(path: &Path, fault: Fault) -> (Vault, Vec<Found>, Arc<Mutex<State>>) {
+fn faulty(path: &Path, fault: Fault) -> (Vault, Vec<Found>, Arc<Mutex<DiskState>>) {
     let (opened, state) = opened(path, fault);
     let (vault, found) = opened.unwrap();
     // An unchanged directory is opened without a step.
@@ -112,8 +112,8 @@ fn faulty(path: &Path, fault: Fault) -> (Vault, Vec<Found>, Arc<Mutex<State>>) {
 
 type Opened = Result<(Vault, Vec<Found>), String>;
 
-fn opened(path: &Path, fault: Fault) -> (Opened, Arc<Mutex<State>>) {
-    let state = Arc::new(Mutex::new(State { steps: 0, durable: content(path) }));
+fn opened(path: &Path, fault: Fault) -> (Opened, Arc<Mutex<DiskState>>) {
+    let state = Arc::new(Mutex::new(DiskState { steps: 0, durable: content(path) }));
     let open = || {
         let disk = Faulty { path: path.to_owned(), fault, state: state.clone() };
         open_as(path, &KeysConfig::default(), OLD, Box::new(disk))
