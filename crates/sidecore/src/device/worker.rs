@@ -33,7 +33,7 @@ use std::time::Duration;
 const POLLS: u32 = 32;
 
 /// Most unreported results that did not verify.
-const MOST_BLAMED: usize = 64;
+const MAX_BLAMED: usize = 64;
 
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
@@ -85,7 +85,7 @@ impl Worker {
         let (requests, their_requests) = RingBuffer::new(depth);
         // The queue has room for an answer to each request, however late the sidecore looks.
         let (their_replies, replies) = RingBuffer::new(depth);
-        let (their_blamed, blamed) = RingBuffer::new(MOST_BLAMED);
+        let (their_blamed, blamed) = RingBuffer::new(MAX_BLAMED);
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
         shared.set_park(options.park);

@@ -69,7 +69,7 @@ const ENTRIES: u64 = 256;
 const SESSION: u64 = 512;
 
 /// Wrong results of batches in a row after which a session joins no more batches.
-const MOST_WRONG: u32 = 3;
+const MAX_WRONG_RESULTS: u32 = 3;
 
 /// A key and its scheme. Threads share it.
 pub struct Session {
@@ -216,7 +216,7 @@ impl Session {
     /// Its key, if several requests for `op` can be done side by side. The first call may prepare and test the key:
     /// see [`make_ready`](Self::make_ready).
     pub(crate) fn batched(&self, op: Op) -> Option<BatchKey<'_>> {
-        let is_good = self.wrong.load(Ordering::Relaxed) < MOST_WRONG;
+        let is_good = self.wrong.load(Ordering::Relaxed) < MAX_WRONG_RESULTS;
         self.class(op).filter(|_| is_good).and_then(|_| self.mechanism.batched(op))
     }
 

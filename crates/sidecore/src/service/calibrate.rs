@@ -29,7 +29,7 @@ const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;
 /// The same for the time of a wake-up.
 const WAKE_TIME: std::ops::RangeInclusive<Nanos> = 1_000..=1_000_000;
 /// Rank of the sleep that gives the time of a wake-up.
-const MOST_SLEEPS: usize = SLEEPS * 9 / 10;
+const WAKE_TIME_RANK: usize = SLEEPS * 9 / 10;
 
 #[derive(Clone, Copy, Debug)]
 struct Sample {
@@ -173,7 +173,7 @@ pub fn park_times() -> io::Result<ParkTimes> {
     // Its end of the pipe lives until the thread is no longer needed.
     let _ = echo.join();
     let cost = at(costs, SLEEPS / 2).clamp(*PARK_COST.start(), *PARK_COST.end());
-    let wake = at(wakes, MOST_SLEEPS).clamp(*WAKE_TIME.start(), *WAKE_TIME.end());
+    let wake = at(wakes, WAKE_TIME_RANK).clamp(*WAKE_TIME.start(), *WAKE_TIME.end());
     Ok(ParkTimes { cost, wake })
 }
 

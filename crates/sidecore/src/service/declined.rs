@@ -146,7 +146,7 @@ mod tests {
     use std::os::fd::AsFd;
     use std::time::Duration;
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// A connection with descriptors in its messages, as before Linux 6.16.
     fn pair() -> (OwnedFd, OwnedFd) {
@@ -172,7 +172,7 @@ mod tests {
             })
             .collect();
         for mut peer in peers {
-            peer.set_read_timeout(Some(PATIENCE)).unwrap();
+            peer.set_read_timeout(Some(TIMEOUT)).unwrap();
             // Messages sent before the end, and then the end: no reference to the socket is left.
             assert!(peer.read_to_end(&mut Vec::new()).is_ok(), "its other end is still open");
         }

@@ -11,7 +11,7 @@ use sidecore_core::time::Nanos;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Connections that are accepted in a row before other work.
-const AT_ONCE: u32 = 64;
+const MAX_ACCEPTED: u32 = 64;
 
 #[derive(Debug)]
 pub(crate) struct Door {
@@ -48,7 +48,7 @@ impl Door {
     /// Most connections to accept in a row before other work.
     pub(crate) fn at_once(&self) -> u32 {
         // Under a permanent stream of connections, the queue and one more.
-        AT_ONCE.min(self.backlog + 1)
+        MAX_ACCEPTED.min(self.backlog + 1)
     }
 
     /// Whether too many wait to be closed: none is to be accepted.

@@ -39,7 +39,7 @@ use audit::{Complaints, complaints};
 use connections::{Ending, receive_request};
 use gateways::Gateway;
 use keys::OwnKey;
-use room::{LOOK, Queue, Waiting};
+use room::{Queue, ROOM_INTERVAL_NS, Waiting};
 use sidecore_core::policy::fair_queue::FairQueue;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
@@ -59,8 +59,8 @@ const FIRST: u64 = 2;
 /// period.
 const PUBLISH: Nanos = 250_000_000;
 /// Most batches of ready sources, and most events, between two rounds of answers.
-const LOOKS: usize = 64;
-const EVENTS: usize = 256;
+const MAX_SOURCE_BATCHES: usize = 64;
+const MAX_EVENTS: usize = 256;
 /// Time of answers before the thread looks for further ready sources, ns.
 const ROUND: Nanos = 50_000;
 
@@ -223,7 +223,7 @@ impl Listener {
                 publish_at = now + PUBLISH;
             }
             let idle = self.turns.is_empty() && !events_wait;
-            let room = (!self.queue.is_empty()).then_some(now + LOOK);
+            let room = (!self.queue.is_empty()).then_some(now + ROOM_INTERVAL_NS);
             let wide = self.door.set_backlog(now);
             let until = [room, self.resumes, wide].into_iter().flatten().fold(publish_at, Nanos::min);
             self.look_around(if idle { until.saturating_sub(now) } else { 0 });
@@ -241,7 +241,7 @@ impl Listener {
     /// Finds all ready sources and gives each a turn.
     fn look_around(&mut self, timeout: Nanos) {
         let mut timeout = timeout;
-        for _ in 0..LOOKS {
+        for _ in 0..MAX_SOURCE_BATCHES {
             let numbers: Vec<u64> = self.poller.wait(Some(timeout)).collect();
             let last = numbers.len() < BATCH;
             for number in numbers {
@@ -256,7 +256,7 @@ impl Listener {
 
     /// Takes events of other threads. `true`: there may be more.
     fn hear_events(&mut self) -> bool {
-        for _ in 0..EVENTS {
+        for _ in 0..MAX_EVENTS {
             if let Ok(event) = self.setup.events.try_recv() {
                 self.heard(event);
             } else if let Ok((key, made)) = self.outcomes.try_recv() {

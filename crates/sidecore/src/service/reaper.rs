@@ -204,7 +204,7 @@ mod tests {
     use std::collections::HashSet;
     use std::sync::mpsc::{self, Receiver};
 
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     /// Its drop takes until the test permits it.
     #[derive(Debug)]
@@ -226,7 +226,7 @@ mod tests {
     }
 
     fn freed(events: &Receiver<Event>) -> u64 {
-        match events.recv_timeout(PATIENCE).unwrap() {
+        match events.recv_timeout(TIMEOUT).unwrap() {
             Event::Freed(key) => key,
             other => panic!("{other:?}"),
         }

@@ -29,7 +29,7 @@ const SHORT_PAUSE: Nanos = 10_000_000;
 /// Least time between two warnings about that, ns.
 const WARN_EVERY: Nanos = 60_000_000_000;
 /// Most declined connections that wait to be closed.
-const MOST_DECLINED: usize = 32;
+const MAX_DECLINED: usize = 32;
 /// Reason of a decline: service or system have no room for the program.
 const REASON: &str = "limit";
 /// User of a connection where the kernel names none.
@@ -65,7 +65,7 @@ impl Listener {
         let poller = Poller::new()?;
         poller.add_once(&socket, LISTENER)?;
         poller.add_edge(&shared.wake, WAKE)?;
-        let door = Door::new(socket, MOST_DECLINED);
+        let door = Door::new(socket, MAX_DECLINED);
         let (users, spare) = (HashMap::new(), wake::event().ok());
         Ok(Self {
             shared,
@@ -258,14 +258,14 @@ mod tests {
     use std::time::Duration;
 
     /// Longest wait for an event of the test, ns.
-    const PATIENCE: Nanos = 60_000_000_000;
+    const TIMEOUT_NS: Nanos = 60_000_000_000;
     /// Connections of an attacker: more than any queue holds.
     const HOSTILE: usize = 100;
 
     /// Whether the next program at `path` is declined.
     fn declined(path: &Path) -> bool {
-        let program = connect_by(path, clock::now() + PATIENCE).unwrap();
-        assert!(wait_readable(program.as_fd(), Some(PATIENCE)).unwrap(), "nobody accepts");
+        let program = connect_by(path, clock::now() + TIMEOUT_NS).unwrap();
+        assert!(wait_readable(program.as_fd(), Some(TIMEOUT_NS)).unwrap(), "nobody accepts");
         matches!(control::receive(&program), Ok((Reply::Refused(_), _)))
     }
 
@@ -284,11 +284,11 @@ mod tests {
         let ((alive, running), (warnings, _)) = (mpsc::channel(), mpsc::sync_channel(1));
         let listener = Listener::new(listening, shared.clone(), alive, warnings).unwrap();
         // All that this user may have: each further one is declined.
-        let _one = connect_by(&path, clock::now() + PATIENCE).unwrap();
+        let _one = connect_by(&path, clock::now() + TIMEOUT_NS).unwrap();
         let peers: Vec<TcpStream> = (0..HOSTILE)
             .map(|_| {
                 let (here, there) = lingering();
-                let program = connect_by(&path, clock::now() + PATIENCE).unwrap();
+                let program = connect_by(&path, clock::now() + TIMEOUT_NS).unwrap();
                 // Among others, after a message without content.
                 let with_it: [(&[u8], &[BorrowedFd<'_>]); 3] = [(b"one", &[]), (b"", &[]), (b"two", &[here.as_fd()])];
                 for (said, fds) in with_it {
@@ -304,6 +304,6 @@ mod tests {
         shared.stop.store(true, Ordering::Release);
         wake::ring(&shared.wake);
         accepts.join().unwrap();
-        assert!(running.recv_timeout(Duration::from_nanos(PATIENCE)).is_err());
+        assert!(running.recv_timeout(Duration::from_nanos(TIMEOUT_NS)).is_err());
     }
 }

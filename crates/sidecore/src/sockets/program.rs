@@ -27,9 +27,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 /// Most messages of one program in a row.
-pub(super) const HEARD_AT_ONCE: usize = 16;
+pub(super) const MAX_MESSAGES: usize = 16;
 /// Most messages read of an ended process: more than a connection has room for. Its child may send forever.
-pub(super) const HEARD_AT_THE_END: usize = 1024;
+pub(super) const MAX_LAST_MESSAGES: usize = 1024;
 
 #[derive(Debug)]
 pub(super) struct Program {
@@ -564,7 +564,7 @@ mod tests {
         control::send(&there, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]).unwrap();
         let permit = context.ledger.take(Kind::Programs, 1).unwrap();
         let mut program = Program::new(here, permit, 0, context).unwrap();
-        program.hear(context, HEARD_AT_ONCE);
+        program.hear(context, MAX_MESSAGES);
         assert!(matches!(program.role, Role::Sending(_)));
         (program, there)
     }

@@ -21,9 +21,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Most places read for one page: most may have no row, and the user's thread has streams to serve.
-const MOST_PLACES: u32 = 4096;
+const MAX_PAGE_PLACES: u32 = 4096;
 /// Most programs read for one page.
-const MOST_PROGRAMS: usize = MAX_ROWS;
+const MAX_PAGE_PROGRAMS: usize = MAX_ROWS;
 
 #[derive(Debug)]
 pub(super) struct Listed {
@@ -124,7 +124,7 @@ impl Listed {
     /// The busiest rows, after its end.
     fn last_rows(&self, serial: u32) -> Vec<Row> {
         let (banks, known) = (lock(&self.banks), self.reports.lock());
-        let places = 0..(banks.len() as u32 * PLACES).min(MOST_PLACES);
+        let places = 0..(banks.len() as u32 * PLACES).min(MAX_PAGE_PLACES);
         let messages = |place: u32| {
             let word = |word| banks[(place / PLACES) as usize].0.word(place % PLACES, WRITER, word);
             let [messages, kernel] = [MESSAGES, KERNEL_MESSAGES].map(|kind| word(kind).load(Ordering::Relaxed));
@@ -224,7 +224,7 @@ impl Listed {
 
 impl Page {
     fn is_full(&self) -> bool {
-        self.rows.len() == MAX_ROWS || self.places == MOST_PLACES
+        self.rows.len() == MAX_ROWS || self.places == MAX_PAGE_PLACES
     }
 
     /// Adds rows of an ended program, beginning at `from`. As [`Listed::add_rows`].
@@ -297,20 +297,20 @@ impl Registry {
                 return (page.rows, Some(position(*serial, place)));
             }
         }
-        let last = programs.get(MOST_PROGRAMS - 1);
+        let last = programs.get(MAX_PAGE_PROGRAMS - 1);
         (page.rows, last.and_then(|(serial, _)| Some(position(serial.checked_add(1)?, 0))))
     }
 
     fn programs_from(&self, first: u32, uid: u32, now: Nanos) -> Vec<(u32, Entry)> {
         let known = lock(&self.known);
         let own = known.programs.range(first..).filter(|(_, program)| uid == 0 || program.uid == uid);
-        let here = own.take(MOST_PROGRAMS).map(|(serial, program)| (*serial, Entry::Here(program.clone())));
-        let gone = known.gone.programs_from(first, uid, MOST_PROGRAMS, now);
+        let here = own.take(MAX_PAGE_PROGRAMS).map(|(serial, program)| (*serial, Entry::Here(program.clone())));
+        let gone = known.gone.programs_from(first, uid, MAX_PAGE_PROGRAMS, now);
         let gone = gone.into_iter().map(|past| (past.serial, Entry::Gone(past)));
         let mut programs: Vec<_> = here.chain(gone).collect();
         drop(known);
         programs.sort_by_key(|(serial, _)| *serial);
-        programs.truncate(MOST_PROGRAMS);
+        programs.truncate(MAX_PAGE_PROGRAMS);
         programs
     }
 }

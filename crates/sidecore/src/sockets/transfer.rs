@@ -26,7 +26,7 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
 /// Most bytes of one transfer.
-const MOST: u32 = 64 * 1024;
+const MAX_TRANSFER_BYTES: u32 = 64 * 1024;
 /// Most turns of a stream of bytes that is given back: its program may write without pause meanwhile.
 const PARTING_TURNS: u32 = 64;
 
@@ -323,7 +323,7 @@ impl Stream {
         let wish = at.wish(self.number);
         self.tail = at.word(WRITER, TAIL).load(Ordering::Acquire);
         let Some(cursors) = at.cursors(self.tail) else { return Moved::Failed(Errno::PROTO) };
-        let asked = cursors.waiting().min(MOST);
+        let asked = cursors.waiting().min(MAX_TRANSFER_BYTES);
         if asked == 0 {
             return Moved::Nothing(wish);
         }

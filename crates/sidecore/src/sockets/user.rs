@@ -6,7 +6,7 @@
 use super::Shared;
 use super::ledger::{Ledger, Permit};
 use super::meter::Meter;
-use super::program::{HEARD_AT_ONCE, HEARD_AT_THE_END, Program};
+use super::program::{MAX_LAST_MESSAGES, MAX_MESSAGES, Program};
 use super::reports::Bell;
 use super::source::{Source, WAKE, What};
 use super::user_context::{ClosedObject, UserContext};
@@ -27,9 +27,9 @@ use std::thread;
 use std::time::Duration;
 
 /// Most requests for a report in a row.
-const ASKED_AT_ONCE: usize = 64;
+const MAX_REPORT_REQUESTS: usize = 64;
 /// Streams that are served before the programs are looked at again.
-const SERVED_AT_ONCE: usize = 8;
+const MAX_SERVED_STREAMS: usize = 8;
 /// Time of serving streams, or looking at programs, between two polls of connections and full sockets, ns.
 const LISTEN_EVERY: Nanos = 20_000;
 /// Looks of a thread that spins before it reads the clock.
@@ -137,7 +137,7 @@ pub(super) const DRAIN: Duration = Duration::from_secs(10);
 /// Lifetime of a user's threads without programs, ns: programs in sequence start none each.
 const LINGER: Nanos = 250_000_000;
 /// Retry interval for rings that a program holds, ns.
-const LOOK_EVERY: Nanos = 20_000_000;
+const LOOK_INTERVAL_NS: Nanos = 20_000_000;
 
 struct Serving {
     user: Arc<User>,
@@ -223,7 +223,7 @@ impl Serving {
 
     fn serve(&mut self) {
         self.waits.waiter.end(self.now);
-        for _ in 0..SERVED_AT_ONCE {
+        for _ in 0..MAX_SERVED_STREAMS {
             let Some((client, stream)) = self.context.sweep.take() else { return };
             let before = self.now;
             let served = |program: &mut Program| program.serve(&mut self.context, stream);
@@ -256,7 +256,7 @@ impl Serving {
         if self.context.meter.learn(park.cost / 2) {
             self.tell();
         }
-        let soon = (!self.context.held.is_empty()).then_some(LOOK_EVERY);
+        let soon = (!self.context.held.is_empty()).then_some(LOOK_INTERVAL_NS);
         let lingers = self.idle_since.map(|since| (since + LINGER).saturating_sub(self.now));
         self.take_events(timeout.into_iter().chain(soon).chain(lingers).min());
         for (client, stream) in self.context.held.drain(..) {
@@ -309,7 +309,7 @@ impl Serving {
             return;
         }
         let asked = self.programs.iter().flatten().filter(|program| program.ask_for_report());
-        if asked.take(ASKED_AT_ONCE).count() == ASKED_AT_ONCE {
+        if asked.take(MAX_REPORT_REQUESTS).count() == MAX_REPORT_REQUESTS {
             self.context.bell.ask();
         }
     }
@@ -318,7 +318,7 @@ impl Serving {
         let program = self.programs.get_mut(client).and_then(Option::as_mut);
         let Some(program) = program.filter(|program| program.serial == serial) else { return };
         match what {
-            What::Control => program.hear(&mut self.context, HEARD_AT_ONCE),
+            What::Control => program.hear(&mut self.context, MAX_MESSAGES),
             What::Doorbell => {
                 program.disarm();
                 self.context.meter.woken();
@@ -328,7 +328,7 @@ impl Serving {
             }
             What::Process => {
                 // Messages from before its end count.
-                program.hear(&mut self.context, HEARD_AT_THE_END);
+                program.hear(&mut self.context, MAX_LAST_MESSAGES);
                 program.bereave(&mut self.context, true);
             }
             What::Stream(place) => self.context.sweep.announce(client, place),
@@ -352,7 +352,7 @@ impl Serving {
             if self.context.sweep.waits() {
                 self.serve();
             } else {
-                self.take_events(Some(LOOK_EVERY));
+                self.take_events(Some(LOOK_INTERVAL_NS));
                 self.each_program(|program, context| program.look_again(context));
             }
         }
@@ -381,7 +381,7 @@ mod tests {
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     /// Longer than any step takes.
-    const PATIENCE: Duration = Duration::from_secs(60);
+    const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]
     fn threads_that_only_linger_end_when_another_user_needs_the_place() {
@@ -400,6 +400,6 @@ mod tests {
             thread::yield_now();
         }
         assert!(user.dismiss_if_idle() && user.has_ended());
-        assert!(matches!(running.recv_timeout(PATIENCE), Err(mpsc::RecvTimeoutError::Disconnected)));
+        assert!(matches!(running.recv_timeout(TIMEOUT), Err(mpsc::RecvTimeoutError::Disconnected)));
     }
 }

@@ -16,7 +16,7 @@ use std::thread;
 /// Connections at a time: more than this machine has cores, in all likelihood.
 const AT_A_TIME: usize = 8;
 /// How long a connection or an answer may take, ns.
-const PATIENCE: u64 = 60_000_000_000;
+const TIMEOUT_NS: u64 = 60_000_000_000;
 
 /// Prints for each line the number of connections so far.
 pub(crate) fn run(socket: &str, what: &str, uid: u32) {
@@ -40,7 +40,7 @@ pub(crate) fn run(socket: &str, what: &str, uid: u32) {
 }
 
 fn once(socket: &str, what: &str) {
-    let connection = connect_by(socket.as_ref(), clock::now() + PATIENCE).expect("the service listens");
+    let connection = connect_by(socket.as_ref(), clock::now() + TIMEOUT_NS).expect("the service listens");
     // It may have been declined, with the connection closed.
     let _ = match what {
         "nothing" => Ok(()),
@@ -54,5 +54,5 @@ fn once(socket: &str, what: &str) {
 }
 
 fn answered(connection: &OwnedFd) {
-    wait_readable(connection.as_fd(), Some(PATIENCE)).expect("an answer");
+    wait_readable(connection.as_fd(), Some(TIMEOUT_NS)).expect("an answer");
 }

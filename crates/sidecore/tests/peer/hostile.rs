@@ -19,7 +19,7 @@ use std::time::Duration;
 const WRITES: u64 = 3000;
 const WRITES_BESIDE: u64 = 1000;
 /// Submissions that a full lane suppresses before one is made all the same.
-const PATIENCE: u32 = 100;
+const MAX_SUPPRESSED: u32 = 100;
 /// Operations of the requests' sessions; the last is on a slow device.
 const OPS: [&str; 3] = ["aes-256-gcm", "sha-256", "3des-cbc"];
 
@@ -134,7 +134,7 @@ fn attack_lane(socket: &str, (slots, arena): (u32, u32), random: &mut Random) ->
         random: Random(random.next()),
         sessions,
         answered: 0,
-        patience: PATIENCE,
+        patience: MAX_SUPPRESSED,
         writes: 0,
     };
     let end = thread::scope(|scope| {
@@ -224,7 +224,7 @@ impl Attacker<'_> {
     /// Submits if there is room, and after a while even without room.
     fn submit(&mut self, message: &Message) {
         while self.answered < self.lane.pushed.get() && self.lane.answered(self.answered) {
-            (self.answered, self.patience) = (self.answered + 1, PATIENCE);
+            (self.answered, self.patience) = (self.answered + 1, MAX_SUPPRESSED);
         }
         let is_full = self.lane.pushed.get() - self.answered >= u64::from(self.lane.layout.slots());
         if is_full && self.patience > 0 {

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// Words of a slot; the last is its sequence number.
 const SLOT: usize = 8;
 /// Longest wait for an answer: far longer than usual, so that a hang is found.
-const PATIENCE: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
+const TIMEOUT: Timespec = Timespec { tv_sec: 20, tv_nsec: 0 };
 
 /// A connection without any checks.
 pub(crate) struct Control(pub(crate) OwnedFd);
@@ -51,7 +51,7 @@ impl Control {
 
     /// The next answer; an error where the service hung up.
     pub(crate) fn receive(&self) -> io::Result<(Reply, Vec<OwnedFd>)> {
-        assert!(self.wait(&PATIENCE), "the service does not answer");
+        assert!(self.wait(&TIMEOUT), "the service does not answer");
         let mut buffer = [0; 16 * 1024];
         let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(4))];
         let mut control = RecvAncillaryBuffer::new(&mut space);

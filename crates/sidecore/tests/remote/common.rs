@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 pub(crate) const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 pub(crate) const RSA_PUBLIC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
 /// Longest wait of any step before the test calls it a stall.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A configuration with an inline device, and a remote one that may delay an answer for `timeout_ms` ms.
 pub(crate) fn config(timeout_ms: u32) -> Config {
@@ -89,7 +89,7 @@ impl Signer {
 
     /// Signs until a gateway does it.
     pub(crate) fn sign_soon(&mut self) -> Vec<u8> {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match self.sign() {
                 Ok(signature) => return signature,
@@ -136,7 +136,7 @@ pub(crate) fn expected() -> Vec<u8> {
 }
 
 pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !holds() {
         assert!(Instant::now() < end, "it never came to this: {what}");
         thread::sleep(Duration::from_millis(1));

@@ -1,6 +1,6 @@
 //! A gateway with a key server in it: a thread that speaks the protocol and serves requests with its keys.
 
-use crate::common::{PATIENCE, options, run, session_of};
+use crate::common::{TIMEOUT, options, run, session_of};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidecore::client::Options;
 use sidecore::core::session::Refusal;
@@ -47,7 +47,7 @@ impl Line {
 
     /// Connects once the device has lost its earlier gateway.
     fn of(service: &Service, device: &str) -> Self {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         loop {
             match Gateway::connect(&options(service), device) {
                 Ok((gateway, welcome)) => {
@@ -110,7 +110,7 @@ impl Line {
 
     /// Waits for the service to end the connection, as it must.
     pub(crate) fn is_ended(&mut self) -> bool {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
             if self.hear(|_| ()).is_err() {
                 return true;

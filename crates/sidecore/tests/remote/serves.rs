@@ -1,7 +1,7 @@
 //! Operations and users of remote devices.
 
 use crate::common::{
-    PATIENCE, RSA, RSA_PUBLIC, Signer, administer, as_user, config, connect, expected, import, import_public,
+    RSA, RSA_PUBLIC, Signer, TIMEOUT, administer, as_user, config, connect, expected, import, import_public,
     let_others_in, options, owner, remote, root_or_skipped, share, start, stored,
 };
 use crate::far::{Far, Line, Manner, OwnKey};
@@ -137,7 +137,7 @@ fn a_key_that_is_here_only_never_leaves_and_one_that_is_in_both_places_is_shared
     assert_eq!(far.asked(), 0, "nobody said that others have it");
     share(&service, "www", true);
     let mut both = Signer::new(&service, "www");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while far.asked() < 10 {
         assert!(Instant::now() < end, "it is never asked");
         assert_eq!(both.sign().unwrap(), expected());

@@ -17,7 +17,7 @@ use sidecore_batch::{cbc, p256, rsa as lanes};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
-const MOST: usize = 8;
+const MAX_BATCH: usize = 8;
 const PADDINGS: [SignaturePadding; 2] =
     [SignaturePadding::Pkcs1, SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest }];
 
@@ -116,7 +116,7 @@ fn side_by_side(is_here: bool, disturb: u32, mut done: impl FnMut(&Running) -> u
 fn sign_at_every_fill(specs: fn() -> Specs, is_here: bool) {
     side_by_side(is_here, 0, |service| {
         let mut signed = 0;
-        for clients in 1..=MOST {
+        for clients in 1..=MAX_BATCH {
             let wanted = 20 * clients as u64;
             let from = count(service, DeviceCounter::Requests);
             signed += survive(service, specs, clients, || {
@@ -167,7 +167,7 @@ fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
                     }
                 });
             }
-            survive(service, rsa, MOST - 2, || {
+            survive(service, rsa, MAX_BATCH - 2, || {
                 devices_when(service, |all| all[0].get(DeviceCounter::Requests) >= 400);
             });
         });
@@ -180,7 +180,7 @@ fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
 fn a_disturbed_result_does_not_leave_and_is_made_again() {
     for (specs, is_here) in [(rsa as fn() -> Specs, lanes::is_here()), (p_256, p256::is_here())] {
         side_by_side(is_here, 1, |service| {
-            survive(service, specs, MOST, || {
+            survive(service, specs, MAX_BATCH, || {
                 devices_when(service, |all| all[0].get(DeviceCounter::Requests) >= 400);
             });
             // One result of each batch was disturbed.
@@ -193,7 +193,7 @@ fn a_disturbed_result_does_not_leave_and_is_made_again() {
 #[test]
 fn requests_of_a_killed_device_are_done_by_another_once_each() {
     let service = service([batch("lanes0", 0), worker("other")]);
-    survive(&service, rsa, MOST, || {
+    survive(&service, rsa, MAX_BATCH, || {
         for round in 0..6 {
             let requests = count(&service, DeviceCounter::Requests);
             devices_when(&service, |all| {
@@ -210,7 +210,7 @@ fn requests_of_a_killed_device_are_done_by_another_once_each() {
 #[test]
 fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along() {
     let service = service([batch("lanes", 0)]);
-    survive(&service, rsa, MOST - 1, || {
+    survive(&service, rsa, MAX_BATCH - 1, || {
         for _ in 0..20 {
             let mut leaving = Load::new(connect(&service), "rsa-2048-sign", 32, 4, false);
             assert_eq!(leaving.fill(4), 4);

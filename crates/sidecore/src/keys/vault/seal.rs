@@ -27,7 +27,7 @@ pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
 /// with.
 pub(super) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 };
 /// The most that a file may ask for.
-const MOST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
+const MAX_COST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
 
 /// The cost of Argon2id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -40,10 +40,10 @@ pub(super) struct Cost {
 impl Cost {
     /// The least cost: for tests, which make many stores.
     #[cfg(test)]
-    pub(super) const LEAST: Self = Self { memory_kib: 8, passes: 1, lanes: 1 };
+    pub(super) const MIN: Self = Self { memory_kib: 8, passes: 1, lanes: 1 };
 
     fn is_allowed(self) -> bool {
-        self.memory_kib <= MOST.memory_kib && self.passes <= MOST.passes && self.lanes <= MOST.lanes
+        self.memory_kib <= MAX_COST.memory_kib && self.passes <= MAX_COST.passes && self.lanes <= MAX_COST.lanes
     }
 }
 
@@ -241,7 +241,7 @@ mod tests {
     }
 
     fn master() -> (Master, Vec<u8>) {
-        let master = Master::create(&secret(b"open sesame"), Cost::LEAST).unwrap();
+        let master = Master::create(&secret(b"open sesame"), Cost::MIN).unwrap();
         let file = master.file(&list()).unwrap();
         (master, file)
     }

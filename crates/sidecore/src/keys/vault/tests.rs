@@ -54,7 +54,7 @@ fn open_as(
     passphrase: &str,
     disk: Box<dyn Disk>,
 ) -> Result<(Vault, Vec<Found>), String> {
-    Vault::open_on(path, config, &secret(passphrase), Cost::LEAST, disk)
+    Vault::open_on(path, config, &secret(passphrase), Cost::MIN, disk)
 }
 
 /// Makes a directory with the keys `mail` and `www`.

@@ -21,12 +21,12 @@ use zeroize::Zeroize;
 
 /// One descriptor in this number is for declined connections, and this number at most: fewer than are reserved.
 const DECLINED: u64 = 32;
-const MOST_DECLINED: u64 = 32;
+const MAX_DECLINED: u64 = 32;
 /// Pause of accepting while the system lacks resources, or after too many declined connections, ns.
 const PAUSE: Nanos = 10_000_000;
 /// One descriptor in this number is reserved for root and the service's own user, and this number at most.
 const RESERVED: u64 = 16;
-const MOST_RESERVED: u64 = 64;
+const MAX_RESERVED: u64 = 64;
 const HIDDEN: &str = "the service cannot see this process, which is in another PID namespace: run both in one (for \
                       containers: the host's, --pid=host, hostPID)";
 
@@ -56,13 +56,13 @@ impl Ending {
 /// The first reserved descriptor number.
 pub(super) fn reserved() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
-    (limit - (limit / RESERVED).min(MOST_RESERVED)) as i32
+    (limit - (limit / RESERVED).min(MAX_RESERVED)) as i32
 }
 
 /// Most declined connections that wait to be closed.
 pub(super) fn most_declined() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (limit / DECLINED).clamp(1, MOST_DECLINED) as usize
+    (limit / DECLINED).clamp(1, MAX_DECLINED) as usize
 }
 
 /// Receives a request, which arrives without descriptors, and its sender. `room` is wiped.

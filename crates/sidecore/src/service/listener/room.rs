@@ -20,10 +20,10 @@ use std::os::fd::AsFd;
 /// Time without a request after which a lane is idle, ns.
 const IDLE: Nanos = 10_000_000;
 /// Interval of checks for idle lanes while a connection waits, ns.
-pub(super) const LOOK: Nanos = 10_000_000;
+pub(super) const ROOM_INTERVAL_NS: Nanos = 10_000_000;
 /// Longest wait of a connection for room, ns: shorter than its client's wait for an answer, so that the client learns
 /// which limit it is.
-const PATIENCE: Nanos = 1_500_000_000;
+const ROOM_TIMEOUT_NS: Nanos = 1_500_000_000;
 const TAKEN_BACK: &str = "it was idle, and another process of this user needs a lane";
 
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn new(attach: Attach, now: Nanos) -> Self {
-        Self { attach, until: now + PATIENCE, taken_back: Vec::new(), called: false }
+        Self { attach, until: now + ROOM_TIMEOUT_NS, taken_back: Vec::new(), called: false }
     }
 
     fn expects_room(&self) -> bool {
@@ -151,7 +151,7 @@ impl Listener {
     /// Connections at the end of their wait get a turn to be refused.
     pub(super) fn look_for_room(&mut self) {
         let now = clock::now();
-        if self.queue.is_empty() || now < self.queue.looked_at + LOOK {
+        if self.queue.is_empty() || now < self.queue.looked_at + ROOM_INTERVAL_NS {
             return;
         }
         self.queue.looked_at = now;

@@ -10,7 +10,7 @@ use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// Longest time for a sidecore to carry out a change.
-const PATIENCE: Duration = Duration::from_secs(5);
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
 type Outcome = Result<(), String>;
 type Request<'t> = (Setting, &'t str);
@@ -253,11 +253,11 @@ fn answer<T: Send + 'static>(
         // The caller may have stopped waiting; the change is done all the same.
         let _ = tell.send(act(reactor));
     });
-    answer.recv_timeout(PATIENCE).map_err(|error| match error {
+    answer.recv_timeout(CHANGE_TIMEOUT).map_err(|error| match error {
         RecvTimeoutError::Timeout => format!(
             "a sidecore did not answer within {} s: see in `sidecore top` whether it works, and start the service again if \
              it does not",
-            PATIENCE.as_secs()
+            CHANGE_TIMEOUT.as_secs()
         ),
         RecvTimeoutError::Disconnected => "a sidecore has ended: start the service again".to_owned(),
     })

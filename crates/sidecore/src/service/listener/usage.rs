@@ -3,7 +3,7 @@
 use sidecore_core::time::Nanos;
 
 /// Interval of looks at the keys' counters, ns: the resolution of the answer.
-const LOOK: Nanos = 600 * SECOND;
+const LOOK_INTERVAL_NS: Nanos = 600 * SECOND;
 const SECOND: Nanos = 1_000_000_000;
 
 /// For each place of a key: requests at the last look, and the time of the look that saw the latest one.
@@ -16,7 +16,7 @@ pub(super) struct Usage {
 impl Usage {
     /// All keys count as used now.
     pub(super) fn new(places: usize, now: Nanos) -> Self {
-        Self { places: vec![(0, now); places], look_at: now + LOOK }
+        Self { places: vec![(0, now); places], look_at: now + LOOK_INTERVAL_NS }
     }
 
     /// Whether it is time to look again.
@@ -31,7 +31,7 @@ impl Usage {
                 *usage = (counted, now);
             }
         }
-        self.look_at = now + LOOK;
+        self.look_at = now + LOOK_INTERVAL_NS;
     }
 
     /// Another key is at that place.
@@ -54,7 +54,7 @@ mod tests {
     #[test]
     fn a_key_is_idle_since_the_look_that_saw_its_last_request() {
         let mut usage = Usage::new(2, 10 * SECOND);
-        assert!(!usage.is_due(LOOK) && usage.is_due(10 * SECOND + LOOK));
+        assert!(!usage.is_due(LOOK_INTERVAL_NS) && usage.is_due(10 * SECOND + LOOK_INTERVAL_NS));
         usage.look(700 * SECOND, [(0, 5), (1, 0)].into_iter());
         usage.look(1_400 * SECOND, [(0, 5), (1, 0)].into_iter());
         assert_eq!([0, 1].map(|place| usage.idle_seconds(place, 1_500 * SECOND)), [800, 1_490]);
