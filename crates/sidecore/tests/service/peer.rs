@@ -101,7 +101,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(2));
     }
 }

@@ -265,7 +265,7 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {TIMEOUT:?}");
         thread::sleep(Duration::from_millis(1));
     }
 }
@@ -275,7 +275,7 @@ pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
     while !holds() {
-        assert!(start.elapsed() < TIMEOUT, "{what}: not after {PATIENCE:?}");
+        assert!(start.elapsed() < TIMEOUT, "{what}: not after {TIMEOUT:?}");
     }
 }
 

@@ -392,7 +392,7 @@ impl Link {
         }
         *count += 1;
         if *count > MAX_NEWS_PER_SECOND {
-            return Err((format!("it says more than {MOST_NEWS} things in a second"), Fault::Hostile));
+            return Err((format!("it says more than {MAX_NEWS_PER_SECOND} things in a second"), Fault::Hostile));
         }
         Ok(())
     }
