@@ -1,4 +1,4 @@
-//! Messages between control thread, sidecores and closers, over channels, outside the hot path.
+//! Messages between control thread, sidecores and reapers, over channels, outside the hot path.
 
 use super::sessions::Sessions;
 use crate::counters::LaneBlock;

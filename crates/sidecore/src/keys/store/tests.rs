@@ -26,7 +26,7 @@ fn with_key() -> Store {
     store
 }
 
-/// Does the steps of the control thread and the opener.
+/// Does the steps of the control thread and the job queue.
 fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, Refused> {
     match store.ready("www", scheme, asker)? {
         Ready::Session(session) => Ok(session),
