@@ -226,8 +226,8 @@ impl<T> Assigner<T> {
                     nodes.give(member, tag, ticket);
                     waiting::PlaceOutcome::Given
                 }
-                Placement::Avoided => waiting::Place::Passed,
-                Placement::Full | Placement::NoNode => waiting::Place::Waits,
+                Placement::Avoided => waiting::PlaceOutcome::Passed,
+                Placement::Full | Placement::NoNode => waiting::PlaceOutcome::Waits,
             }
         });
         self.send_events();

@@ -7,7 +7,7 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_client::sys::own::Own;
+use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::{Key, Look, SlotState, Ticket};
 use sidecore_sockets::stream::{Remains, Stream};

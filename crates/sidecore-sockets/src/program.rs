@@ -132,7 +132,7 @@ fn given() -> &'static Given {
 pub fn promote(
     candidate: &Candidate<'_>,
     process: Process,
-    undisturbed: &Undisturbed,
+    blocked: &SignalsBlocked,
 ) -> Result<&'static Stream, PathReason> {
     let target = target(candidate)?;
     let Some((program, attachment)) = attached(blocked) else { return Err(attach(process, blocked)) };
@@ -144,13 +144,13 @@ pub fn promote(
             return Err(PathReason::Unseen);
         }
     }
-    let seat = attachment.seat(target).map_err(|error| match error.kind() {
+    let slot = attachment.slot(target).map_err(|error| match error.kind() {
         io::ErrorKind::WouldBlock => PathReason::Few,
         _ => PathReason::Refused,
     })?;
     // A place without a stream must not be announced to the service.
-    let Some(stream) = program.stream(undisturbed) else {
-        seat.unused();
+    let Some(stream) = program.stream(blocked) else {
+        slot.unused();
         return Err(PathReason::Few);
     };
     let slot = slot.open(candidate.socket, accepted).map_err(|_| {
@@ -183,8 +183,8 @@ fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Arc<Attachmen
 /// Starts the library's thread if there is none. Returns the reason why the socket stays on the kernel until
 /// then.
 #[cold]
-fn attach(process: Process, undisturbed: &Undisturbed) -> PathReason {
-    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(undisturbed)) {
+fn attach(process: Process, blocked: &SignalsBlocked) -> PathReason {
+    if let Some(why) = PROGRAM.peek().and_then(|program| program.is_to_wait(blocked)) {
         return why;
     }
     if !(process.may_prepare)() {
@@ -277,8 +277,8 @@ impl Current {
 
 impl Program {
     /// Reason for not attaching now; `None`: a thread may be started.
-    fn is_to_wait(&self, undisturbed: &Undisturbed) -> Option<PathReason> {
-        let current = undisturbed.lock(&self.current);
+    fn is_to_wait(&self, blocked: &SignalsBlocked) -> Option<PathReason> {
+        let current = blocked.lock(&self.current);
         if clock::now() < current.retry_at {
             return Some(PathReason::NoService);
         }

@@ -338,7 +338,7 @@ impl Stream {
     /// Stores the reason for the socket's present path, for lists.
     pub fn note(&self, key: Key, why: PathReason) {
         let _ = self.with(key, |ring| {
-            ring.word(ROW, WHY).store(reason_word(ring.seat.number, why), Ordering::Relaxed);
+            ring.word(ROW, WHY).store(reason_word(ring.slot.number, why), Ordering::Relaxed);
         });
     }
 

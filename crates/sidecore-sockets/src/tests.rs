@@ -290,9 +290,9 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let stream = promote(&attachment, &here);
     service.promoted();
     stream.leave(key(&here), LeaveRequest::Leave);
-    assert_eq!(attachment.seat(None).unwrap().number, 1, "another place, for the first is not free");
+    assert_eq!(attachment.slot(None).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, PlaceState::Free), Ordering::Relaxed);
-    assert_eq!(attachment.seat(None).unwrap().number, 2);
+    assert_eq!(attachment.slot(None).unwrap().number, 2);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Rounds of a sidecore, and its wait after a round without work.
 
 use super::{Action, Defect, Host, Sidecore};
-use crate::policy::notify::Wait;
+use crate::policy::notify::{Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
 

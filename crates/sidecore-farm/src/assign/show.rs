@@ -2,7 +2,7 @@
 
 use super::Assigner;
 use super::node::Node;
-use crate::status::{self, State, Status};
+use crate::status::{self, NodeState, Status};
 use sidecore_core::nodes::{NodePool, View};
 use sidecore_core::time::Nanos;
 

@@ -251,9 +251,9 @@ fn there_is_place_for_so_many_nodes_and_the_others_are_told() {
         while assigner.next_message().is_some_and(|_| node < 4999) {}
     }
     join(&mut assigner, 0, "last", 6000);
-    let most = farm::MAX_NODES as u32;
+    let most = nodes::MAX_NODES as u32;
     assert_eq!(sent(&mut assigner), [("farm.f.down.last.6000".to_owned(), Message::Full(most))]);
-    assert_eq!(assigner.show(0).nodes.len(), farm::MAX_NODES);
+    assert_eq!(assigner.show(0).nodes.len(), nodes::MAX_NODES);
     assert_eq!(assigner.show(0).totals.turned_away, 5001 - u64::from(most));
 }
 

@@ -196,8 +196,8 @@ impl KeyRouter {
         }
         let is_it = |server: &&Server| *server.name == *name && server.incarnation == message.incarnation;
         let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
-        match &letter.up {
-            Up::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
+        match &message.body {
+            MessageBody::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
                 BeatOutcome::Fine => {}
                 BeatOutcome::Unknown => self.lose(now, member, "is not known any more"),
                 BeatOutcome::Lossy => self.lose(now, member, "lost messages"),
@@ -305,7 +305,7 @@ impl KeyRouter {
     fn message(&self, list: &[(u32, NodeId, Ticket)]) -> Option<Outgoing> {
         let (tag, member, _) = *list.first()?;
         let server = self.servers.iter().find(|server| server.member == member)?;
-        let (key, _) = self.kinds.key(self.entries[tag as usize].as_ref()?.class)?;
+        let (key, _) = self.catalog.key(self.entries[tag as usize].as_ref()?.class)?;
         let request = |(tag, _, ticket): &(u32, NodeId, Ticket)| {
             let entry = self.entries[*tag as usize].as_ref()?;
             let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
@@ -483,7 +483,7 @@ impl KeyRouter {
         let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
         match self.farm.place(now, tag, entry.class, size) {
             Placement::Assigned { member, ticket } => self.give(tag, member, ticket),
-            Placement::NoNode if !self.kinds.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
+            Placement::NoNode if !self.catalog.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
             Placement::NoNode | Placement::Avoided | Placement::Full => return false,
         }
         true

@@ -13,7 +13,7 @@ use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
-use sidecore_client::sys::own::Own;
+use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 use sidecore_sockets::stream::Remains;

@@ -73,12 +73,12 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
         return Err(PathReason::Forked);
     }
     // A handler might fork, close or send, and must not find a half-made promotion.
-    let undisturbed = Undisturbed::new();
+    let blocked = SignalsBlocked::new();
     let (key, ticket) = gate.begin_entering().ok_or(PathReason::Special)?;
     let process =
         Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own, sockets: report::report };
     let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
-    let stream = program::promote(&candidate, process, &undisturbed).inspect_err(|why| {
+    let stream = program::promote(&candidate, process, &blocked).inspect_err(|why| {
         if *why == PathReason::NoService {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }

@@ -226,7 +226,7 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
 /// # Errors
 /// The error of the call.
 pub(crate) fn before(gate: Gate, why: PathReason) -> Result<(), Errno> {
-    let mut patience = Patience::of(gate);
+    let mut room = RoomWait::of(gate);
     loop {
         match settle(gate, why) {
             // If the sending side is shut, the kernel reports it itself, and raises the signal.

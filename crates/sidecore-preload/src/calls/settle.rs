@@ -106,7 +106,7 @@ pub(crate) fn pin(gate: Gate, why: PathReason) {
 /// # Errors
 /// `Errno::AGAIN`: it does not; further bytes would overtake them.
 pub(crate) fn drain(gate: Gate, why: PathReason) -> Result<(), Errno> {
-    drain_until(gate, why, Instant::now() + PATIENCE)
+    drain_until(gate, why, Instant::now() + DRAIN_TIMEOUT)
 }
 
 /// As [`drain`], and the socket stays on the kernel's path.

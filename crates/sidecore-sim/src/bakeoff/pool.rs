@@ -294,7 +294,7 @@ impl<'a> Pool<'a> {
     }
 
     /// `false`: no device accepts it now.
-    fn place(&mut self, engine: &mut Engine<Event>, arrived: Nanos, size: u32) -> bool {
+    fn place(&mut self, engine: &mut Engine<PoolEvent>, arrived: Nanos, size: u32) -> bool {
         let work = Work {
             lane: LANE,
             tag: 0,

@@ -163,11 +163,11 @@ impl<'a> Run<'a> {
         let next = self.sidecore.step(&mut SimHost { world: &mut self.world, clock });
         let worked = std::mem::take(&mut self.world.service.worked);
         match next {
-            Action::Step if worked > 0 => return self.world.go_on_after(clock, Who::Service, worked),
+            Action::Step if worked > 0 => return self.world.go_on_after(clock, Actor::Service, worked),
             Action::Step => {}
             Action::Obey => self.obey(clock),
             Action::Listen => self.hear(clock),
-            Action::Spin => return self.world.spin(clock, Who::Service, self.world.plan.owned),
+            Action::Spin => return self.world.spin(clock, Actor::Service, self.world.plan.owned),
             Action::Sleep { until } => {
                 self.world.service.listens = true;
                 return self.world.doze(clock, Actor::Service, until);
@@ -322,7 +322,7 @@ fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, no
             clients: MAX_LANES,
             in_flight: plan.in_flight,
             quantum: plan.quantum,
-            deferred: plan.in_flight % MOST_KEPT,
+            deferred: plan.in_flight % MAX_DEFERRED,
         },
         balance: plan.balance,
         notify: plan.hops,

@@ -36,8 +36,8 @@ impl Ring {
 
     /// Tells the service that the program writes no more to this ring.
     pub(super) fn tell(&self, wish: LeaveRequest) {
-        self.word(WRITER, WISH).store(leave_word(self.seat.number, wish), Ordering::Release);
-        self.seat.announce();
+        self.word(WRITER, WISH).store(leave_word(self.slot.number, wish), Ordering::Release);
+        self.slot.announce();
     }
 
     /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.

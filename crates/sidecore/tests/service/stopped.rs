@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_millis(300);
 const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {
-    Options { socket: socket.to_owned(), patience: TIMEOUT, ..Options::default() }
+    Options { socket: socket.to_owned(), timeout: TIMEOUT, ..Options::default() }
 }
 
 fn stop(service: &Peer) {

@@ -147,7 +147,7 @@ impl Dispatcher {
         }
     }
 
-    fn send(&mut self, engine: &mut Engine<Event>, field: &mut Field, tag: u32, member: NodeId, ticket: Ticket) {
+    fn send(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, tag: u32, member: NodeId, ticket: Ticket) {
         let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
         let life = self.members[node].map_or(0, |(life, _)| life);
         let work = field.jobs[job as usize].work;
@@ -232,7 +232,7 @@ impl Dispatcher {
     }
 
     /// Reassigns the events of lost nodes, and continues with waiting events.
-    fn go_on(&mut self, engine: &mut Engine<Event>, field: &mut Field) {
+    fn go_on(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         while let Some(moved) = self.farm.next_reassignment(engine.now()) {
             match moved {
                 Reassignment::Assigned { tag, member, ticket } => {

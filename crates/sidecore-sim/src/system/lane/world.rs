@@ -146,7 +146,7 @@ impl Lane {
     }
 
     /// Wakes the client now, later or not at all.
-    fn announce(&mut self, engine: &mut Engine<Event>, ring: WakeDecision) {
+    fn announce(&mut self, engine: &mut Engine<LaneEvent>, ring: WakeDecision) {
         match ring {
             WakeDecision::Now => {
                 self.moderator.rung();
@@ -154,7 +154,7 @@ impl Lane {
             }
             // A sidecore that sleeps until then wakes late.
             WakeDecision::At(at) => {
-                let asleep = matches!(self.sidecore.state, State::Napping(_) | State::Parked(_));
+                let asleep = matches!(self.sidecore.state, SideState::Napping(_) | SideState::Parked(_));
                 let late = if asleep { self.set.overshoot.draw(engine.random()) as Nanos } else { 0 };
                 engine.schedule(at + late, LaneEvent::Announce);
             }

@@ -150,11 +150,11 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    fn ring(&mut self, engine: &mut Engine<Event>, ring: WakeDecision, number: usize, set: &Pair) {
+    fn ring(&mut self, engine: &mut Engine<LhcbEvent>, ring: WakeDecision, number: usize, set: &Lhcb) {
         match ring {
             WakeDecision::Now if self.armed => self.interrupt(engine, set),
             WakeDecision::At(at) if self.timer.is_none() => {
-                self.timer = Some(engine.schedule(at, Event::Timer(number)))
+                self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number)))
             }
             WakeDecision::Now | WakeDecision::At(_) | WakeDecision::Nothing => {}
         }

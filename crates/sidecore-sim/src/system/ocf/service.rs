@@ -230,7 +230,7 @@ impl Service {
     }
 
     /// Carries out a moderator's decision. A client that is awake sees its completions before it sleeps.
-    fn ring(&mut self, engine: &mut Engine<Event>, lane: u32, ring: WakeDecision) {
+    fn ring(&mut self, engine: &mut Engine<OcfEvent>, lane: u32, ring: WakeDecision) {
         let client = &mut self.clients[lane as usize];
         match ring {
             WakeDecision::Now if client.asleep => {

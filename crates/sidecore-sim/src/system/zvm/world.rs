@@ -220,7 +220,7 @@ impl Zone {
     fn ring(&mut self, engine: &mut Engine<ZvmEvent>, task: usize) {
         match self.tasks[task].ring(engine.now()) {
             WakeDecision::Now => self.wake(engine, task),
-            WakeDecision::At(at) => _ = engine.schedule(at, Event::Due(task)),
+            WakeDecision::At(at) => _ = engine.schedule(at, ZvmEvent::Due(task)),
             WakeDecision::Nothing => {}
         }
     }
@@ -332,7 +332,7 @@ impl Zone {
         }
     }
 
-    fn announce(&mut self, engine: &mut Engine<Event>, guest: u32, ring: WakeDecision) {
+    fn announce(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32, ring: WakeDecision) {
         let pickup = &mut self.pickup[guest as usize];
         match ring {
             WakeDecision::Now => {
@@ -341,7 +341,7 @@ impl Zone {
                     self.to_tell.push_back(guest);
                 }
             }
-            WakeDecision::At(at) => _ = engine.schedule(at, Event::Announce(guest)),
+            WakeDecision::At(at) => _ = engine.schedule(at, ZvmEvent::Announce(guest)),
             WakeDecision::Nothing => {}
         }
     }
@@ -390,8 +390,8 @@ impl World for Zone {
                     self.task_goes_on(engine, DEQUEUE);
                 }
             }
-            Event::Poll(task) => self.poll(engine, task),
-            Event::Due(task) => {
+            ZvmEvent::Poll(task) => self.poll(engine, task),
+            ZvmEvent::Due(task) => {
                 if self.tasks[task].due(engine.now()) == WakeDecision::Now {
                     self.wake(engine, task);
                 }
