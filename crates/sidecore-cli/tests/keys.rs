@@ -6,7 +6,7 @@ mod library;
 mod renew;
 
 use rustix::process::{Pid, Signal, kill_process};
-use sidecore_testing::skipped;
+use sidecore_testing::{copy_program, skipped};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
@@ -55,7 +55,7 @@ impl Home {
     /// Gives other users access to the socket and to a copy of the command.
     fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore"));
     }
 
     fn files(&self) -> Vec<String> {

@@ -5,7 +5,7 @@
 mod library;
 
 use rustix::process::{Pid, Signal, kill_process};
-use sidecore_testing::skipped;
+use sidecore_testing::{copy_program, skipped};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -48,7 +48,7 @@ impl PageFolder {
         fs::set_permissions(folder.scratch.path(), Permissions::from_mode(0o755)).unwrap();
         let bin = folder.path("bin");
         fs::create_dir(&bin).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_sidecore"), bin.join("sidecore")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_sidecore"), bin.join("sidecore"));
         for file in beside() {
             symlink(&file, bin.join(file.file_name().unwrap())).unwrap();
         }

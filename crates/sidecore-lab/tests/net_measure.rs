@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
-use sidecore_testing::skipped;
+use sidecore_testing::{copy_program, skipped};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -226,7 +226,7 @@ fn without_privileges_it_says_what_is_missing_and_measures_the_rest() {
     let scratch = tempfile::tempdir().unwrap();
     // Other users may not read the build directory.
     let program = scratch.path().join("sidecore-lab");
-    fs::copy(PROGRAM, &program).unwrap();
+    copy_program(PROGRAM, &program);
     fs::set_permissions(scratch.path(), fs::Permissions::from_mode(0o755)).unwrap();
     let mut command = Command::new(program);
     command.args(["net", "measure", "--pair", "--traffic", "tcp", "--size", "64", "--connections", "1"]);

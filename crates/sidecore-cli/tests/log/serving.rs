@@ -7,6 +7,7 @@ use sidecore::control::{Reply, Request, receive, send};
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{KeyMaterial, Scheme, SessionSpec};
 use sidecore::keys::KeyCommand;
+use sidecore_testing::copy_program;
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, Read};
 use std::os::fd::OwnedFd;
@@ -44,7 +45,7 @@ impl Home {
     /// Gives other users access to the socket and to a copy of the command.
     pub(crate) fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
-        fs::copy(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore")).unwrap();
+        copy_program(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore"));
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {

@@ -7,6 +7,7 @@ use sidecore::core::session::{Class, Op};
 use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore_testing::copy_program;
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -125,7 +126,7 @@ fn another_user_starts_the_example_at_a_socket_of_its_own_and_is_told_so() {
     fs::set_permissions(scratch.path(), Permissions::from_mode(0o777)).unwrap();
     // Copies for a user without access to the originals.
     let (program, config) = (scratch.path().join("sidecore"), scratch.path().join("sidecore.toml"));
-    fs::copy(sidecore().get_program(), &program).unwrap();
+    copy_program(sidecore().get_program(), &program);
     fs::copy(project().join("examples/sidecore.toml"), &config).unwrap();
     let command = || {
         let mut command = Command::new("setpriv");

@@ -7,6 +7,7 @@ use crate::peer::Peer;
 use sidecore::client::{Client, ConnectError, Options};
 use sidecore::config::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET};
 use sidecore_sockets::ask;
+use sidecore_testing::copy_program;
 use std::fs::{self, Permissions, set_permissions};
 use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -40,7 +41,7 @@ fn impostor(directory: &TempDir, user: u32) -> (Peer, PathBuf) {
 /// A copy of the peer with this mode, of this user and group.
 fn copy(directory: &TempDir, name: &str, user: u32, group: u32, mode: u32) -> PathBuf {
     let copy = directory.path().join(name);
-    fs::copy(env!("CARGO_BIN_EXE_sidecore-peer"), &copy).unwrap();
+    copy_program(env!("CARGO_BIN_EXE_sidecore-peer"), &copy);
     chown(&copy, Some(user), Some(group)).unwrap();
     set_permissions(&copy, Permissions::from_mode(mode)).unwrap();
     copy

@@ -135,7 +135,7 @@ async fn an_event_that_is_given_up_ends_its_program() {
 async fn a_program_that_went_away_is_the_nodes_fault_and_names_that_cannot_be_passed_are_the_events() {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("program");
-    fs::copy("/bin/cat", &file).unwrap();
+    sidecore_testing::copy_program("/bin/cat", &file);
     let one = each(&[file.to_str().unwrap()], LONG);
     assert!(matches!(one.run(&task("a\0b", "")).await, Outcome::Failed(_)));
     assert!(matches!(one.run(&task(&"x".repeat(1 << 20), "")).await, Outcome::Failed(_)));
