@@ -75,6 +75,7 @@ pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST], disturbed: u8) -> [signing::
 }
 
 #[cfg(target_arch = "x86_64")]
+#[expect(clippy::unused_self, reason = "a value of this type proves that the machine has the features")]
 impl Ifma {
     /// Zero in each lane.
     pub(crate) fn zero(self) -> Digit {

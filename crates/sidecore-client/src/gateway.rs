@@ -6,16 +6,15 @@
 //! total: any packet is a message or an error.
 //!
 //! - The gateway offers and withdraws keys of the other machines, one at a time ([`Tell::Offer`], [`Tell::Withdraw`]).
-//! It
-//! starts with none. The service uses a key only if the offer has the public part it knows.
+//!   It starts with none. The service uses a key only if the offer has the public part it knows.
 //! - The service sends requests, each with a ticket that is never reused. The gateway answers each ticket once, in any
-//! order, within [`Welcome::timeout_ms`]. At most [`Welcome::depth`] requests are unanswered at a time.
+//!   order, within [`Welcome::timeout_ms`]. At most [`Welcome::depth`] requests are unanswered at a time.
 //! - Each side sends at least one message per [`BEAT`]. A gateway that is silent for [`PEER_TIMEOUT`] has lost its
-//! device: the service closes the connection and gives its requests to other devices. An answer without an open ticket
-//! or a malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its
-//! connection connects again, as a new one.
+//!   device: the service closes the connection and gives its requests to other devices. An answer without an open
+//!   ticket or a malformed packet ends the connection as well, and the service logs the reason. A gateway that lost its
+//!   connection connects again, as a new one.
 //! - A signature that does not verify is one machine's fault. The service reports it ([`Ask::Wrong`]) and asks the
-//! gateway again, up to [`TRIES`] times in all. If every answer is wrong, the gateway has lost its device.
+//!   gateway again, up to [`TRIES`] times in all. If every answer is wrong, the gateway has lost its device.
 
 mod connection;
 

@@ -41,7 +41,7 @@ const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
 const FEW: usize = PLACES as usize / 4;
 const MAX_ADOPTED: usize = 1024;
 /// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
-pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::new();
+pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::empty();
 /// Limit of left places checked in one search for a free one.
 const MAX_CHECKED_PLACES: usize = 16;
 /// Number of attachments of this process so far.

@@ -42,10 +42,10 @@ const NAP: Duration = Duration::from_micros(50);
 /// Stack of the thread that waits for the service's end, bytes.
 const STACK: usize = 256 * 1024;
 
-static PROGRAM: PerProcess<Program> = PerProcess::new();
+static PROGRAM: PerProcess<Program> = PerProcess::empty();
 /// Connections to the service: this process's, and its former ones.
 const MAX_CONNECTIONS: usize = 128;
-static CONNECTIONS: Connections<MAX_CONNECTIONS> = Connections::new();
+static CONNECTIONS: Connections<MAX_CONNECTIONS> = Connections::empty();
 
 #[derive(Default)]
 struct Program {
@@ -127,8 +127,9 @@ fn given() -> &'static Given {
 /// else may send on it. Signal handlers must be blocked, because they would find a half-made state; one thread
 /// promotes at a time.
 ///
-/// The socket stays on the kernel, for this reason. `PathReason::Few`: not yet. `PathReason::Unseen`: the kernel's count of bytes
-/// differs from the candidate's.
+/// # Errors
+/// The socket stays on the kernel, for this reason. `PathReason::Few`: not yet. `PathReason::Unseen`: the kernel's count
+/// of bytes differs from the candidate's.
 pub fn promote(
     candidate: &Candidate<'_>,
     process: Process,

@@ -117,8 +117,8 @@ fn prove(name: &str) {
 fn each_program_of_the_page_has_its_test() {
     let names = PROGRAMS.map(|program| program.name);
     for rows in [first_table(), second_table()] {
-        let named: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
-        assert_eq!(named, names);
+        let first: Vec<&str> = rows.iter().map(|row| row[0].as_str()).collect();
+        assert_eq!(first, names);
     }
     assert!(debian_13_table().iter().all(|row| names.contains(&row[0].as_str())));
 }

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// Limit of keys in the cache. Objects freed by another process would otherwise stay in it.
 const MAX_KEYS: usize = 4096;
 
-static CACHE: PerProcess<Cache> = PerProcess::new();
+static CACHE: PerProcess<Cache> = PerProcess::empty();
 
 #[derive(Default)]
 struct Cache(Mutex<BTreeMap<u128, Arc<Key>>>);

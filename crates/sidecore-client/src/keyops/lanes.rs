@@ -35,7 +35,7 @@ const SLOTS: u32 = 2;
 const ARENA_BYTES: u32 = 32 << 10;
 const PAGE: usize = 4096;
 
-static POOL: PerProcess<Pool> = PerProcess::new();
+static POOL: PerProcess<Pool> = PerProcess::empty();
 static NEXT: AtomicU64 = AtomicU64::new(1);
 
 /// The pool of this process.
@@ -160,7 +160,7 @@ impl Default for Pool {
             number,
             max_request_bytes: AtomicU32::new(u32::MAX),
             reconnect: Reconnect::default(),
-            connections: Connections::new(),
+            connections: Connections::empty(),
             state: Mutex::default(),
             given: Condvar::new(),
         }

@@ -35,7 +35,7 @@ impl Origin for Reason {
     }
 }
 
-static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::new();
+static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::empty();
 static PROGRAM: OnceLock<String> = OnceLock::new();
 
 /// Stores the program's name while `/proc` can still be read.

@@ -54,7 +54,7 @@ pub struct Listed(&'static Slot);
 
 impl<const SLOTS: usize> Connections<SLOTS> {
     /// Without a listed socket.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self { slots: [const { Slot::free() }; SLOTS], end: AtomicUsize::new(0) }
     }
 

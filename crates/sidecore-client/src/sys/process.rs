@@ -15,7 +15,7 @@ struct Made<T> {
 
 impl<T: Send + Sync> PerProcess<T> {
     /// An empty place.
-    pub const fn new() -> Self {
+    pub const fn empty() -> Self {
         Self(per_process::PerProcess::empty())
     }
 
@@ -27,6 +27,9 @@ impl<T: Send + Sync> PerProcess<T> {
 
     /// This process's value, made at the first call. Then `inherit` receives the parent's value; it must not wait for
     /// any lock in there.
+    ///
+    /// # Errors
+    /// Those of `make`.
     pub fn get(&'static self, make: fn() -> io::Result<T>, inherit: fn(&T)) -> io::Result<&'static T> {
         let make = || io::Result::Ok(Box::into_raw(Box::new(Made { guard: ForkGuard::new()?, value: make()? })));
         let own = match self.0.get(is_own, make)? {

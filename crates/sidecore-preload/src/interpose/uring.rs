@@ -1,4 +1,4 @@
-//! The kernel's own rings (io_uring). The library does not see sends and closes through them, so the
+//! The kernel's own rings (`io_uring`). The library does not see sends and closes through them, so the
 //! first one moves all of its connections to the kernel's path.
 //! A program may be linked with `liburing` and never make a ring. The functions intercepted here make one; each
 //! continues in the library that its caller means.

@@ -322,13 +322,13 @@ impl Program {
         };
         slot.number = number;
         let at = PlaceRef { memory: &self.banks[(place / PLACES) as usize], place: place % PLACES };
-        let Some(content) = Content::of(&socket, to).filter(|_| !self.parting) else {
+        let Some(kind) = Content::of(&socket, to).filter(|_| !self.parting) else {
             at.refuse(number);
             context.close((socket, permit));
             return Ok(());
         };
-        let peer = content.peer(&socket);
-        slot.stream = Some(Stream::begin(at, number, (socket, content), permit, context.ledger.sockets_exceed()));
+        let peer = kind.peer(&socket);
+        slot.stream = Some(Stream::begin(at, number, (socket, kind), permit, context.ledger.sockets_exceed()));
         self.open += 1;
         if let Role::Sending(sending) = &self.role {
             sending.listed.begin(place, peer);

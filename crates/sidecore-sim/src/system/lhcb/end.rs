@@ -154,7 +154,7 @@ impl End {
         match ring {
             WakeDecision::Now if self.armed => self.interrupt(engine, set),
             WakeDecision::At(at) if self.timer.is_none() => {
-                self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number)))
+                self.timer = Some(engine.schedule(at, LhcbEvent::Timer(number)));
             }
             WakeDecision::Now | WakeDecision::At(_) | WakeDecision::Nothing => {}
         }
