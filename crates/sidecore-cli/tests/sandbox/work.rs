@@ -43,7 +43,7 @@ fn it_serves_is_changed_grows_records_and_is_watched() {
     let service = folder.start();
     let mut client = folder.connect();
     assert!(every_operation(&mut client) > 50);
-    for setting in ["notify=park", "balance=sed", "order=shortest", "notify.client=coalesce(8,50us)"] {
+    for setting in ["notify=park", "balance=sed", "order=fifo", "notify.client=coalesce(8,50us)"] {
         fine(&folder.run(&["set", setting]));
     }
     // Threads that start, are tied to a core and end, all after the filter.

@@ -150,9 +150,6 @@ pub(crate) struct Replay {
     /// Balance policy, e.g. priced; as recorded by default
     #[arg(long, value_name = "POLICY")]
     pub(crate) balance: Option<String>,
-    /// Order of service of a device, fifo or shortest; as recorded by default
-    #[arg(long, value_name = "ORDER")]
-    pub(crate) order: Option<String>,
     /// Write the figures as JSON, one object a line
     #[arg(long, value_name = "FILE")]
     pub(crate) json: Option<PathBuf>,

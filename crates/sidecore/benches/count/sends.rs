@@ -84,7 +84,7 @@ fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
     let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };
     for _ in 0..TRIES {
-        match promote(&candidate, process, &Undisturbed::new()) {
+        match promote(&candidate, process, &SignalsBlocked::new()) {
             Err(PathReason::Few | PathReason::NoService) => thread::sleep(NAP),
             other => return Ok(other.map_err(PathReason::words)?),
         }
