@@ -5,9 +5,9 @@
 //! and in the simulator.
 //!
 //! The life of a request crosses these modules in order: [`wire`] encodes it into the seven words of a [`ring`] slot,
-//! [`doorbell`] wakes the sidecore if it sleeps, [`wire`] parses it against the limits of its [`session`], [`dispatch`]
-//! admits it, gives it to a device and keeps it [`inflight`], [`stage`] accounts its time, and a notify [`policy`]
-//! decides when its client is woken.
+//! [`doorbell`] wakes the [`sidecore`] if it sleeps, [`wire`] checks it against the arena, its [`session`] gives its
+//! class, [`dispatch`] admits it, gives it to a device and keeps it [`inflight`], [`stage`] accounts its time, and a
+//! notify [`policy`] decides when its client is woken.
 //!
 //! |Module|For|
 //! |---|---|

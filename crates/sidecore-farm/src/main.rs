@@ -3,7 +3,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`assign`, `wire`|engine over core's `farm`: events, nodes, messages, without NATS and clock; their encoding|
+//! |`assign`, `wire`|engine over core's `nodes`: events, nodes, messages, without NATS and clock; their encoding|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|

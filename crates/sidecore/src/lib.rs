@@ -1,4 +1,5 @@
-//! The runtime of sidecore: lanes in shared memory, the client, the service, the crypto engine and its devices.
+//! The service of keys and the service of sockets: threads, crypto engine, devices, stored keys, counters. The client and
+//! the messages are those of `sidecore_client`.
 //!
 //! A [`service::Service`] owns one or several sidecores. A [`client::Client`] in another process (or in the same one)
 //! attaches over a Unix socket, gets a lane, opens sessions and submits requests. All decisions are in

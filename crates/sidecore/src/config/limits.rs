@@ -57,7 +57,7 @@ macro_rules! limits {
 limits! {
     /// Largest input or output of one request, bytes.
     max_request_bytes: u32 = 128 * 1024, 1 => 16 << 20;
-    /// Most lanes of all clients on one sidecore.
+    /// Most lanes of all clients.
     lanes: u32 = 2048, 1 => 65_536;
     /// Most lanes of one client process.
     lanes_per_client: u32 = 1024, 1 => 65_536;
