@@ -24,7 +24,7 @@ pub(crate) enum Command {
     /// The keys that stay in a running service
     Keys(keys::Keys),
     /// Change a running service: notify=POLICY, notify.HOP=POLICY, balance=POLICY, limits.KEY=NUMBER, device={…},
-    /// device.NAME=drain|active|remove|kill
+    /// device.NAME=drain|active|remove|kill, record=off
     Set(Set),
     /// Print the settings of a running service, in the notation of `set` and of the configuration
     Get(Get),
@@ -53,7 +53,7 @@ pub(crate) enum Command {
     /// Take a network path apart: goodput, CPU time, packets, latency
     #[command(disable_help_flag = true)]
     Net(HandedOn),
-    /// Hand out events and requests to nodes on other machines by credit, on NATS
+    /// Assign events and requests to nodes on other machines by credit, on NATS
     #[command(disable_help_flag = true)]
     Farm(HandedOn),
     /// Write the pages of the manual, and completions for bash, zsh and fish
