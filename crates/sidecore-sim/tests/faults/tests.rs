@@ -64,7 +64,7 @@ fn a_seed_is_a_run() {
 
 #[test]
 fn a_failing_run_is_made_smaller() {
-    let failure = run(300, 200, Some(Mutation::ForgetOrphans)).broken.unwrap();
+    let failure = run(400, 200, Some(Mutation::ForgetOrphans)).broken.unwrap();
     let parts = |scenario: &str| scenario.lines().filter(|line| !line.starts_with("  ")).count();
     assert!(parts(&failure.scenario) < parts(&Scenario::new(failure.seed).to_string()), "{}", failure.scenario);
     assert_eq!(failure.scenario.matches("\nat ").count(), 1, "one fault is left: {}", failure.scenario);
