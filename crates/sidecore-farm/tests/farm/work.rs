@@ -185,13 +185,13 @@ fn a_program_gets_none_of_the_nodes_descriptors() {
     let Some(farm) = Farm::new() else { return };
     // The shell gives the node one more descriptor.
     let mut shell = Command::new("sh");
-    let own = node(&farm.url(), &["--jobs", "1"], &["ls", "/proc/self/fd"]);
+    let own = node(&farm.url(), &["--jobs", "1"], &["sh", "-c", "ls /proc/self/fd | xargs"]);
     shell.args(["-c", "exec 9</dev/null; exec \"$@\"", "sh"]).arg(own.get_program()).args(own.get_args());
     shell.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
     let _node = Running::start(&mut shell);
     farm.feed("one\n");
     let listed = farm.results(1).into_values().next().unwrap();
-    // The last one is the directory's own.
+    // The last one is of the directory itself.
     assert_eq!(listed.split_whitespace().collect::<Vec<_>>(), ["0", "1", "2", "3"]);
 }
 
