@@ -73,8 +73,8 @@ pub struct Job<'a> {
 }
 
 impl Key {
-    /// Makes a key ready. `None` where the CPU has no AVX-512-IFMA, for lengths other than [`MODULI`] and for numbers that are no
-    /// key's in form. Whether they belong together shows when a result is checked.
+    /// Prepares a key. `None` where the CPU has no AVX-512-IFMA, for lengths other than [`MODULI`] and for malformed
+    /// numbers. Inconsistent numbers show only in the check of a result.
     pub fn new(parts: &Parts<'_>) -> Option<Self> {
         let len = parts.modulus.len();
         let halves = parts.primes.iter().chain(&parts.exponents).chain([&parts.coefficient]);

@@ -1,4 +1,4 @@
-//! What work leaves on the stack: spilled registers and copies of keys. It is overwritten before the caller goes on.
+//! Wiping of the stack after work: it holds spilled registers and copies of keys.
 
 use std::hint::black_box;
 

@@ -53,7 +53,7 @@ pub struct Line {
     pub burst: u32,
     /// Policy for choosing devices.
     pub balance: Balance,
-    /// What came of it under this policy.
+    /// The result under this policy.
     pub found: Judged,
     /// Mean and 99th percentile, relative to the best stable policy in this case; `None`: not stable.
     pub ratio: Option<(f64, f64)>,

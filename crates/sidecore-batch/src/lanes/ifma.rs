@@ -4,8 +4,8 @@
 //!
 //! One instruction adds the lower half of a product of two digits to a column, another the upper half. Digits are below
 //! `2^52`; a column holds the sum of some hundred halves before it is carried over (S. Gueron, V. Krasnov, "Software
-//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012). What a digit has
-//! beyond 52 bits is not seen by multiplications, so it is left there until something else reads the digit.
+//! Implementation of Modular Exponentiation, Using Advanced Vector Instructions Architectures", WAIFI 2012).
+//! Multiplications ignore a digit's bits beyond 52, so these bits stay until another operation reads the digit.
 //!
 //! The whole product is made first, then reduced digit by digit after P. L. Montgomery (1985). A multiple of the
 //! modulus is added that makes the lowest column zero, and its carry goes to the next.

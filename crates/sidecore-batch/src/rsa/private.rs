@@ -125,7 +125,7 @@ fn power<const P: usize>(
     unit.divide(number, modulus, work);
 }
 
-/// Leaves those results good from which the public exponent leads back to the input.
+/// Keeps a result good only if its power by the public exponent is the input.
 fn check<const N: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<N>) {
     let moduli: [_; MOST] = std::array::from_fn(|lane| &lane_of(jobs, lane).key.modulus);
     let modulus = modulus_of::<N>(unit, moduli);

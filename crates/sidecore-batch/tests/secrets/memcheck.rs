@@ -1,5 +1,5 @@
-//! No branch and no address depends on a key: memcheck is told that its bytes are undefined, and reports every branch and every
-//! address that depends on what is undefined. It knows no AVX-512, so this is AES by instructions for one block.
+//! No branch and no address depends on a key. The test marks the key's bytes as undefined, and memcheck reports each branch
+//! and address with undefined bits. It knows no AVX-512, so this is AES by instructions for one block.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,7 +14,7 @@ use crate::sys;
 const ROLE: &str = "SIDECORE_BATCH_ROLE";
 /// File of the secret bytes: a key, and a message as long.
 const SECRETS: &str = "SIDECORE_BATCH_SECRETS";
-/// What memcheck makes the second process's exit code if it finds something.
+/// Exit code of the second process if memcheck finds something.
 const FOUND: i32 = 9;
 const LEN: usize = 2 * cbc::KEYS[1];
 

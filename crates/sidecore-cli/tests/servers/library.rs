@@ -12,8 +12,8 @@ pub(crate) fn built(package: &str) -> PathBuf {
     file(package, &format!("lib{}.so", package.replace('-', "_")))
 }
 
-/// The file of that name that the package is built to, beside `sidecore`. Without cargo, as in the Debian that `debian13.rs` makes, it is
-/// the one that was built before.
+/// A file that the package's build leaves in the directory of `sidecore`. Without cargo, as in the Debian of
+/// `debian13.rs`, an earlier build has made it.
 pub(crate) fn file(package: &str, name: &str) -> PathBuf {
     let directory = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
     if std::env::var_os(BUILT).is_none() && Path::new(env!("CARGO")).is_file() {

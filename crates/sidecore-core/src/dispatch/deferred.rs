@@ -1,10 +1,10 @@
 //! Deferred requests: given to a device, and queued by least rank until the device can begin with them.
 //!
 //! Under `priced`, where a device has more requests than it holds, clients are served in proportion to their weights: by
-//! start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair queueing", 1996). A request's rank is when it would begin if its client had its part of the time to itself: with the end of its
-//! client's request before, on whatever device, or now. What a device begins with says what "now" is there. What a client had
-//! on other devices counts, or one whose requests are all for one device would have a part of that one only; but it counts
-//! no further than [`MAX_AHEAD_NS`].
+//! start-time fair queueing (Goyal, Vin and Cheng, "Start-time fair queueing", 1996). A request's rank is its begin if its
+//! client had its part of the time alone: at the end of the client's last request on any device, or now. The rank of the
+//! request that a device begins is "now" there. A client's time on other devices counts, or a client of one device would
+//! get a part of that one only. It counts up to [`MAX_AHEAD_NS`].
 
 use super::Dispatch;
 use crate::inflight::{RequestState, Ticket};
@@ -12,7 +12,7 @@ use crate::time::Nanos;
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-/// Parts of a nanosecond in which a client's time is counted: a short request of a heavy client takes some as well.
+/// Unit of a client's time, in parts of a nanosecond: a short request of a heavy client takes some, too.
 const PARTS: Nanos = 16;
 
 /// Limit of a client's rank ahead of the virtual time, ns of its share. It bounds the price of time on a device that
@@ -44,7 +44,7 @@ impl DeferredQueue {
         self.heap.is_empty()
     }
 
-    /// The rank of a request for so much time on the device, ns. `next`: its client's next rank, if that is later than now;
+    /// The rank of a request of `cost` ns on the device. `next`: its client's next rank, if later than now;
     /// the client's weight is at least 1.
     pub(super) fn fair(&self, next: &mut Nanos, weight: u32, cost: Nanos) -> Nanos {
         let rank = (*next).clamp(self.begun, self.begun.saturating_add(MAX_AHEAD_NS * PARTS));
@@ -71,8 +71,8 @@ impl DeferredQueue {
 }
 
 impl Dispatch {
-    /// The next request that was deferred for this device and that it may begin with, if there is one: hand it over.
-    /// Call it after each completion, until there is none.
+    /// The next deferred request for this device, if the device may begin one: the caller submits it. To be called after
+    /// each completion, until it returns `None`.
     #[inline]
     pub fn release(&mut self, now: Nanos, device: usize) -> Option<Ticket> {
         if self.on_device(device) >= self.loads[device].depth {

@@ -23,7 +23,7 @@ pub(super) const PARK_COST: Nanos = 4_000;
 pub(super) struct Request {
     /// Times that it was answered, or reported as lost.
     pub(super) answers: u32,
-    /// What the service has to say of it: refused with this reason, or done with this result.
+    /// The right answer: refused with this reason, or done with this result.
     expected: Result<u32, Refusal>,
 }
 

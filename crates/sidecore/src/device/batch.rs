@@ -29,7 +29,7 @@ const ROOM: usize = 2 * MAX_BATCH;
 /// [`LONG_ENOUGH`].
 const RUNS: (u32, u32) = (3, 50);
 const LONG_ENOUGH: Nanos = 1_000_000;
-/// What may be done side by side: the operation that is measured, and those that take as long.
+/// Algorithms for batches. The first operation of each is measured; the others take as long.
 const KINDS: [(Algorithm, &[Op]); 7] = [
     (Algorithm::Rsa1024, &[Op::Sign, Op::SignDigest]),
     (Algorithm::Rsa2048, &[Op::Sign, Op::SignDigest]),

@@ -12,8 +12,8 @@ use alloc::vec::Vec;
 
 /// First word of a record.
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
-/// Second word: number of this format. Since 2 the numbers of devices that are gone are given out again; since 3 it is said
-/// how many classes there are, and a device has as many words of them as that takes; since 4 keys may be on other machines;
+/// Second word: number of this format. Since 2 new devices reuse the numbers of removed ones; since 3 the number of
+/// classes is recorded, and decides a device's words of them; since 4 keys may be on other machines;
 /// since 5 requests are deferred for full devices under `priced`; since 6 there is one order on devices.
 pub const VERSION: u64 = 6;
 /// Number that stands for the end instead of a call.

@@ -13,7 +13,7 @@ pub(super) fn deferred(dispatch: &mut Dispatch, work: Work) -> Ticket {
     }
 }
 
-/// One lane under `priced` with one device of that depth, for which so many requests beyond it are deferred.
+/// One lane under `priced` with one device of `depth`. Up to `deferred` requests beyond the depth are deferred.
 pub(super) fn keeping(deferred: u32, depth: u32) -> (Dispatch, LaneId) {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 8, quantum: 10_000, deferred };
     let mut dispatch = Dispatch::new(limits, Balance::Priced);

@@ -47,7 +47,7 @@ impl<T> Server<T> {
         self.serving = None;
     }
 
-    /// What happens up to that time, item by item.
+    /// Brings the device up to `now`, item by item.
     fn pass(&mut self, now: Nanos) {
         while let Some((item, end)) = self.serving.take_if(|(_, end)| *end <= now) {
             self.done.push_back((item, end));
