@@ -1,8 +1,8 @@
 //! One sidecore: its rounds over devices and lanes, and its waits.
 //!
 //! [`Sidecore`] decides, a [`Host`] carries out: the service's thread in real time, a simulated one under `cargo
-//! xtask faults`. The caller asks for one [`Sidecore::step`] after the other and does as [`Action`] says. In between it may
-//! add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
+//! xtask faults`. The caller asks for one [`Sidecore::advance`] after the other and does as [`Action`] says. In between it
+//! may add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
 //!
 //! A round looks once at all devices and at all watched lanes. Lanes that were quiet for a while go dormant: they are
 //! armed and not looked at, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
@@ -15,7 +15,7 @@ mod rounds;
 mod watched;
 
 pub use devices::{Health, Reply};
-pub use host::{Defect, Gauges, Host, Plan, TurnStats};
+pub use host::{Clock, Defect, Devices, Engine, Event, Gauges, Host, Lanes, Observer, Plan, TurnStats};
 pub use lanes::NewLane;
 
 use crate::dispatch::record::{Call, Recorded, Tape};
@@ -97,7 +97,7 @@ pub struct WaitPolicies {
 /// The caller's duty before the next step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// None: the host wanted a pause.
+    /// None: the budget is used up.
     Step,
     /// Obeys the waiting commands.
     Obey,
@@ -183,15 +183,17 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Goes on until there is something that the caller must do.
+    /// Goes on until the caller must do something, for at most `budget` steps. It limits the requests that one step
+    /// takes as well.
     #[inline]
-    pub fn step<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
-        loop {
-            let next = self.advance(host);
-            if next != Action::Step || host.pauses() {
+    pub fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, budget: u32) -> Action {
+        for _ in 0..budget {
+            let next = self.step(host, budget);
+            if next != Action::Step {
                 return next;
             }
         }
+        Action::Step
     }
 
     /// Its dispatch, read-only: changes go through the sidecore.

@@ -1,6 +1,6 @@
 //! Devices of a sidecore: joining, leaving, dying, and the transfer of their requests.
 
-use super::{Defect, Host, Sidecore};
+use super::{Defect, Event, Host, Sidecore};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Capability, DeviceState, Done, Reassigned};
 use crate::inflight::Ticket;
@@ -196,7 +196,7 @@ impl<L, R> Sidecore<L, R> {
         reassigned: Reassigned,
         otherwise: Status,
     ) {
-        host.reassigned(lost, ticket, &reassigned);
+        host.on(Event::Reassigned { lost, ticket, reassigned: &reassigned });
         match reassigned {
             Reassigned::Wait(ticket) => self.orphans.push_back(ticket),
             Reassigned::Abandoned(done) => self.give_up(host, ticket, &done, otherwise),

@@ -1,4 +1,4 @@
-//! The interface through which a sidecore acts.
+//! The interface through which a sidecore acts: clock, lanes, engine, devices, and an observer.
 
 use super::{Health, Reply};
 use crate::dispatch::{Assignment, Dispatch, Done, Reassigned};
@@ -89,29 +89,111 @@ pub enum Defect {
     RestBlindly,
 }
 
-/// Carries out the decisions of a [`Sidecore`](super::Sidecore): clock, lanes, engine, devices, counters.
-///
-/// A lane's memory holds the client's allegations: [`Host::receive`] reads each word once.
-pub trait Host {
-    /// One lane.
-    type Lane;
-    /// Everything needed to do a request, now or again.
-    type Request;
+/// Something that a sidecore did, for counters and records. `L` and `R` as in [`Sidecore`](super::Sidecore).
+#[derive(Debug)]
+pub enum Event<'e, L, R> {
+    /// Requests that differ in their tags only were done on this thread.
+    Ran {
+        /// Their lane.
+        lane: &'e L,
+        /// The immediate device.
+        device: usize,
+        /// The first of them.
+        work: &'e Work,
+        /// Their number.
+        count: u32,
+    },
+    /// The request that was just done was sampled.
+    Sampled {
+        /// Its lane.
+        lane: &'e L,
+        /// The immediate device.
+        device: usize,
+        /// The request.
+        work: &'e Work,
+        /// Its plan.
+        plan: &'e Plan,
+        /// Its stage times.
+        stamps: &'e Stamps,
+    },
+    /// A request was refused before any device had it.
+    Refused {
+        /// Its lane.
+        lane: &'e L,
+        /// The request.
+        submission: &'e Submission,
+        /// The reason.
+        refusal: Refusal,
+    },
+    /// A request is in flight from now on.
+    Submitted {
+        /// The request.
+        work: &'e Work,
+        /// The device's data for it.
+        request: &'e R,
+        /// Its device and name.
+        given: Assignment,
+    },
+    /// A device answered.
+    Finished {
+        /// Its answer.
+        reply: &'e Reply,
+        /// The request. `None`: the ticket was void, and nothing changes.
+        done: Option<&'e Done>,
+    },
+    /// A request in flight was answered.
+    Answered {
+        /// Its lane and the lane's requests in flight, if it is still open.
+        lane: Option<(&'e L, u32)>,
+        /// The request.
+        done: &'e Done,
+        /// The device's data for it.
+        request: Option<&'e R>,
+        /// The result.
+        status: Status,
+        /// Its stage times, if it is sampled.
+        stamps: Option<&'e Stamps>,
+    },
+    /// A request of a dead device has a new place, or a new name while it waits for one.
+    Reassigned {
+        /// The dead device.
+        lost: usize,
+        /// The former name, void from now on.
+        ticket: Ticket,
+        /// The new place.
+        reassigned: &'e Reassigned,
+    },
+    /// A lane's turn is over.
+    TurnEnded {
+        /// The lane.
+        lane: &'e L,
+        /// Counters of the turn.
+        turn: &'e TurnStats,
+        /// The lane's requests in flight.
+        in_flight: u32,
+    },
+    /// It is time to bring counters up to date.
+    Gauges(&'e Gauges<'e>),
+}
 
+/// The time.
+pub trait Clock {
     /// The time, ns.
     fn now(&mut self) -> Nanos;
 
-    /// True if the simulator may run another actor between two steps. Always false in the service.
-    #[inline]
-    fn pauses(&mut self) -> bool {
-        false
-    }
-
-    /// Whether this defect is active. Only tests have defects.
+    /// TEMPORARY
     #[inline]
     fn has(&mut self, _: Defect) -> bool {
         false
     }
+}
+
+/// The memory that clients share with the sidecore, and the commands about it.
+///
+/// A lane's memory holds the client's allegations: [`Lanes::receive`] reads each word once.
+pub trait Lanes {
+    /// One lane.
+    type Lane;
 
     /// Whether commands wait. The caller obeys them on [`Action::Obey`](super::Action::Obey).
     fn has_commands(&self) -> bool;
@@ -142,6 +224,15 @@ pub trait Host {
     /// Notifies the client of its completions if `ring` is [`WakeDecision::Now`] and it must be woken.
     fn announce(&mut self, lane: &mut Self::Lane, ring: WakeDecision);
 
+    /// Ends the lane of a client that broke the protocol.
+    fn faulted(&mut self, lane: Self::Lane, fault: Fault);
+}
+
+/// The operations, done on this thread.
+pub trait Engine: Lanes {
+    /// Everything needed to do a request, now or again.
+    type Request;
+
     /// The plan for this request.
     ///
     /// # Errors
@@ -154,43 +245,18 @@ pub trait Host {
     /// The reason of its refusal.
     fn run(&mut self, lane: &mut Self::Lane, submission: &Submission, plan: Plan) -> Result<u32, Refusal>;
 
-    /// `count` requests like this one were done.
-    fn ran(&mut self, lane: &Self::Lane, device: usize, work: &Work, count: u32);
-
-    /// The request that was just done was sampled.
-    fn sampled(&mut self, lane: &Self::Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps);
-
     /// The device's data for this request.
     fn request(&mut self, lane: &Self::Lane, submission: &Submission, plan: Plan) -> Self::Request;
-
-    /// The request is in flight from now on.
-    fn entered(&mut self, work: &Work, request: &Self::Request, given: Assignment);
-
-    /// The request is refused before any device has it.
-    fn refused(&mut self, lane: &Self::Lane, submission: &Submission, refusal: Refusal);
 
     /// Does the request of a dead device on this thread. Returns bytes written.
     ///
     /// # Errors
     /// The reason of its refusal.
     fn rerun_inline(&mut self, device: usize, request: &Self::Request) -> Result<u32, Refusal>;
+}
 
-    /// A request in flight was answered. `lane` is its lane and the lane's requests in flight, if it is still open.
-    fn answered(
-        &mut self,
-        lane: Option<(&Self::Lane, u32)>,
-        done: &Done,
-        request: Option<Self::Request>,
-        status: Status,
-        stamps: Option<&Stamps>,
-    );
-
-    /// The lane's turn is over.
-    fn turned(&mut self, lane: &Self::Lane, turn: &TurnStats, in_flight: u32);
-
-    /// The client broke the protocol: its lane has ended.
-    fn faulted(&mut self, lane: Self::Lane, fault: Fault);
-
+/// Devices by their numbers in dispatch. Except for submissions an immediate device has nothing to do here.
+pub trait Devices: Engine {
     /// Gives a request to a device that answers later. It has room: dispatch counts.
     fn submit(&mut self, device: usize, ticket: Ticket, request: &Self::Request);
 
@@ -226,15 +292,18 @@ pub trait Host {
     /// The device has no more work and ends.
     fn retire(&mut self, device: usize);
 
-    /// Called once the dead device's requests have been reassigned.
+    /// The device is gone, and polled for the last time. Its requests are reassigned next.
     fn device_removed(&mut self, device: usize);
-
-    /// A request of a dead device has a new place, or a new name while it waits for one.
-    fn reassigned(&mut self, lost: usize, old: Ticket, reassigned: &Reassigned);
-
-    /// A device answered; `None`: its ticket was void, and nothing changes.
-    fn finished(&mut self, reply: &Reply, done: Option<&Done>);
-
-    /// It is time to bring counters up to date.
-    fn publish_gauges(&mut self, gauges: &Gauges);
 }
+
+/// Counts and records. A sidecore does not depend on it.
+pub trait Observer: Engine {
+    /// The sidecore did this.
+    #[inline]
+    fn on(&mut self, _: Event<'_, Self::Lane, Self::Request>) {}
+}
+
+/// Carries out the decisions of a [`Sidecore`](super::Sidecore).
+pub trait Host: Clock + Devices + Observer {}
+
+impl<T: Clock + Devices + Observer> Host for T {}

@@ -2,7 +2,7 @@
 
 use super::lanes::{HOLD, Lane};
 use super::rounds::RoundPhase;
-use super::{Action, Defect, Host, Plan, Reply, Sidecore, TurnStats};
+use super::{Action, Defect, Event, Host, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placement};
 use crate::inflight::Ticket;
@@ -22,6 +22,7 @@ enum End {
     /// Commands came before the next request.
     Commands,
     Fault(Fault),
+    /// The step's budget is used up.
     Pause,
 }
 
@@ -44,7 +45,12 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Serves the watched lane at this place, or the next one with a submission.
-    pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, from: usize) -> Action {
+    pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(
+        &mut self,
+        host: &mut H,
+        from: usize,
+        budget: u32,
+    ) -> Action {
         // A gap of the list is not the number of a lane.
         let lane = |id: &LaneId| self.lanes.get(id.0 as usize)?.as_ref();
         let ready = |id: &LaneId| lane(id).is_some_and(|lane| lane.is_ready(host));
@@ -62,7 +68,7 @@ impl<L, R> Sidecore<L, R> {
         // Taken out of the table for its turn, so that other parts of the sidecore can be borrowed.
         let Some(mut lane) = self.lanes[id.0 as usize].take() else { return Action::Step };
         let mut turn = self.turn.take().unwrap_or_default();
-        match self.serve_turn(host, id, &mut lane, &mut turn) {
+        match self.serve_turn(host, id, &mut lane, &mut turn, budget) {
             End::Pause => {
                 self.turn = Some(turn);
                 self.phase = RoundPhase::Lane(index);
@@ -79,13 +85,19 @@ impl<L, R> Sidecore<L, R> {
         id: LaneId,
         lane: &mut Lane<L>,
         turn: &mut TurnStats,
+        budget: u32,
     ) -> End {
         let client = lane.client;
         if self.refilled[client.0 as usize] != self.share {
             self.refilled[client.0 as usize] = self.share;
             self.dispatch.refill(client);
         }
-        while turn.taken < self.loop_limits.turn && self.may_take(host, lane) {
+        let pause = turn.taken.saturating_add(budget);
+        let limit = self.loop_limits.turn.min(pause);
+        while turn.taken < limit {
+            if !self.may_take(host, lane) {
+                return End::Yield;
+            }
             if lane.pending.is_empty()
                 && let Err(fault) = lane.take_ahead(host, self.dispatch.in_flight(id))
             {
@@ -98,14 +110,11 @@ impl<L, R> Sidecore<L, R> {
             if host.has_commands() {
                 return End::Commands;
             }
-            if !self.serve(host, id, lane, turn) {
+            if !self.serve(host, id, lane, turn, limit) {
                 return End::Blocked;
             }
-            if host.pauses() {
-                return End::Pause;
-            }
         }
-        End::Yield
+        if limit < pause { End::Yield } else { End::Pause }
     }
 
     #[inline]
@@ -130,7 +139,7 @@ impl<L, R> Sidecore<L, R> {
         if served {
             lane.flush(host);
             lane.active_at = self.now;
-            host.turned(&lane.end, turn, self.dispatch.in_flight(id));
+            host.on(Event::TurnEnded { lane: &lane.end, turn, in_flight: self.dispatch.in_flight(id) });
         }
         let cut_off = served && !self.dispatch.may_take(lane.client);
         // If nothing was served, only a device's answer can help: a look before that is useless.
@@ -166,7 +175,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Serves the first pending request, and the following ones that differ in their tags only and may run with it.
-    /// `false`: no device has room, and none was taken.
+    /// The turn takes at most `limit` in all. `false`: no device has room, and none was taken.
     #[inline]
     fn serve<H: Host<Lane = L, Request = R>>(
         &mut self,
@@ -174,6 +183,7 @@ impl<L, R> Sidecore<L, R> {
         id: LaneId,
         lane: &mut Lane<L>,
         turn: &mut TurnStats,
+        limit: u32,
     ) -> bool {
         let submission = lane.pending.first();
         let plan = match host.plan(&lane.end, submission) {
@@ -185,8 +195,8 @@ impl<L, R> Sidecore<L, R> {
         if submitted.is_some() {
             // A sampled completion carries the time of handover.
             self.now = host.now();
-        } else if !host.pauses() {
-            run = lane.pending.run().min(self.loop_limits.turn - turn.taken);
+        } else {
+            run = lane.pending.run().min(limit - turn.taken);
         }
         let Plan { class, size, key_location, .. } = plan;
         let work = Work { lane: id, tag, class, size, urgent, key_location, submitted };
@@ -197,7 +207,7 @@ impl<L, R> Sidecore<L, R> {
             }
             (Placement::Assigned(given), _) => {
                 let request = host.request(&lane.end, lane.pending.first(), plan);
-                host.entered(&work, &request, given);
+                host.on(Event::Submitted { work: &work, request: &request, given });
                 self.requests[given.ticket.index()] = Some(request);
                 if given.begins {
                     self.submit(host, given.device, given.ticket);
@@ -247,7 +257,7 @@ impl<L, R> Sidecore<L, R> {
                 }
             }
         }
-        host.ran(&lane.end, device, work, count);
+        host.on(Event::Ran { lane: &lane.end, device, work, count });
         turn.taken += count;
         turn.bytes_in += u64::from(count) * u64::from(work.size);
     }
@@ -267,7 +277,7 @@ impl<L, R> Sidecore<L, R> {
         if outcome.is_ok() {
             self.dispatch.observe(device, work.class, work.size, stamps.device());
         }
-        host.sampled(&lane.end, device, work, plan, &stamps);
+        host.on(Event::Sampled { lane: &lane.end, device, work, plan: &plan, stamps: &stamps });
         stamps
     }
 
@@ -281,7 +291,7 @@ impl<L, R> Sidecore<L, R> {
         turn: &mut TurnStats,
     ) -> bool {
         let submission = lane.pending.first();
-        host.refused(&lane.end, submission, refusal);
+        host.on(Event::Refused { lane: &lane.end, submission, refusal });
         let urgent = submission.is_urgent();
         self.dispatch.make(&Call::Refuse { lane: id, urgent });
         let tag = submission.tag();
@@ -340,7 +350,7 @@ impl<L, R> Sidecore<L, R> {
         // With a void ticket the request was taken from this device before, and its place may be another request's
         // now.
         let done = self.dispatch.complete(ticket, reply.outcome.is_ok().then_some(reply.part));
-        host.finished(reply, done.as_ref());
+        host.on(Event::Finished { reply, done: done.as_ref() });
         let Some(done) = done else { return };
         let request = self.requests[ticket.index()].take();
         self.release(host, usize::from(done.device));
@@ -379,16 +389,18 @@ impl<L, R> Sidecore<L, R> {
         request: Option<R>,
     ) {
         let id = done.work.lane;
+        let (request, times) = (request.as_ref(), stamps.as_ref());
         let Some(lane) = self.lanes[id.0 as usize].as_mut().filter(|_| done.lane_open) else {
-            return host.answered(None, done, request, status, stamps.as_ref());
+            return host.on(Event::Answered { lane: None, done, request, status, stamps: times });
         };
         let tag = done.work.tag;
-        match stamps {
+        match times {
             None => lane.push(host, tag, status),
-            Some(stamps) => lane.push_sampled(host, tag, status, &stamps),
+            Some(stamps) => lane.push_sampled(host, tag, status, stamps),
         }
         lane.flush(host);
-        host.answered(Some((&lane.end, self.dispatch.in_flight(id))), done, request, status, stamps.as_ref());
+        let in_flight = self.dispatch.in_flight(id);
+        host.on(Event::Answered { lane: Some((&lane.end, in_flight)), done, request, status, stamps: times });
         let ring = self.dispatch.announce(self.now, id);
         self.timers.announce(host, lane, ring);
     }

@@ -1,6 +1,6 @@
 //! Rounds of a sidecore, and its wait after a round without work.
 
-use super::{Action, Defect, Host, Sidecore};
+use super::{Action, Defect, Event, Host, Sidecore};
 use crate::policy::notify::{Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
@@ -42,11 +42,11 @@ pub(super) struct Timers {
 
 impl<L, R> Sidecore<L, R> {
     #[inline]
-    pub(super) fn advance<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> Action {
+    pub(super) fn step<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, budget: u32) -> Action {
         match self.phase {
             RoundPhase::Round => self.begin_round(host),
             RoundPhase::Replies(from) => return self.collect(host, from),
-            RoundPhase::Lane(from) => return self.serve_lanes(host, from),
+            RoundPhase::Lane(from) => return self.serve_lanes(host, from, budget),
             RoundPhase::Announce(id, next) => {
                 self.announce(host, id);
                 self.phase = RoundPhase::Lane(next);
@@ -129,7 +129,7 @@ impl<L, R> Sidecore<L, R> {
     fn publish_gauges<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.look_after_devices(host);
         self.rest_quiet_lanes(host);
-        host.publish_gauges(&self.gauges());
+        host.on(Event::Gauges(&self.gauges()));
     }
 
     /// One more step of the wait. `found`: something has arrived.

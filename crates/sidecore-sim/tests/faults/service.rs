@@ -160,7 +160,7 @@ impl<'a> Run<'a> {
         if std::mem::take(&mut self.world.service.listens) {
             self.hear(clock);
         }
-        let next = self.sidecore.step(&mut SimHost { world: &mut self.world, clock });
+        let next = self.sidecore.advance(&mut SimHost { world: &mut self.world, clock }, 1);
         let worked = std::mem::take(&mut self.world.service.worked);
         match next {
             Action::Step if worked > 0 => return self.world.go_on_after(clock, Actor::Service, worked),

@@ -5,21 +5,20 @@ use crate::client::{ARENA, End, MAX_REQUEST};
 use crate::device::Handed;
 use crate::mutation::Mutation;
 use crate::scenario::class_of;
-use crate::world::{Actor, Clock, World};
+use crate::world::{self, Actor, World};
 use crate::{Invariant, result};
-use sidecore_core::dispatch::{Assignment, Done, KeyLocation, LaneId, MAX_LOSSES, Reassigned, Work};
+use sidecore_core::dispatch::{Assignment, KeyLocation, LaneId, MAX_LOSSES, Reassigned};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::{Defect, Gauges, Health, Host, Plan, Reply, TurnStats};
-use sidecore_core::stage::Stamps;
+use sidecore_core::sidecore::{Clock, Defect, Devices, Engine, Event, Health, Lanes, Observer, Plan, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Status, Submission};
 
 /// The world during one step of the service.
 pub(super) struct SimHost<'h, 'a> {
     pub(super) world: &'h mut World<'a>,
-    pub(super) clock: &'h mut Clock,
+    pub(super) clock: &'h mut world::Clock,
 }
 
 impl SimHost<'_, '_> {
@@ -27,26 +26,11 @@ impl SimHost<'_, '_> {
     fn index(&self, device: usize) -> u32 {
         self.world.service.devices[device]
     }
-
-    /// A failed request names a device that is gone. Later its number may be another's.
-    fn check_blame(&mut self, device: u8) {
-        let named = self.world.service.devices.get(usize::from(device));
-        if named.is_none_or(|device| !self.world.devices[*device as usize].leaving) {
-            self.world.fail(Invariant::Blame, format!("a client is told that device {device} failed: it did not"));
-        }
-    }
 }
 
-impl Host for SimHost<'_, '_> {
-    type Lane = u32;
-    type Request = Request;
-
+impl Clock for SimHost<'_, '_> {
     fn now(&mut self) -> Nanos {
         self.world.now
-    }
-
-    fn pauses(&mut self) -> bool {
-        true
     }
 
     fn has(&mut self, defect: Defect) -> bool {
@@ -58,6 +42,10 @@ impl Host for SimHost<'_, '_> {
             None => false,
         }
     }
+}
+
+impl Lanes for SimHost<'_, '_> {
+    type Lane = u32;
 
     fn has_commands(&self) -> bool {
         !self.world.service.mailbox.is_empty()
@@ -95,6 +83,19 @@ impl Host for SimHost<'_, '_> {
         }
     }
 
+    fn faulted(&mut self, link: u32, fault: Fault) {
+        self.world.say(|| format!("link {link} loses its lane: {}", fault.name()));
+        if self.world.links[link as usize].hostile.is_none() {
+            self.world.fail(Invariant::Bystander, format!("link {link} loses its lane and did nothing: {fault:?}"));
+        }
+        self.world.links[link as usize].ended.get_or_insert(End::Fault);
+        self.world.end(self.clock, Actor::Client(link));
+    }
+}
+
+impl Engine for SimHost<'_, '_> {
+    type Request = Request;
+
     fn plan(&self, _: &u32, submission: &Submission) -> Result<Plan, Refusal> {
         let class = class_of(submission.session(), submission.op())?;
         if submission.input_len() > MAX_REQUEST {
@@ -113,66 +114,17 @@ impl Host for SimHost<'_, '_> {
         Ok(result(*link, submission.tag(), plan.size))
     }
 
-    fn ran(&mut self, link: &u32, device: usize, work: &Work, count: u32) {
-        let took = self.world.device(device).plan.time(work.size) * u64::from(count);
-        let tenant = self.world.links[*link as usize].tenant;
-        self.world.charged[tenant as usize] += took;
-        self.world.service.worked = took;
-    }
-
-    fn sampled(&mut self, _: &u32, _: usize, _: &Work, _: Plan, _: &Stamps) {}
-
     fn request(&mut self, link: &u32, submission: &Submission, plan: Plan) -> Request {
         let (tag, urgent) = (submission.tag(), submission.is_urgent());
         Request { link: *link, tag, size: plan.size, urgent }
     }
 
-    fn entered(&mut self, work: &Work, request: &Request, given: Assignment) {
-        let Assignment { ticket, device, cost, .. } = given;
-        let tenant = self.world.links[request.link as usize].tenant;
-        self.world.charged[tenant as usize] += cost;
-        let known = InFlight { ticket, work: *work, device: Some(device), cost, losses: 0, handed: false };
-        self.world.service.in_flight[ticket.index()] = Some(known);
-    }
-
-    fn refused(&mut self, _: &u32, submission: &Submission, refusal: Refusal) {
-        let (tag, class) = (submission.tag(), class_of(submission.session(), submission.op()));
-        if refusal == Refusal::NoDevice && class.is_ok_and(|class| self.world.some_device_can(class)) {
-            self.world.fail(Invariant::Blame, format!("tag {tag} was refused for want of a device"));
-        }
-    }
-
     fn rerun_inline(&mut self, _: usize, request: &Request) -> Result<u32, Refusal> {
         Ok(result(request.link, request.tag, request.size))
     }
+}
 
-    fn answered(
-        &mut self,
-        _: Option<(&u32, u32)>,
-        done: &Done,
-        _: Option<Request>,
-        status: Status,
-        _: Option<&Stamps>,
-    ) {
-        for place in &mut self.world.service.in_flight {
-            place.take_if(|known| known.work == done.work);
-        }
-        if let Status::DeviceFailed { device } = status {
-            self.check_blame(device);
-        }
-    }
-
-    fn turned(&mut self, _: &u32, _: &TurnStats, _: u32) {}
-
-    fn faulted(&mut self, link: u32, fault: Fault) {
-        self.world.say(|| format!("link {link} loses its lane: {}", fault.name()));
-        if self.world.links[link as usize].hostile.is_none() {
-            self.world.fail(Invariant::Bystander, format!("link {link} loses its lane and did nothing: {fault:?}"));
-        }
-        self.world.links[link as usize].ended.get_or_insert(End::Fault);
-        self.world.end(self.clock, Actor::Client(link));
-    }
-
+impl Devices for SimHost<'_, '_> {
     fn submit(&mut self, device: usize, ticket: Ticket, request: &Request) {
         let known = self.world.service.in_flight[ticket.index()].as_mut();
         let given = known.filter(|known| known.ticket == ticket && known.device == Some(device) && !known.handed);
@@ -239,11 +191,66 @@ impl Host for SimHost<'_, '_> {
         self.world.say(|| format!("the service buries device {index}"));
         self.world.device_mut(device).leaving = true;
     }
+}
 
-    fn reassigned(&mut self, _: usize, old: Ticket, reassigned: &Reassigned) {
-        let known = self.world.service.in_flight[old.index()].filter(|known| known.ticket == old);
+impl Observer for SimHost<'_, '_> {
+    fn on(&mut self, event: Event<'_, u32, Request>) {
+        let world = &mut *self.world;
+        match event {
+            Event::Ran { lane, device, work, count } => {
+                let took = world.device(device).plan.time(work.size) * u64::from(count);
+                let tenant = world.links[*lane as usize].tenant;
+                world.charged[tenant as usize] += took;
+                world.service.worked = took;
+            }
+            Event::Refused { submission, refusal, .. } => {
+                let (tag, class) = (submission.tag(), class_of(submission.session(), submission.op()));
+                if refusal == Refusal::NoDevice && class.is_ok_and(|class| world.some_device_can(class)) {
+                    world.fail(Invariant::Blame, format!("tag {tag} was refused for want of a device"));
+                }
+            }
+            Event::Submitted { work, request, given } => {
+                let Assignment { ticket, device, cost, .. } = given;
+                let tenant = world.links[request.link as usize].tenant;
+                world.charged[tenant as usize] += cost;
+                let known = InFlight { ticket, work: *work, device: Some(device), cost, losses: 0, handed: false };
+                world.service.in_flight[ticket.index()] = Some(known);
+            }
+            Event::Finished { reply, done } => {
+                let known = world.service.in_flight[reply.ticket.index()];
+                let known = known.filter(|known| known.ticket == reply.ticket);
+                if known.is_some() != done.is_some() {
+                    let changed = || format!("void {:?} changed something", reply.ticket);
+                    let what =
+                        known.map_or_else(changed, |known| format!("the ticket of {known:?} counts for nothing"));
+                    world.fail(Invariant::Void, what);
+                }
+            }
+            Event::Answered { done, status, .. } => {
+                for place in &mut world.service.in_flight {
+                    place.take_if(|known| known.work == done.work);
+                }
+                if let Status::DeviceFailed { device } = status {
+                    world.check_blame(device);
+                }
+            }
+            Event::Reassigned { ticket, reassigned, .. } => world.reassigned(ticket, reassigned),
+            Event::Gauges(gauges) => world.rested += gauges.dormant as u64,
+            Event::Sampled { .. } | Event::TurnEnded { .. } => {}
+        }
+    }
+}
+
+impl World<'_> {
+    /// Requests of an open lane in flight, counted by the world.
+    pub(crate) fn in_flight_on(&self, lane: LaneId) -> u32 {
+        self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
+    }
+
+    fn reassigned(&mut self, old: Ticket, reassigned: &Reassigned) {
+        let known = self.service.in_flight[old.index()].filter(|known| known.ticket == old);
         let Some(known) = known else {
-            return self.world.fail(Invariant::Once, format!("{old:?} was replayed and nobody had it"));
+            return self.fail(Invariant::Once, format!("{old:?} was replayed and nobody had it"));
         };
         let losses = known.losses + u8::from(known.device.is_some());
         let moved = match *reassigned {
@@ -254,35 +261,22 @@ impl Host for SimHost<'_, '_> {
             // It is answered next, and forgotten then.
             Reassigned::Now(_) => known,
             Reassigned::Abandoned(done) => {
-                let hopeless = losses > MAX_LOSSES || !self.world.some_device_can(known.work.class);
+                let hopeless = losses > MAX_LOSSES || !self.some_device_can(known.work.class);
                 if done.lane_open && !hopeless {
                     let what = format!("{known:?} was given up and another device could do it");
-                    self.world.fail(Invariant::Blame, what);
+                    self.fail(Invariant::Blame, what);
                 }
                 known
             }
         };
-        self.world.service.in_flight[old.index()] = Some(InFlight { losses, ..moved });
+        self.service.in_flight[old.index()] = Some(InFlight { losses, ..moved });
     }
 
-    fn finished(&mut self, reply: &Reply, done: Option<&Done>) {
-        let known = self.world.service.in_flight[reply.ticket.index()];
-        let known = known.filter(|known| known.ticket == reply.ticket);
-        if known.is_some() != done.is_some() {
-            let changed = || format!("void {:?} changed something", reply.ticket);
-            let what = known.map_or_else(changed, |known| format!("the ticket of {known:?} counts for nothing"));
-            self.world.fail(Invariant::Void, what);
+    /// A failed request names a device that is gone. Later its number may be another's.
+    fn check_blame(&mut self, device: u8) {
+        let named = self.service.devices.get(usize::from(device));
+        if named.is_none_or(|device| !self.devices[*device as usize].leaving) {
+            self.fail(Invariant::Blame, format!("a client is told that device {device} failed: it did not"));
         }
-    }
-
-    fn publish_gauges(&mut self, gauges: &Gauges) {
-        self.world.rested += gauges.dormant as u64;
-    }
-}
-
-impl World<'_> {
-    /// Requests of an open lane in flight, counted by the world.
-    pub(crate) fn in_flight_on(&self, lane: LaneId) -> u32 {
-        self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
 }

@@ -1,9 +1,11 @@
-//! The host of `Sidecore` in real time: clock, rings, engine, devices, counters.
+//! The host of `Sidecore` in real time: clock, rings, engine, devices.
+
+mod observer;
 
 use super::Setup;
 use super::devices::Device;
 use crate::config::ThreadCore;
-use crate::counters::{DeviceCounter, KeyBlock, KeyCounter, LaneBlock, LaneCounter, SidecoreBlock, SidecoreCounter};
+use crate::counters::{KeyBlock, KeyCounter, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
@@ -12,15 +14,14 @@ use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
-use sidecore_core::dispatch::{Assignment, Done, LaneId, Reassigned, Work};
+use sidecore_core::dispatch::LaneId;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::{Class, Op, Refusal};
-use sidecore_core::sidecore::{Gauges, Health, Host, Plan, Reply, TurnStats};
-use sidecore_core::stage::{Stage, Stamps};
+use sidecore_core::sidecore::{Clock, Devices, Engine, Health, Lanes, Plan, Reply};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Fault, Status, Submission};
+use sidecore_core::wire::{Fault, Submission};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -91,38 +92,6 @@ impl ReactorHost {
         }
     }
 
-    /// Reports the owners of batch results that did not verify.
-    fn tell_blamed(&mut self) {
-        for number in 0..self.devices.len() {
-            while let Some(blame) = self.port(number).and_then(Port::blamed) {
-                self.tell(self.devices[number].wrong(blame));
-            }
-        }
-    }
-
-    #[inline]
-    fn count(&mut self, class: Class, count: u32, bytes: u64) {
-        let (requests, total) = &mut self.tally[class.index()];
-        *requests += u64::from(count);
-        *total += bytes;
-    }
-
-    fn publish_tally(&mut self) {
-        for (class, (requests, bytes)) in Class::all().zip(&mut self.tally) {
-            if *requests > 0 {
-                self.counters.add(SidecoreCounter::Requests, *requests);
-                self.counters.class(class, std::mem::take(requests), std::mem::take(bytes));
-            }
-        }
-    }
-
-    fn record(&self, class: Class, lane: &LaneBlock, stamps: &Stamps) {
-        for (stage, time) in times(stamps) {
-            self.counters.record(class, stage, time);
-            lane.record(stage, time);
-        }
-    }
-
     /// The port of a device that is not the sidecore itself.
     #[inline]
     fn port(&mut self, device: usize) -> Option<&mut dyn Port> {
@@ -136,14 +105,15 @@ impl ReactorHost {
     }
 }
 
-impl Host for ReactorHost {
-    type Lane = Lane;
-    type Request = Request;
-
+impl Clock for ReactorHost {
     #[inline]
     fn now(&mut self) -> Nanos {
         clock::now()
     }
+}
+
+impl Lanes for ReactorHost {
+    type Lane = Lane;
 
     #[inline]
     fn has_commands(&self) -> bool {
@@ -201,6 +171,17 @@ impl Host for ReactorHost {
         }
     }
 
+    fn faulted(&mut self, lane: Lane, fault: Fault) {
+        self.counters.add(SidecoreCounter::Faults, 1);
+        lane.counters.set(LaneCounter::Fault, fault as u64 + 1);
+        self.ignore_doorbell(&lane);
+        self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
+    }
+}
+
+impl Engine for ReactorHost {
+    type Request = Request;
+
     #[inline]
     fn plan(&self, lane: &Lane, submission: &Submission) -> Result<Plan, Refusal> {
         let (token, session) = lane.sessions.find(submission.session()).ok_or(Refusal::NoSession)?;
@@ -225,106 +206,18 @@ impl Host for ReactorHost {
         outcome
     }
 
-    #[inline]
-    fn ran(&mut self, _: &Lane, device: usize, work: &Work, count: u32) {
-        let bytes = u64::from(count) * u64::from(work.size);
-        self.devices[device].count(count, bytes);
-        self.count(work.class, count, bytes);
-    }
-
-    fn sampled(&mut self, lane: &Lane, device: usize, work: &Work, plan: Plan, stamps: &Stamps) {
-        self.devices[device].counters.record(stamps.device());
-        self.record(work.class, &lane.counters, stamps);
-        if let Some(key) = self.key(lane.sessions.at(plan.token)) {
-            for (stage, time) in times(stamps) {
-                key.record(stage, time);
-            }
-        }
-    }
-
     fn request(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Request {
         let session = lane.sessions.at(plan.token).expect("the plan was made from this table a moment ago");
         Request { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
-    }
-
-    #[inline]
-    fn entered(&mut self, work: &Work, request: &Request, _: Assignment) {
-        self.count(work.class, 1, u64::from(work.size));
-        if let Some(key) = self.key(Some(&request.session)) {
-            key.add(KeyCounter::Submitted, 1);
-            key.add(KeyCounter::of(work.class.op()), 1);
-            key.add(KeyCounter::InFlight, 1);
-        }
-    }
-
-    fn refused(&mut self, lane: &Lane, submission: &Submission, _: Refusal) {
-        if let Some(key) = self.key(lane.sessions.get(submission.session())) {
-            key.add(KeyCounter::Submitted, 1);
-            key.add(KeyCounter::Refused, 1);
-        }
     }
 
     fn rerun_inline(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {
         self.devices[device].count(1, request.submission.input_len());
         execute(&request.session, &request.memory, &request.submission, &mut self.scratch)
     }
+}
 
-    fn answered(
-        &mut self,
-        lane: Option<(&Lane, u32)>,
-        done: &Done,
-        request: Option<Request>,
-        status: Status,
-        stamps: Option<&Stamps>,
-    ) {
-        let (of_lane, of_key) = match status {
-            Status::Done { .. } => (LaneCounter::Done, KeyCounter::Done),
-            Status::Refused(_) => (LaneCounter::Refused, KeyCounter::Refused),
-            Status::DeviceFailed { .. } => (LaneCounter::Failed, KeyCounter::Failed),
-        };
-        if let Some(key) = self.key(request.as_ref().map(|request| &request.session)) {
-            key.sub(KeyCounter::InFlight, 1);
-            key.add(of_key, 1);
-            for (stage, time) in stamps.into_iter().flat_map(times) {
-                key.record(stage, time);
-            }
-        }
-        if let Status::DeviceFailed { .. } = status {
-            self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
-        }
-        let Some((lane, in_flight)) = lane else { return };
-        if let Some(stamps) = stamps {
-            self.record(done.work.class, &lane.counters, stamps);
-        }
-        if let Status::Done { len } = status {
-            lane.counters.add(LaneCounter::BytesOut, u64::from(len));
-        }
-        lane.counters.add(of_lane, 1);
-        lane.counters.add(LaneCounter::BytesIn, u64::from(done.work.size));
-        lane.counters.set(LaneCounter::InFlight, u64::from(in_flight));
-    }
-
-    #[inline]
-    fn turned(&mut self, lane: &Lane, turn: &TurnStats, in_flight: u32) {
-        let counters = &lane.counters;
-        counters.set(LaneCounter::InFlight, u64::from(in_flight));
-        counters.add(LaneCounter::Submitted, u64::from(turn.taken));
-        counters.add(LaneCounter::Done, u64::from(turn.done));
-        counters.add(LaneCounter::BytesIn, turn.bytes_in);
-        counters.add(LaneCounter::BytesOut, turn.bytes_out);
-        if turn.refused > 0 {
-            counters.add(LaneCounter::Refused, u64::from(turn.refused));
-            self.counters.add(SidecoreCounter::Refused, u64::from(turn.refused));
-        }
-    }
-
-    fn faulted(&mut self, lane: Lane, fault: Fault) {
-        self.counters.add(SidecoreCounter::Faults, 1);
-        lane.counters.set(LaneCounter::Fault, fault as u64 + 1);
-        self.ignore_doorbell(&lane);
-        self.tell(Event::Fault(lane.key, fault, Box::new(lane)));
-    }
-
+impl Devices for ReactorHost {
     fn submit(&mut self, device: usize, ticket: Ticket, request: &Request) {
         let device = &mut self.devices[device];
         device.count(1, request.submission.input_len());
@@ -395,33 +288,6 @@ impl Host for ReactorHost {
             self.tell(event);
         }
     }
-
-    fn reassigned(&mut self, lost: usize, _: Ticket, reassigned: &Reassigned) {
-        if let Reassigned::Now(_) | Reassigned::Assigned(_) = reassigned {
-            self.counters.add(SidecoreCounter::Replayed, 1);
-            self.devices[lost].counters.add(DeviceCounter::Replayed, 1);
-        }
-    }
-
-    fn finished(&mut self, reply: &Reply, done: Option<&Done>) {
-        if let Some(done) = done {
-            self.devices[usize::from(done.device)].counters.record(reply.took);
-        }
-    }
-
-    fn publish_gauges(&mut self, gauges: &Gauges) {
-        let counters = &self.counters;
-        counters.audit(gauges.audit);
-        counters.set(SidecoreCounter::CpuNs, clock::thread_cpu());
-        counters.set(SidecoreCounter::Rounds, gauges.rounds);
-        counters.set(SidecoreCounter::Lanes, gauges.lanes as u64);
-        counters.set(SidecoreCounter::DormantLanes, gauges.dormant as u64);
-        for (number, (device, loss)) in self.devices.iter().zip(&self.losses).enumerate() {
-            device.publish(gauges.dispatch, number, *loss);
-        }
-        self.tell_blamed();
-        self.publish_tally();
-    }
 }
 
 /// Counts a request on a stored key that was done inline.
@@ -430,9 +296,4 @@ fn count_done(key: &KeyBlock, op: Op, outcome: Result<u32, Refusal>) {
     key.add(KeyCounter::Submitted, 1);
     key.add(KeyCounter::of(op), 1);
     key.add(if outcome.is_ok() { KeyCounter::Done } else { KeyCounter::Refused }, 1);
-}
-
-#[inline]
-fn times(stamps: &Stamps) -> [(Stage, Nanos); 3] {
-    [(Stage::Queue, stamps.queue()), (Stage::Device, stamps.device()), (Stage::Host, stamps.host())]
 }
