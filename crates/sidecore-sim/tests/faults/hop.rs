@@ -86,6 +86,13 @@ impl Hop {
     }
 }
 
+/// The completion of these words, as its client will read it.
+pub(super) fn parse_completion<const N: usize>(words: &[u64; N]) -> Option<Completion> {
+    let mut copy = Hop::new(2);
+    copy.push(words);
+    copy.pop_completion()?.ok()
+}
+
 /// A thread of control: at most one event of its own is pending.
 #[derive(Debug, Default)]
 pub(super) struct Thread {

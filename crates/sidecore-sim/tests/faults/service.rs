@@ -3,6 +3,7 @@
 //! Between two steps another actor may run: after taking an answer, placing a request, writing the completions of a turn,
 //! notifying a client, arming a doorbell, checking a ring.
 
+mod faulty;
 mod host;
 
 use super::Invariant;
@@ -12,11 +13,12 @@ use super::hop::Thread;
 use super::mutation::Mutation;
 use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
 use super::world::{Actor, Clock, SimEvent, Watch, World, pick};
+use faulty::Injection;
 use host::SimHost;
 use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
-use sidecore_core::sidecore::{Action, LoopLimits, NewLane, Reply, Settings, Sidecore, WaitPolicies};
+use sidecore_core::sidecore::{Action, Lanes, LoopLimits, NewLane, Reply, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine;
 use std::collections::VecDeque;
@@ -24,6 +26,8 @@ use std::collections::VecDeque;
 const MAX_LANES: u32 = 64;
 /// Limit, exclusive, of requests deferred for a full device under `priced`.
 const MAX_DEFERRED: u32 = 8;
+/// Factor of the first client's weight under [`Mutation::IgnoreShare`].
+const FAVOUR: u32 = 100;
 
 /// Commands of the control thread to the sidecore.
 #[derive(Clone, Copy, Debug)]
@@ -95,6 +99,7 @@ impl Service {
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) sidecore: Sidecore<u32, Request>,
+    injection: Injection,
     pub(super) world: World<'a>,
 }
 
@@ -123,8 +128,11 @@ impl engine::World for Run<'_> {
 
 impl<'a> Run<'a> {
     pub(super) fn new(plan: &'a Scenario, mutation: Option<Mutation>, watch: Watch, clock: &mut Clock) -> Self {
-        let mut run =
-            Self { sidecore: sidecore(plan, mutation, watch.tape, 0), world: World::new(plan, mutation, watch) };
+        let mut run = Self {
+            sidecore: sidecore(plan, mutation, watch.tape, 0),
+            injection: Injection::new(mutation, plan.seed),
+            world: World::new(plan, mutation, watch),
+        };
         for (number, (at, _)) in plan.faults.iter().enumerate() {
             clock.schedule(*at, SimEvent::Fault(number as u16));
         }
@@ -148,6 +156,7 @@ impl<'a> Run<'a> {
     fn restart(&mut self, clock: &mut Clock) {
         let World { plan, mutation, tape, .. } = self.world;
         self.sidecore = sidecore(plan, mutation, tape, clock.now());
+        self.injection = Injection::new(mutation, plan.seed);
         self.world.service = Service::new(plan, self.world.service.thread.incarnation + 1);
         self.world.say(|| "the service starts again".to_owned());
         self.start(clock);
@@ -160,7 +169,7 @@ impl<'a> Run<'a> {
         if std::mem::take(&mut self.world.service.listens) {
             self.hear(clock);
         }
-        let next = self.sidecore.advance(&mut SimHost { world: &mut self.world, clock }, 1);
+        let next = self.sidecore.advance(&mut self.injection.around(SimHost { world: &mut self.world, clock }), 1);
         let worked = std::mem::take(&mut self.world.service.worked);
         match next {
             Action::Step if worked > 0 => return self.world.go_on_after(clock, Actor::Service, worked),
@@ -178,9 +187,14 @@ impl<'a> Run<'a> {
 
     /// Tells which lanes rang.
     fn hear(&mut self, clock: &mut Clock) {
+        let mutation = self.world.mutation;
         for link in std::mem::take(&mut self.world.service.rung) {
-            if let Some(id) = self.lane_of(link) {
-                self.sidecore.rang(&mut SimHost { world: &mut self.world, clock }, id);
+            let Some(id) = self.lane_of(link) else { continue };
+            let mut host = self.injection.around(SimHost { world: &mut self.world, clock });
+            if mutation == Some(Mutation::SleepThroughRing) {
+                host.disarm(&link);
+            } else {
+                self.sidecore.rang(&mut host, id);
             }
         }
     }
@@ -202,7 +216,8 @@ impl<'a> Run<'a> {
                 Command::Set(fault) => self.set(clock, fault),
                 Command::Late(device, reply) => {
                     self.world.say(|| format!("device {device}, which is gone, answers"));
-                    self.sidecore.finish(&mut SimHost { world: &mut self.world, clock }, &reply);
+                    let reply = self.injection.renew(reply);
+                    self.sidecore.finish(&mut self.injection.around(SimHost { world: &mut self.world, clock }), &reply);
                 }
             }
         }
@@ -223,13 +238,13 @@ impl<'a> Run<'a> {
             Fault::DeviceRemove(number) => {
                 if let Some(device) = self.picked(number) {
                     self.world.device_mut(device).leaving = true;
-                    self.sidecore.remove(&mut SimHost { world: &mut self.world, clock }, device);
+                    self.sidecore.remove(&mut self.injection.around(SimHost { world: &mut self.world, clock }), device);
                 }
             }
             Fault::DeviceDeath { device, .. } => {
                 let remote = |device: &usize| self.world.device(*device).plan.kind != Kind::Inline;
                 if let Some(device) = self.picked(device).filter(remote) {
-                    self.sidecore.kill(&mut SimHost { world: &mut self.world, clock }, device);
+                    self.sidecore.kill(&mut self.injection.around(SimHost { world: &mut self.world, clock }), device);
                 }
             }
             // They strike without being told.
@@ -244,11 +259,15 @@ impl<'a> Run<'a> {
     }
 
     fn add_lane(&mut self, link: u32) {
-        let World { plan, links, service, .. } = &mut self.world;
+        let World { plan, links, service, mutation, .. } = &mut self.world;
         let of = &mut links[link as usize];
         let client = &plan.clients[of.tenant as usize];
         let slots = of.plan.slots;
-        let lane = NewLane { client: of.tenant.into(), weight: client.weight, credit: client.credit, slots, end: link };
+        // Checks go by the plan.
+        let credit = if *mutation == Some(Mutation::IgnoreCredit) { u32::MAX } else { client.credit };
+        let is_favoured = *mutation == Some(Mutation::IgnoreShare) && of.tenant == 0;
+        let weight = if is_favoured { client.weight * FAVOUR } else { client.weight };
+        let lane = NewLane { client: of.tenant.into(), weight, credit, slots, end: link };
         of.advice = service.hops.client;
         // There is room for every connection that a run can make.
         if let Ok(id) = self.sidecore.add_lane(lane) {
@@ -266,7 +285,7 @@ impl<'a> Run<'a> {
         for (_, link) in self.sidecore.lanes() {
             self.world.links[*link as usize].advice = hops.client;
         }
-        self.sidecore.set_notify(&mut SimHost { world: &mut self.world, clock }, hops);
+        self.sidecore.set_notify(&mut self.injection.around(SimHost { world: &mut self.world, clock }), hops);
     }
 
     fn add_device(&mut self, clock: &mut Clock, plan: DevicePlan) {

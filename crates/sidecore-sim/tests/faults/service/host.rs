@@ -3,6 +3,7 @@
 use super::{InFlight, Request};
 use crate::client::{ARENA, End, MAX_REQUEST};
 use crate::device::Handed;
+use crate::hop::parse_completion;
 use crate::mutation::Mutation;
 use crate::scenario::class_of;
 use crate::world::{self, Actor, World};
@@ -13,7 +14,7 @@ use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Clock, Defect, Devices, Engine, Event, Health, Lanes, Observer, Plan, Reply};
 use sidecore_core::time::Nanos;
-use sidecore_core::wire::{Fault, Status, Submission};
+use sidecore_core::wire::{Completion, Fault, Status, Submission};
 
 /// The world during one step of the service.
 pub(super) struct SimHost<'h, 'a> {
@@ -62,6 +63,9 @@ impl Lanes for SimHost<'_, '_> {
 
     fn write<const N: usize>(&mut self, link: &mut u32, completion: &[u64; N]) {
         self.world.links[*link as usize].completion.push(completion);
+        if let Some(Completion { status: Status::DeviceFailed { device }, .. }) = parse_completion(completion) {
+            self.world.check_blame(device);
+        }
     }
 
     fn arm(&mut self, link: &u32) {
