@@ -15,7 +15,7 @@ mod rounds;
 mod watched;
 
 pub use devices::{Health, Reply};
-pub use host::{Clock, Defect, Devices, Engine, Event, Gauges, Host, Lanes, Observer, Plan, TurnStats};
+pub use host::{Clock, Devices, Engine, Event, Gauges, Host, Lanes, Observer, Plan, TurnStats};
 pub use lanes::NewLane;
 
 use crate::dispatch::record::{Call, Recorded, Tape};

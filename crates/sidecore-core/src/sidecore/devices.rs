@@ -1,6 +1,6 @@
 //! Devices of a sidecore: joining, leaving, dying, and the transfer of their requests.
 
-use super::{Defect, Event, Host, Sidecore};
+use super::{Devices, Event, Host, Sidecore};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Capability, DeviceState, Done, Reassigned};
 use crate::inflight::Ticket;
@@ -107,7 +107,7 @@ impl<L, R> Sidecore<L, R> {
             // Work that was given after it returned did not wait while it was away.
             device.progress_at = device.progress_at.saturating_add(away).min(self.now);
             let late = self.now.saturating_sub(device.progress_at) > self.device_timeout;
-            let stuck = in_flight > 0 && late && !host.has(Defect::NoTimeout);
+            let stuck = in_flight > 0 && late;
             let health = if stuck { host.revoke(number) } else { host.health(number) };
             while let Some(measured) = host.measured(number) {
                 self.dispatch.make(&Call::Measured(number, measured));
@@ -135,9 +135,6 @@ impl<L, R> Sidecore<L, R> {
         if let Health::DeadWriting(ticket) = health {
             self.fail(host, ticket);
         }
-        if host.has(Defect::ForgetOrphans) {
-            return;
-        }
         let mut from = 0;
         while let Some(ticket) = self.dispatch.next_orphan(number, from) {
             from = ticket.index() + 1;
@@ -155,12 +152,6 @@ impl<L, R> Sidecore<L, R> {
 
     fn give_up<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done, status: Status) {
         let request = self.requests[ticket.index()].take();
-        let status = match status {
-            Status::DeviceFailed { device } if host.has(Defect::BlameOther) => {
-                Status::DeviceFailed { device: (device + 1) % self.devices.len() as u8 }
-            }
-            status => status,
-        };
         self.answer(host, done, status, None, request);
     }
 
@@ -219,7 +210,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Wakes sleeping devices that were given work.
-    pub(super) fn ring_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
+    pub(super) fn ring_devices(&self, host: &mut impl Devices) {
         for device in &self.remote {
             host.ring_device(*device);
         }

@@ -56,39 +56,6 @@ pub struct Gauges<'s> {
     pub dispatch: &'s Dispatch,
 }
 
-/// A deliberate defect, so that tests show a failing check.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Defect {
-    /// Deferred completions are never announced.
-    ForgetAnnouncement,
-    /// The sidecore looks before it arms, and not again after it.
-    ArmAfterLook,
-    /// A completion is not written.
-    LoseCompletion,
-    /// A completion is written twice.
-    DuplicateCompletion,
-    /// An answer is taken for the request that has its place in the table now.
-    ReuseTicket,
-    /// A request counts as completed when it is handed over.
-    CompleteEarly,
-    /// Requests are taken from clients whose credit is used up.
-    IgnoreCredit,
-    /// A share is refilled before each request of the first client.
-    IgnoreShare,
-    /// Requests of a dead device are not moved to others.
-    ForgetOrphans,
-    /// A device that does not answer is awaited forever.
-    NoTimeout,
-    /// A failed request is blamed on another device.
-    BlameOther,
-    /// A client that breaks the protocol costs another one its lane.
-    PunishNeighbour,
-    /// A dormant lane that rings is not looked at again.
-    SleepThroughRing,
-    /// A quiet lane goes dormant without a second look.
-    RestBlindly,
-}
-
 /// Something that a sidecore did, for counters and records. `L` and `R` as in [`Sidecore`](super::Sidecore).
 #[derive(Debug)]
 pub enum Event<'e, L, R> {
@@ -180,12 +147,6 @@ pub enum Event<'e, L, R> {
 pub trait Clock {
     /// The time, ns.
     fn now(&mut self) -> Nanos;
-
-    /// TEMPORARY
-    #[inline]
-    fn has(&mut self, _: Defect) -> bool {
-        false
-    }
 }
 
 /// The memory that clients share with the sidecore, and the commands about it.

@@ -1,6 +1,6 @@
 //! Lanes of a sidecore: joining, leaving, resting, announcing.
 
-use super::{Defect, Host, Sidecore, rounds::Timers};
+use super::{Lanes, Sidecore, rounds::Timers};
 use crate::dispatch::record::Call;
 use crate::policy::notify::WakeDecision;
 use crate::stage::Stamps;
@@ -123,13 +123,13 @@ impl<L> Lane<L> {
     }
 
     #[inline]
-    pub(super) fn is_ready<H: Host<Lane = L>>(&self, host: &H) -> bool {
+    pub(super) fn is_ready(&self, host: &impl Lanes<Lane = L>) -> bool {
         !self.pending.is_empty() || host.is_ready(&self.end)
     }
 
     /// Moves submissions from the ring, up to a limit, to the private queue, which is empty.
     #[inline]
-    pub(super) fn take_ahead<H: Host<Lane = L>>(&mut self, host: &mut H, in_flight: u32) -> Result<(), Fault> {
+    pub(super) fn take_ahead(&mut self, host: &mut impl Lanes<Lane = L>, in_flight: u32) -> Result<(), Fault> {
         let Self { pending, end, slots, outbox, .. } = self;
         let room = (*slots).saturating_sub(in_flight) as usize;
         for (number, place) in pending.places.iter_mut().enumerate() {
@@ -148,7 +148,7 @@ impl<L> Lane<L> {
 
     /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
-    pub(super) fn push<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status) {
+    pub(super) fn push(&mut self, host: &mut impl Lanes<Lane = L>, tag: u32, status: Status) {
         self.outbox.answers[self.outbox.len] = Completion::words(tag, status);
         self.outbox.len += 1;
         if self.outbox.len == BATCH {
@@ -157,14 +157,14 @@ impl<L> Lane<L> {
     }
 
     /// Writes a completion with its stage times, after the waiting ones.
-    pub(super) fn push_sampled<H: Host<Lane = L>>(&mut self, host: &mut H, tag: u32, status: Status, stamps: &Stamps) {
+    pub(super) fn push_sampled(&mut self, host: &mut impl Lanes<Lane = L>, tag: u32, status: Status, stamps: &Stamps) {
         self.flush(host);
         host.write(&mut self.end, &Completion::sampled_words(tag, status, stamps));
     }
 
     /// Work of this length comes next: writes completions that would wait for too long.
     #[inline]
-    pub(super) fn hold<H: Host<Lane = L>>(&mut self, host: &mut H, work: Nanos) {
+    pub(super) fn hold(&mut self, host: &mut impl Lanes<Lane = L>, work: Nanos) {
         if self.outbox.work + work > HOLD {
             self.flush(host);
         }
@@ -172,14 +172,9 @@ impl<L> Lane<L> {
     }
 
     #[inline]
-    pub(super) fn flush<H: Host<Lane = L>>(&mut self, host: &mut H) {
+    pub(super) fn flush(&mut self, host: &mut impl Lanes<Lane = L>) {
         for answer in &self.outbox.answers[..self.outbox.len] {
-            if !host.has(Defect::LoseCompletion) {
-                host.write(&mut self.end, answer);
-            }
-            if host.has(Defect::DuplicateCompletion) {
-                host.write(&mut self.end, answer);
-            }
+            host.write(&mut self.end, answer);
         }
         (self.outbox.len, self.outbox.work) = (0, 0);
     }
@@ -188,13 +183,11 @@ impl<L> Lane<L> {
 impl Timers {
     /// Wakes a lane's client now, later, or not, as `ring` says.
     #[inline]
-    pub(super) fn announce<H: Host>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: WakeDecision) {
+    pub(super) fn announce<H: Lanes>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: WakeDecision) {
         lane.announce_at = None;
         if let WakeDecision::At(at) = ring {
             lane.announce_at = Some(at);
-            if !host.has(Defect::ForgetAnnouncement) {
-                self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
-            }
+            self.announce = Some(self.announce.map_or(at, |due| due.min(at)));
         }
         host.announce(&mut lane.end, ring);
     }
@@ -249,28 +242,24 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// The client broke the protocol: its lane ends, and all others are unaffected.
-    pub(super) fn fault<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId, fault: Fault) {
-        let mut victim = id;
-        if host.has(Defect::PunishNeighbour) {
-            victim = self.lanes().map(|(other, _)| other).find(|other| *other != id).unwrap_or(id);
-        }
-        if let Some(lane) = self.close_lane(victim) {
+    pub(super) fn fault(&mut self, host: &mut impl Lanes<Lane = L>, id: LaneId, fault: Fault) {
+        if let Some(lane) = self.close_lane(id) {
             host.faulted(lane, fault);
         }
     }
 
     /// The doorbell of this lane rang: a dormant lane is watched again.
-    pub fn rang<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
+    pub fn rang(&mut self, host: &mut impl Lanes<Lane = L>, id: LaneId) {
         let Some(lane) = self.lanes.get_mut(id.0 as usize).and_then(Option::as_mut) else { return };
         lane.active_at = self.now;
         host.disarm(&lane.end);
-        if !host.has(Defect::SleepThroughRing) && core::mem::take(&mut lane.dormant) {
+        if core::mem::take(&mut lane.dormant) {
             self.watched.push(id);
         }
     }
 
     /// Changes how each side of its hops waits. The host has informed devices and clients already.
-    pub fn set_notify<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, notify: super::WaitPolicies) {
+    pub fn set_notify(&mut self, host: &mut impl Lanes<Lane = L>, notify: super::WaitPolicies) {
         self.notify = notify;
         self.waits.waiter.set_policy(notify.service);
         for index in 0..self.lanes.len() {
@@ -283,7 +272,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Makes the deferred announcements whose time has come.
-    pub(super) fn announce_due<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
+    pub(super) fn announce_due(&mut self, host: &mut impl Lanes<Lane = L>) {
         if self.timers.announce.is_none_or(|due| self.now < due) {
             return;
         }
@@ -297,7 +286,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Stops watching lanes without traffic, if there are more than the limit.
-    pub(super) fn rest_quiet_lanes<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
+    pub(super) fn rest_quiet_lanes(&mut self, host: &mut impl Lanes<Lane = L>) {
         let Self { lanes, dispatch, watched, loop_limits, now, .. } = self;
         if watched.len() <= loop_limits.watched_lanes {
             return;
@@ -309,7 +298,7 @@ impl<L, R> Sidecore<L, R> {
                 return true;
             }
             host.arm(&lane.end);
-            lane.dormant = !lane.is_ready(host) || host.has(Defect::RestBlindly);
+            lane.dormant = !lane.is_ready(host);
             if lane.dormant {
                 dispatch.make(&Call::Idle(lane.client));
             } else {

@@ -2,7 +2,7 @@
 
 use super::lanes::{HOLD, Lane};
 use super::rounds::RoundPhase;
-use super::{Action, Defect, Event, Host, Plan, Reply, Sidecore, TurnStats};
+use super::{Action, Engine, Event, Host, Lanes, Plan, Reply, Sidecore, TurnStats};
 use crate::dispatch::record::Call;
 use crate::dispatch::{Done, Placement};
 use crate::inflight::Ticket;
@@ -30,7 +30,7 @@ impl<L, R> Sidecore<L, R> {
     /// Whether a device has room for requests of clients that have used their shares. If none has, no new shares are
     /// assigned while a client with a share waits for a device. Otherwise the client with the first lane would take
     /// every place that gets free.
-    pub(super) fn is_room_wasted<H: Host<Lane = L, Request = R>>(&mut self, host: &H) -> bool {
+    pub(super) fn is_room_wasted(&mut self, host: &impl Engine<Lane = L>) -> bool {
         let Self { lanes, watched, dispatch, .. } = self;
         watched.iter().filter_map(|id| lanes[id.0 as usize].as_ref()).any(|lane| {
             let wanted = (!lane.pending.is_empty()).then(|| lane.pending.first());
@@ -95,7 +95,7 @@ impl<L, R> Sidecore<L, R> {
         let pause = turn.taken.saturating_add(budget);
         let limit = self.loop_limits.turn.min(pause);
         while turn.taken < limit {
-            if !self.may_take(host, lane) {
+            if !self.dispatch.may_take(client) {
                 return End::Yield;
             }
             if lane.pending.is_empty()
@@ -115,15 +115,6 @@ impl<L, R> Sidecore<L, R> {
             }
         }
         if limit < pause { End::Yield } else { End::Pause }
-    }
-
-    #[inline]
-    fn may_take<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, lane: &Lane<L>) -> bool {
-        if lane.client.0 == 0 && host.has(Defect::IgnoreShare) {
-            self.dispatch.refill(lane.client);
-        }
-        self.dispatch.may_take(lane.client)
-            || (host.has(Defect::IgnoreCredit) && self.dispatch.waits_for_device(lane.client))
     }
 
     /// Writes the completions of a turn, and sets the next step.
@@ -309,9 +300,6 @@ impl<L, R> Sidecore<L, R> {
         if let Some(request) = &self.requests[ticket.index()] {
             host.submit(device, ticket, request);
         }
-        if host.has(Defect::CompleteEarly) {
-            let _ = self.dispatch.complete(ticket, None);
-        }
     }
 
     /// Submits the deferred requests that the device may begin with now.
@@ -340,10 +328,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// A device is done with a request. A late answer of a removed device has a void ticket.
     pub fn finish<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, reply: &Reply) {
-        let mut ticket = reply.ticket;
-        if host.has(Defect::ReuseTicket) {
-            ticket = self.dispatch.latest(ticket).unwrap_or(ticket);
-        }
+        let ticket = reply.ticket;
         if let Err(why @ (Refusal::KeyElsewhere | Refusal::KeyDenied)) = reply.outcome {
             return self.take_back(host, ticket, why);
         }
@@ -406,7 +391,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Completions of a lane were written in its turn: notifies its client when due.
-    pub(super) fn announce<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, id: LaneId) {
+    pub(super) fn announce(&mut self, host: &mut impl Lanes<Lane = L>, id: LaneId) {
         if let Some(lane) = self.lanes[id.0 as usize].as_mut() {
             let ring = self.dispatch.announce(self.now, id);
             self.timers.announce(host, lane, ring);

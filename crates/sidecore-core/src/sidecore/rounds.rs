@@ -1,6 +1,6 @@
 //! Rounds of a sidecore, and its wait after a round without work.
 
-use super::{Action, Defect, Event, Host, Sidecore};
+use super::{Action, Devices, Event, Host, Lanes, Sidecore};
 use crate::policy::notify::{Notify, Wait};
 use crate::time::Nanos;
 use crate::work::LaneId;
@@ -67,7 +67,7 @@ impl<L, R> Sidecore<L, R> {
             RoundPhase::Idle => return self.wait(host, false),
             RoundPhase::Arm(place) => self.arm(host, place),
             RoundPhase::LookAgain => {
-                let found = self.rings_for_something(host) && !host.has(Defect::ArmAfterLook);
+                let found = self.rings_for_something(host);
                 return self.wait(host, found);
             }
             RoundPhase::Asleep => {
@@ -156,7 +156,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Arms the doorbell of this place, if it may ring.
-    fn arm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, place: usize) {
+    fn arm(&mut self, host: &mut impl Devices<Lane = L>, place: usize) {
         self.phase = RoundPhase::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
             if let Some(lane) = self.lanes[id.0 as usize].as_ref().filter(|lane| !lane.waits_for_device) {
@@ -170,13 +170,13 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// Whether work has arrived that would ring from now on.
-    fn rings_for_something<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
+    fn rings_for_something(&self, host: &impl Devices<Lane = L>) -> bool {
         let lanes = self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref());
         lanes.filter(|lane| !lane.waits_for_device).any(|lane| lane.is_ready(host))
             || self.ringing_devices().iter().any(|device| host.is_device_ready(*device))
     }
 
-    fn disarm<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
+    fn disarm(&mut self, host: &mut impl Devices<Lane = L>) {
         for lane in self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref()) {
             host.disarm(&lane.end);
         }
@@ -187,7 +187,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// Whether the next round would find work. Reads one word for each watched lane.
     #[inline]
-    pub fn is_something_ready<H: Host<Lane = L, Request = R>>(&self, host: &H) -> bool {
+    pub fn is_something_ready(&self, host: &impl Lanes<Lane = L>) -> bool {
         let ready = |id: &LaneId| self.lanes[id.0 as usize].as_ref().is_some_and(|lane| lane.is_ready(host));
         self.watched.iter().any(ready) || !self.remote.is_empty()
     }
@@ -206,7 +206,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     /// The next instant with work due, with or without a ring.
-    fn wake_at<H: Host<Lane = L, Request = R>>(&self, host: &H, until: Option<Nanos>) -> Option<Nanos> {
+    fn wake_at(&self, host: &impl Devices, until: Option<Nanos>) -> Option<Nanos> {
         let busy = self.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(self.timers.housekeeping);
         let look = self.device_period().filter(|_| busy).map(|period| self.now.saturating_add(period));
@@ -215,7 +215,7 @@ impl<L, R> Sidecore<L, R> {
 
     /// The time of a device's next answer, if it is known and wakes the sidecore. Under a timer there are no
     /// wake-ups.
-    fn device_due<H: Host<Lane = L, Request = R>>(&self, host: &H) -> Option<Nanos> {
+    fn device_due(&self, host: &impl Devices) -> Option<Nanos> {
         if self.device_period().is_some() {
             return None;
         }

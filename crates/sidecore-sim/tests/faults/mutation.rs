@@ -1,7 +1,6 @@
 //! Deliberate defects: a check that never fails proves nothing.
 
 use super::Invariant;
-use sidecore_core::sidecore::Defect;
 use strum::{Display, VariantArray};
 
 /// One deliberate defect of the simulated runtime. Failures name it as `drop-client-ring`.
@@ -30,11 +29,11 @@ pub(super) enum Mutation {
     CompleteEarly,
     /// Requests are taken from clients whose credit is used up.
     IgnoreCredit,
-    /// The first client's share is refilled before each of its requests.
+    /// The first client gets more than the share of its weight.
     IgnoreShare,
     /// Devices report more depth than they have.
     Overcommit,
-    /// Requests of a dead device are not given to others.
+    /// A dead device passes for alive: its requests are not given to others.
     ForgetOrphans,
     /// The service waits forever for a silent device.
     NoTimeout,
@@ -55,35 +54,23 @@ impl Mutation {
 
     /// The invariant that it breaks.
     pub(super) fn breaks(self) -> Invariant {
-        self.does().0
-    }
-
-    /// The switch of core's own sidecore; `None` for defects of clients, devices and doorbells.
-    pub(super) fn defect(self) -> Option<Defect> {
-        self.does().1
-    }
-
-    fn does(self) -> (Invariant, Option<Defect>) {
         match self {
-            Self::DropClientRing | Self::DropServiceRing => (Invariant::Wakeup, None),
-            Self::ArmAfterLook => (Invariant::Wakeup, Some(Defect::ArmAfterLook)),
-            Self::ForgetAnnouncement => (Invariant::Wakeup, Some(Defect::ForgetAnnouncement)),
-            Self::DuplicateCompletion => (Invariant::Once, Some(Defect::DuplicateCompletion)),
-            Self::LoseCompletion => (Invariant::Stall, Some(Defect::LoseCompletion)),
-            Self::ForgetLost => (Invariant::Once, None),
-            Self::ReuseTicket => (Invariant::Void, Some(Defect::ReuseTicket)),
-            Self::MixUpResults => (Invariant::Answer, None),
-            Self::CompleteEarly => (Invariant::Accounting, Some(Defect::CompleteEarly)),
-            Self::IgnoreCredit => (Invariant::Credit, Some(Defect::IgnoreCredit)),
-            Self::IgnoreShare => (Invariant::Share, Some(Defect::IgnoreShare)),
-            Self::Overcommit => (Invariant::Capacity, None),
-            Self::ForgetOrphans => (Invariant::Stall, Some(Defect::ForgetOrphans)),
-            Self::NoTimeout => (Invariant::Stall, Some(Defect::NoTimeout)),
-            Self::BlameOther => (Invariant::Blame, Some(Defect::BlameOther)),
-            Self::PunishNeighbour => (Invariant::Bystander, Some(Defect::PunishNeighbour)),
-            Self::SpinUnowned => (Invariant::Spin, None),
-            Self::SleepThroughRing => (Invariant::Stall, Some(Defect::SleepThroughRing)),
-            Self::RestBlindly => (Invariant::Wakeup, Some(Defect::RestBlindly)),
+            Self::DropClientRing
+            | Self::DropServiceRing
+            | Self::ArmAfterLook
+            | Self::ForgetAnnouncement
+            | Self::RestBlindly => Invariant::Wakeup,
+            Self::DuplicateCompletion | Self::ForgetLost => Invariant::Once,
+            Self::LoseCompletion | Self::ForgetOrphans | Self::NoTimeout | Self::SleepThroughRing => Invariant::Stall,
+            Self::ReuseTicket => Invariant::Void,
+            Self::MixUpResults => Invariant::Answer,
+            Self::CompleteEarly => Invariant::Accounting,
+            Self::IgnoreCredit => Invariant::Credit,
+            Self::IgnoreShare => Invariant::Share,
+            Self::Overcommit => Invariant::Capacity,
+            Self::BlameOther => Invariant::Blame,
+            Self::PunishNeighbour => Invariant::Bystander,
+            Self::SpinUnowned => Invariant::Spin,
         }
     }
 }

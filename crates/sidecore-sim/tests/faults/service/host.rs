@@ -12,7 +12,7 @@ use sidecore_core::dispatch::{Assignment, KeyLocation, LaneId, MAX_LOSSES, Reass
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::notify::WakeDecision;
 use sidecore_core::session::Refusal;
-use sidecore_core::sidecore::{Clock, Defect, Devices, Engine, Event, Health, Lanes, Observer, Plan, Reply};
+use sidecore_core::sidecore::{Clock, Devices, Engine, Event, Health, Lanes, Observer, Plan, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Status, Submission};
 
@@ -32,16 +32,6 @@ impl SimHost<'_, '_> {
 impl Clock for SimHost<'_, '_> {
     fn now(&mut self) -> Nanos {
         self.world.now
-    }
-
-    fn has(&mut self, defect: Defect) -> bool {
-        match self.world.mutation {
-            Some(mutation @ (Mutation::LoseCompletion | Mutation::DuplicateCompletion)) => {
-                mutation.defect() == Some(defect) && self.clock.random().below(16) == 0
-            }
-            Some(mutation) => mutation.defect() == Some(defect),
-            None => false,
-        }
     }
 }
 
