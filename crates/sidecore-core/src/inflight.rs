@@ -37,9 +37,7 @@ impl Ticket {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum RequestState {
-    /// Its device has it.
     OnDevice,
-    /// It is deferred until its device can begin with it.
     Deferred,
     /// Its device died, and it waits to be given to another one.
     Orphan,
@@ -65,7 +63,6 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
-    /// A request that a device is given.
     #[inline]
     pub(crate) fn new(work: Work, device: u8, handed: Nanos, cost: Nanos, losses: u8) -> Self {
         Self { work, device, state: RequestState::OnDevice, handed, cost, losses }

@@ -430,7 +430,6 @@ impl NodePool {
         is_its.then_some(node)
     }
 
-    /// Whether a node other than this one can do the class.
     fn has_other(&self, than: NodeId, class: Class) -> bool {
         let other = |node: &Node| node.present && node.member != than && node.offers(&self.dispatch, class);
         self.node(than).is_some() && self.nodes.iter().any(other)

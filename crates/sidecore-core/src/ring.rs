@@ -106,7 +106,6 @@ impl Consumer {
         self.look(slots).is_some()
     }
 
-    /// The slot of the next message, if it has arrived.
     #[inline]
     fn look<'s>(&self, slots: &'s [Line]) -> Option<&'s Line> {
         let line = slot(slots, self.next);

@@ -141,7 +141,6 @@ pub struct Class(u8);
 struct Row {
     algorithm: Algorithm,
     op: Op,
-    /// Name on the command line and in rows.
     name: &'static str,
     /// A second attempt has the same result: another device may do it after its first one died.
     again: bool,

@@ -19,7 +19,6 @@ const PARTS: Nanos = 16;
 /// no other client wanted.
 const MAX_AHEAD_NS: Nanos = 1_000_000_000;
 
-/// One device's deferred requests, and the count of requests on it.
 #[derive(Debug)]
 pub(super) struct DeferredQueue {
     /// Rank, which came first, ticket.
@@ -95,7 +94,6 @@ impl Dispatch {
         begins
     }
 
-    /// Defers a request until the device has room.
     #[cold]
     fn defer(&mut self, device: usize, ticket: Ticket) {
         let Some(entry) = self.inflight.get_mut(ticket) else { return };

@@ -180,7 +180,6 @@ impl Node {
         true
     }
 
-    /// Whether the last event failed there.
     pub(super) fn has_failed(&self) -> bool {
         self.in_a_row > 0
     }

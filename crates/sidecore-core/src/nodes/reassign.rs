@@ -43,7 +43,6 @@ pub(super) struct ReassignQueue {
     moved: VecDeque<Reassignment>,
     /// Orphans by class, which wait for a node with room.
     waiting: Vec<VecDeque<Ticket>>,
-    /// Number of orphans.
     waits: usize,
     lost: Vec<u32>,
 }

@@ -132,7 +132,6 @@ impl<K: Origin> RateLimit<K> {
         }
     }
 
-    /// The place of a bucket, which is made where there is room.
     fn place(&mut self, now: Nanos, owner: Owner<K, K::Group>, trusted: bool) -> Option<usize> {
         if let Some(known) = self.own.iter().position(|bucket| bucket.of == owner) {
             return Some(known);
@@ -155,7 +154,6 @@ impl<K: Origin> Bucket<K> {
         self.full_at <= now && self.quiet == 0
     }
 
-    /// Takes a token, if there is one.
     fn take(&mut self, now: Nanos, pace: Pace) -> bool {
         let burst = Nanos::from(pace.burst.max(1) - 1).saturating_mul(pace.every);
         let is_there = self.full_at <= now.saturating_add(burst);

@@ -90,7 +90,7 @@ impl<L, R> Sidecore<L, R> {
     /// The device is removed immediately; its requests go to others.
     pub fn kill<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         let health = host.revoke(device);
-        self.bury(host, device, health);
+        self.remove_dead(host, device, health);
     }
 
     /// Finds devices that are dead, do not answer, or are to be removed.
@@ -113,16 +113,16 @@ impl<L, R> Sidecore<L, R> {
                 self.dispatch.make(&Call::Measured(number, measured));
             }
             if health != Health::Alive {
-                self.bury(host, number, health);
+                self.remove_dead(host, number, health);
             } else if device.removing && in_flight == 0 {
                 host.retire(number);
-                self.bury(host, number, Health::Dead);
+                self.remove_dead(host, number, Health::Dead);
             }
         }
     }
 
     /// Moves the requests of a dead device to others.
-    fn bury<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, number: usize, health: Health) {
+    fn remove_dead<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, number: usize, health: Health) {
         // Answers from before its death count.
         while let Some(reply) = host.poll(number, Nanos::MAX) {
             self.finish(host, &reply);
@@ -146,11 +146,11 @@ impl<L, R> Sidecore<L, R> {
     /// Fails a request that can be neither replayed nor counted as done.
     fn fail<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         if let Some(done) = self.dispatch.complete(ticket, None) {
-            self.give_up(host, ticket, &done, Status::DeviceFailed { device: done.device });
+            self.abandon(host, ticket, &done, Status::DeviceFailed { device: done.device });
         }
     }
 
-    fn give_up<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done, status: Status) {
+    fn abandon<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done, status: Status) {
         let request = self.requests[ticket.index()].take();
         self.answer(host, done, status, None, request);
     }
@@ -190,7 +190,7 @@ impl<L, R> Sidecore<L, R> {
         host.on(Event::Reassigned { lost, ticket, reassigned: &reassigned });
         match reassigned {
             Reassigned::Wait(ticket) => self.orphans.push_back(ticket),
-            Reassigned::Abandoned(done) => self.give_up(host, ticket, &done, otherwise),
+            Reassigned::Abandoned(done) => self.abandon(host, ticket, &done, otherwise),
             Reassigned::Now(done) => self.rerun_inline(host, ticket, &done),
             // Its place in the table, and with it its request, is the same as before.
             Reassigned::Assigned(given) if given.begins => self.submit(host, given.device, given.ticket),
@@ -209,7 +209,6 @@ impl<L, R> Sidecore<L, R> {
         self.orphans.len() < waiting
     }
 
-    /// Wakes sleeping devices that were given work.
     pub(super) fn ring_devices(&self, host: &mut impl Devices) {
         for device in &self.remote {
             host.ring_device(*device);

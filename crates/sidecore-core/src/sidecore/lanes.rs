@@ -95,12 +95,10 @@ pub(super) struct Lane<L> {
     pub(super) client: ClientId,
     client_name: u64,
     slots: u32,
-    /// Taken from the ring, parsed, not yet placed.
     pub(super) pending: Pending,
     outbox: Outbox,
     /// Its next request waits for a device's answer: a look before that is useless.
     pub(super) waits_for_device: bool,
-    /// Time of the last traffic.
     pub(super) active_at: Nanos,
     dormant: bool,
     announce_at: Option<Nanos>,
@@ -181,7 +179,6 @@ impl<L> Lane<L> {
 }
 
 impl Timers {
-    /// Wakes a lane's client now, later, or not, as `ring` says.
     #[inline]
     pub(super) fn announce<H: Lanes>(&mut self, host: &mut H, lane: &mut Lane<H::Lane>, ring: WakeDecision) {
         lane.announce_at = None;
@@ -271,7 +268,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Makes the deferred announcements whose time has come.
     pub(super) fn announce_due(&mut self, host: &mut impl Lanes<Lane = L>) {
         if self.timers.announce.is_none_or(|due| self.now < due) {
             return;
@@ -321,7 +317,6 @@ impl<L, R> Sidecore<L, R> {
         lane.map(|lane| (LaneId(lane), client))
     }
 
-    /// Removes one lane of this client.
     fn leave(&mut self, name: u64) {
         let Some((client, lanes)) = self.clients.get_mut(&name) else { return };
         *lanes -= 1;

@@ -19,7 +19,6 @@ enum End {
     Yield,
     /// No device has room.
     Blocked,
-    /// Commands came before the next request.
     Commands,
     Fault(Fault),
     /// The step's budget is used up.
@@ -215,7 +214,6 @@ impl<L, R> Sidecore<L, R> {
         true
     }
 
-    /// Does `count` requests on this thread.
     #[inline]
     fn run<H: Host<Lane = L, Request = R>>(
         &mut self,

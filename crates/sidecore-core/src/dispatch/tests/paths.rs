@@ -397,7 +397,6 @@ fn prices_are_made_of_what_arrives() {
     assert_eq!(dispatch.place(100, long), Placement::NoDevice);
 }
 
-/// Places and completes `count` requests.
 fn complete(dispatch: &mut Dispatch, lane: LaneId, count: u32, urgent: bool) {
     for tag in 0..count {
         let (_, ticket) = placed(dispatch, Work { urgent, ..work(lane, tag) });

@@ -19,7 +19,6 @@ const AGE: Nanos = 100_000_000;
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     count: f32,
-    /// Their bytes.
     bytes: f32,
 }
 

@@ -41,7 +41,6 @@ const SHORTEST: Nanos = 1;
 pub(super) struct Prices {
     mix: Mix,
     program: Program,
-    /// The program is not solved yet.
     solving: bool,
     /// The program's devices, by number.
     members: Vec<usize>,
@@ -49,7 +48,6 @@ pub(super) struct Prices {
     by_device: Vec<f64>,
     /// Requests that arrived since the last prices.
     arrived: u32,
-    /// Time of the next prices.
     next: Nanos,
     /// Times of one request on each device; kept between the two passes of a choice.
     times: Vec<Nanos>,
@@ -143,7 +141,6 @@ impl Prices {
         Some(best).filter(|best| loads[*best].has_place())
     }
 
-    /// Goes on with the program, or begins a new one.
     pub(super) fn reprice(
         &mut self,
         now: Nanos,

@@ -137,9 +137,7 @@ struct Cell {
     size: f32,
     /// Observations, up to `WINDOW`.
     seen: u8,
-    /// Nearest observed bucket below this one.
     below: u8,
-    /// Nearest observed bucket above this one.
     above: u8,
 }
 

@@ -34,7 +34,6 @@ pub struct Waiter {
     begun: Option<Nanos>,
     /// Time of the last spin step, if its spinning is not accounted yet.
     spinning_since: Option<Nanos>,
-    /// The last step was a nap.
     naps: bool,
     learner: Learner,
     /// The wait under way; `audit` has the finished ones.

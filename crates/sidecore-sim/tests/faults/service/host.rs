@@ -182,7 +182,7 @@ impl Devices for SimHost<'_, '_> {
 
     fn device_removed(&mut self, device: usize) {
         let index = self.index(device);
-        self.world.say(|| format!("the service buries device {index}"));
+        self.world.say(|| format!("the service removes device {index}"));
         self.world.device_mut(device).leaving = true;
     }
 }

@@ -61,12 +61,10 @@ impl Oracle {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
 
-    /// Whether the device holds one more.
     pub(super) fn has_room(&self, device: usize) -> bool {
         self.on(device).filter(|request| request.held.is_none()).count() < self.units[device].depth as usize
     }
 
-    /// Whether this request is deferred for that device and is the first of its client.
     pub(super) fn is_first_of_its_client(&self, device: usize, ticket: Ticket) -> bool {
         let client = |request: &Request| self.lanes[&request.work.lane.0].client;
         let held: Vec<&Request> = self.on(device).filter(|request| request.held.is_some()).collect();
@@ -74,7 +72,6 @@ impl Oracle {
         held.iter().filter(|other| client(other) == client(this)).all(|other| this.held <= other.held)
     }
 
-    /// Whether requests are deferred for the device.
     pub(super) fn defers(&self, device: usize) -> bool {
         self.on(device).any(|request| request.held.is_some())
     }

@@ -14,7 +14,6 @@ pub(super) struct World {
     deferred: u64,
 }
 
-/// One of the items, if there is one.
 fn pick<T: Copy>(items: &[T], index: Index) -> Option<T> {
     items.get(index.index(items.len().max(1))).copied()
 }
