@@ -3,9 +3,12 @@
 pub(crate) mod ifma;
 pub(crate) mod prime;
 
+use std::arch::x86_64::__m512i;
+
 use zeroize::Zeroize;
 
-use ifma::Digit;
+/// One digit in each lane.
+pub(crate) type Digit = __m512i;
 
 /// Bits of an exponent that one multiplication covers.
 pub(crate) const WINDOW: usize = 4;

@@ -8,11 +8,7 @@ pub(crate) mod residue;
 #[cfg(target_arch = "x86_64")]
 use crate::MOST;
 #[cfg(target_arch = "x86_64")]
-use crate::cbc::{Job, fours, single, streams};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::ifma::{self, Digit};
-#[cfg(target_arch = "x86_64")]
-use crate::lanes::{Modulus, POWERS, Work};
+use crate::lanes::{Digit, Modulus, POWERS, Work, ifma};
 #[cfg(target_arch = "x86_64")]
 use crate::p256::signing::{self, Input};
 
@@ -47,24 +43,25 @@ units! {
     Vaes: ["avx512f" "vaes"];
 }
 
-/// Each byte of a word through the S-box of AES.
+/// Each byte of a word through the S-box of AES: the last round on four equal columns, which its rotation of rows leaves
+/// as they are.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
+    use std::arch::x86_64::{_mm_aesenclast_si128, _mm_cvtsi128_si32, _mm_set1_epi32, _mm_setzero_si128};
+
+    #[target_feature(enable = "aes,avx")]
+    fn by_last_round(word: u32) -> u32 {
+        let columns = _mm_aesenclast_si128(_mm_set1_epi32(word.cast_signed()), _mm_setzero_si128());
+        _mm_cvtsi128_si32(columns).cast_unsigned()
+    }
     // SAFETY: a value of that type is only made where the machine has the features.
-    unsafe { streams::substitute(word) }
+    unsafe { by_last_round(word) }
 }
 
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn encrypt(_: Aes, rounds: usize, jobs: &mut [Job<'_>]) {
-    // SAFETY: as above.
-    unsafe { single::encrypt(rounds, jobs) }
-}
-
-/// As [`encrypt`].
-#[cfg(target_arch = "x86_64")]
-pub(crate) fn encrypt_fours(_: Vaes, rounds: usize, jobs: &mut [Job<'_>]) {
-    // SAFETY: as above.
-    unsafe { fours::encrypt(rounds, jobs) }
+/// For other architectures, where no unit has a value, so that no call exists.
+#[cfg(not(target_arch = "x86_64"))]
+pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
+    word
 }
 
 /// Signatures on P-256.

@@ -8,7 +8,7 @@ use std::arch::x86_64::{
 
 use zeroize::Zeroizing;
 
-use super::Job;
+use super::job::Job;
 use super::streams::{self, Stream};
 use crate::sys::registers::{load, store};
 
@@ -16,7 +16,7 @@ use crate::sys::registers::{load, store};
 const BLOCKS: usize = 4;
 
 #[target_feature(enable = "avx512f,vaes")]
-pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
+pub(super) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {
         streams::encrypt(jobs, |streams, blocks| go_on::<11>(streams, blocks));
     } else {

@@ -4,13 +4,13 @@ use std::arch::x86_64::{__m128i, _mm_aesenc_si128, _mm_aesenclast_si128, _mm_set
 
 use zeroize::Zeroizing;
 
-use super::Job;
+use super::job::Job;
 use super::streams::{self, Stream};
 use crate::MOST;
 use crate::sys::registers::{load, store};
 
 #[target_feature(enable = "aes,avx")]
-pub(crate) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
+pub(super) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     if rounds == 11 {
         streams::encrypt(jobs, |streams, blocks| go_on::<11>(streams, blocks));
     } else {

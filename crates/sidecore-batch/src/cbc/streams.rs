@@ -1,10 +1,8 @@
 //! Several messages under encryption: all continue until the shortest of them ends, then the others.
 
-use std::arch::x86_64::{
-    __m128i, _mm_aesenclast_si128, _mm_cvtsi128_si32, _mm_set_epi32, _mm_set1_epi32, _mm_setzero_si128,
-};
+use std::arch::x86_64::{__m128i, _mm_set_epi32};
 
-use super::{BLOCK, Job, Key};
+use super::job::{BLOCK, Job, Key};
 use crate::MOST;
 use crate::sys::registers::load;
 
@@ -33,14 +31,6 @@ impl Stream<'_> {
         self.input = &self.input[blocks..];
         self.output = &mut std::mem::take(&mut self.output)[blocks..];
     }
-}
-
-/// Each byte of a word through the S-box: the last round on four equal columns, which its rotation of rows leaves as
-/// they are.
-#[target_feature(enable = "aes,avx")]
-pub(crate) fn substitute(word: u32) -> u32 {
-    let columns = _mm_aesenclast_si128(_mm_set1_epi32(word.cast_signed()), _mm_setzero_si128());
-    _mm_cvtsi128_si32(columns).cast_unsigned()
 }
 
 /// Encrypts messages: `go_on` does the given number of blocks of each remaining one.

@@ -22,7 +22,7 @@ use std::arch::x86_64::{
 };
 use std::hint::black_box;
 
-use super::{Modulus, POWERS, Work};
+use super::{Digit, Modulus, POWERS, Work};
 use crate::MOST;
 use crate::number::Radix;
 use crate::sys::registers::in_order;
@@ -31,8 +31,6 @@ pub(crate) const RADIX: Radix = Radix(52);
 /// Its bits, in the type of shifts.
 const SHIFT: u32 = 52;
 
-/// A digit in each lane.
-pub(crate) type Digit = __m512i;
 /// A sum of halves of products in each lane.
 type Column = __m512i;
 /// A number in each lane.

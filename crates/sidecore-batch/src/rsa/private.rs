@@ -4,8 +4,7 @@ use zeroize::Zeroizing;
 
 use super::{EXPONENT, Job, Key, RADIX};
 use crate::MOST;
-use crate::lanes::ifma::Digit;
-use crate::lanes::{Modulus, POWERS, WINDOW, Work};
+use crate::lanes::{Digit, Modulus, POWERS, WINDOW, Work};
 use crate::number::Digits;
 use crate::sys::Ifma;
 

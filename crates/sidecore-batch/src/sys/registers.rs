@@ -3,18 +3,17 @@
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
 
-use crate::cbc::BLOCK;
+/// One register's bytes.
+type Block = [u8; size_of::<__m128i>()];
 
-/// A block in a register.
 #[inline]
-pub(crate) fn load(block: &[u8; BLOCK]) -> __m128i {
+pub(crate) fn load(block: &Block) -> __m128i {
     // SAFETY: the block is readable for its length, and need not be aligned.
     unsafe { _mm_loadu_si128(block.as_ptr().cast()) }
 }
 
-/// A block in memory.
 #[inline]
-pub(crate) fn store(state: __m128i, block: &mut [u8; BLOCK]) {
+pub(crate) fn store(state: __m128i, block: &mut Block) {
     // SAFETY: the block is writable for its length, and need not be aligned.
     unsafe { _mm_storeu_si128(block.as_mut_ptr().cast(), state) }
 }
