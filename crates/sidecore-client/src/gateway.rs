@@ -194,14 +194,6 @@ impl Outcome<'_> {
     }
 }
 
-/// Encodes a message into `buffer`. Returns the used part.
-///
-/// # Errors
-/// The buffer is too small: see [`MAX_PACKET`].
-pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b [u8], postcard::Error> {
-    crate::control::encode(message, buffer)
-}
-
 /// Decodes a service's message. It borrows from the packet, and must fill it.
 ///
 /// # Errors

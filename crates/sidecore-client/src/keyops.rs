@@ -30,6 +30,7 @@ pub mod key;
 pub mod lanes;
 pub mod large_stack;
 pub mod notice;
+mod outage;
 pub(crate) mod reconnect;
 pub mod sign;
 pub mod wait;

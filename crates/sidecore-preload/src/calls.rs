@@ -4,6 +4,7 @@ pub(crate) mod forks;
 mod kept;
 pub(crate) mod kinds;
 pub(crate) mod namespaces;
+pub(crate) mod permit;
 pub(crate) mod preloaded;
 pub(crate) mod promote;
 mod report;

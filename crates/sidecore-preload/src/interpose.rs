@@ -10,6 +10,8 @@ mod copies;
 mod descriptors;
 mod environment;
 mod errno;
+mod leaving;
+mod load;
 mod memory;
 pub(crate) mod message;
 mod namespaces;
@@ -47,7 +49,7 @@ macro_rules! intercept {
 macro_rules! pass {
     ($name:ident($($argument:expr),* $(,)?)) => {{
         // SAFETY: the intercepting function was called in its place, with its arguments.
-        unsafe { $crate::interpose::real::$name($($argument),*) }
+        unsafe { $crate::interpose::catalogue::$name($($argument),*) }
     }};
 }
 

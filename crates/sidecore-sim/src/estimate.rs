@@ -5,7 +5,7 @@
 //! (replication and deletion) and 9.5.1 for stopping at a relative precision. Values in two distant groups are
 //! reported as two regimes, because their mean is no run's value.
 
-use crate::system::Outcome;
+use crate::outcome::Outcome;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Least number of runs before a case can be sure: with fewer, an interval is too often too narrow.

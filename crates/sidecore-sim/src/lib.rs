@@ -8,7 +8,7 @@
 //! |`engine`|events in order of time, one seed, a hash of the run|
 //! |`part`, `settings`|processors and shared capacities; parameters with unit, limits and origin|
 //! |`plan`, `names`|TOML plans: settings, axes, variants, errors with file and line|
-//! |`system`|parts with their software: a file for each system|
+//! |`system`, `outcome`|parts with their software: a file for each system; what a run yields|
 //! |`table`, `estimate`|cells of a plan, each run until it is sure|
 //! |`compare`, `rule`, `speed`|published cells; the simplest rule for them; events a second|
 //! |`fit`, `choose`|parameters from published tables; the cheapest variant under a bound|
@@ -24,6 +24,7 @@ pub mod estimate;
 pub mod fit;
 pub mod gathering;
 mod names;
+pub mod outcome;
 mod part;
 pub mod plan;
 pub mod replay;

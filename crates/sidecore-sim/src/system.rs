@@ -9,6 +9,7 @@ mod zvm;
 
 use crate::estimate::{Effort, Estimate, estimate};
 use crate::names;
+use crate::outcome::Outcome;
 use crate::settings::{Parameter, Settings};
 pub use lane::PARTS;
 use serde::de::DeserializeOwned;
@@ -111,17 +112,6 @@ pub struct Impossible {
     pub parameter: &'static str,
     /// Its name, the error, and the remedy.
     pub message: String,
-}
-
-/// The result of a run.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Outcome {
-    /// One value per metric; not a number without a measurement.
-    pub values: Vec<f64>,
-    /// The limiting part, with its utilisation: `cpu 98 %`.
-    pub limit: String,
-    /// Hash of the run.
-    pub trace: u64,
 }
 
 /// The quantile of the times, which get sorted, for this fraction; not a number without times.

@@ -1,9 +1,9 @@
 //! Runs a plan's table: one case per row and column, each repeated until it is sure.
 
 use crate::estimate::{Effort, Estimate};
+use crate::outcome::Outcome;
 use crate::plan::{Axis, CASE, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
-use crate::system::Outcome;
 use std::ops::ControlFlow;
 
 /// Called after each case with the cases done and the total; `Break` stops the table.

@@ -1,8 +1,8 @@
 //! The gateway's end of the connection.
 
-use super::{Ask, Hello, Tell, VERSION, Welcome, decode_ask, encode};
+use super::{Ask, Hello, Tell, VERSION, Welcome, decode_ask};
 use crate::client::{self, Error, Options, after, connect_trusted, question};
-use crate::control::{Reply, Request};
+use crate::control::{Reply, Request, encode};
 use crate::sys::packet::{self, MAX_PACKET};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};

@@ -1,6 +1,7 @@
 //! Tests of the codec: messages survive a round trip, other bytes are errors.
 
 use super::*;
+use crate::control::encode;
 use crate::spec::{Hash, SaltLength, SignaturePadding};
 use proptest::prelude::*;
 

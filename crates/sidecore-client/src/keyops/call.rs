@@ -72,7 +72,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
     // The start of a service does not count towards the operation's own time.
-    let took_a_start = || lanes::pool().is_ok_and(|pool| pool.reconnect.has_waited_since(begun));
+    let took_a_start = || lanes::pool().is_ok_and(|pool| pool.outage.has_waited_since(begun));
     second.map_err(|kind| match kind {
         FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(timeout).into(),
         FailureKind::Late => Failure::late(timeout),

@@ -11,7 +11,7 @@ use crate::client::{Client, ConnectError, Error, Options};
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
-use crate::keyops::reconnect::Reconnect;
+use crate::keyops::outage::Outage;
 use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::verified_fd::VerifiedFd;
@@ -93,7 +93,7 @@ impl Lane {
         let lane = Options { slots: SLOTS, arena_bytes, timeout, reclaimable: true, ..options.clone() };
         let connected = Client::connect(&lane);
         if connected.as_ref().map_or_else(ConnectError::is_starting, Client::took_a_start) {
-            pool.reconnect.waited_for_a_start();
+            pool.outage.waited_for_a_start();
         }
         let mut client = connected?;
         let credentials = Some(Credentials::present()).filter(|after| *after == before);
@@ -126,7 +126,7 @@ pub struct Pool {
     pub number: u64,
     /// Limit of a request's input and of its output, bytes, as last stated by the service; at first any number.
     pub(crate) max_request_bytes: AtomicU32,
-    pub(crate) reconnect: Reconnect,
+    pub(crate) outage: Outage,
     connections: Connections<MAX_CONNECTIONS>,
     state: Mutex<PoolState>,
     given: Condvar,
@@ -159,7 +159,7 @@ impl Default for Pool {
         Self {
             number,
             max_request_bytes: AtomicU32::new(u32::MAX),
-            reconnect: Reconnect::default(),
+            outage: Outage::default(),
             connections: Connections::empty(),
             state: Mutex::default(),
             given: Condvar::new(),

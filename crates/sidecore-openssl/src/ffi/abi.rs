@@ -2,10 +2,9 @@
 //!
 //! Each function of a provider has a constructor here. It takes a function of the right type and makes the entry of a
 //! dispatch table, so number and type cannot disagree. The types state OpenSSL's promise for each argument: one that
-//! may be null is an `Option`, an exclusive one is a `&mut`, and one returned to be freed is a `Box` or an [`Object`].
+//! may be null is an `Option`, an exclusive one is a `&mut`, and one returned to be freed is a `Box` or a key object.
 //! So a function without a bare buffer or callback is safe code.
 
-use super::object::Object;
 use super::params::{Param, Params, Questions};
 use std::ffi::{CStr, c_char, c_int, c_void};
 
@@ -91,7 +90,7 @@ pub(crate) mod core {
 }
 
 /// Constructors of dispatch entries, by operation: name, the provider's own types in it, number, type. `P` is the
-/// provider, `C` the context of an operation, `K` a key object, `G` a key being generated.
+/// provider, `C` the context of an operation, `K` a key object, `O` an owned one or null, `G` a key being generated.
 ///
 /// In C, all of them are `void *`, and each entry accepts the types of its function. The author of a table must use
 /// the same types in all of its entries: `freectx` receives the type made by `newctx`.
@@ -125,15 +124,15 @@ functions! {
     }
 
     keymgmt {
-        new<P> = 1: fn(&P) -> Option<Object>;
+        new<P, O> = 1: fn(&P) -> O;
         gen_init<P, G> = 2: fn(&P, c_int, Params<'_>) -> Option<Box<G>>;
         gen_set_template<G, K> = 3: fn(&mut G, Option<&K>) -> c_int;
         gen_set_params<G> = 4: fn(&mut G, Params<'_>) -> c_int;
         gen_settable_params = 5: fn(*mut c_void, *mut c_void) -> *const Param;
-        generate<G> = 6: fn(&G, *const c_void, *mut c_void) -> Option<Object>;
+        generate<G, O> = 6: fn(&G, *const c_void, *mut c_void) -> O;
         gen_cleanup<G> = 7: fn(Option<Box<G>>);
-        load = 8: fn(Option<&mut Option<Object>>, usize) -> Option<Object>;
-        free = 10: fn(Option<Object>);
+        load<O> = 8: fn(Option<&mut O>, usize) -> O;
+        free<O> = 10: fn(O);
         get_params<K> = 11: fn(Option<&K>, Questions<'_>) -> c_int;
         gettable_params = 12: fn(*mut c_void) -> *const Param;
         set_params<K> = 13: fn(&mut K, Params<'_>) -> c_int;
@@ -146,7 +145,7 @@ functions! {
         import_types = 41: fn(c_int) -> *const Param;
         export<K> = 42: fn(Option<&K>, c_int, Callback, *mut c_void) -> c_int;
         export_types = 43: fn(c_int) -> *const Param;
-        dup<K> = 44: fn(Option<&K>, c_int) -> Option<Object>;
+        dup<K, O> = 44: fn(Option<&K>, c_int) -> O;
     }
 
     keyexch {
@@ -225,7 +224,7 @@ functions! {
         freectx<C> = 2: fn(Option<Box<C>>);
         does_selection = 10: fn(*mut c_void, c_int) -> c_int;
         decode<C> = 11: fn(&C, *mut Bio, c_int, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
-        export_object = 20: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
+        export_object<O> = 20: fn(*mut c_void, Option<&O>, usize, Callback, *mut c_void) -> c_int;
     }
 
     encoder {
@@ -245,7 +244,7 @@ functions! {
         load<L> = 5: fn(&mut L, Callback, *mut c_void, PassphraseCallback, *mut c_void) -> c_int;
         eof<L> = 6: fn(&L) -> c_int;
         close<L> = 7: fn(Box<L>) -> c_int;
-        export_object = 8: fn(*mut c_void, Option<&Option<Object>>, usize, Callback, *mut c_void) -> c_int;
+        export_object<O> = 8: fn(*mut c_void, Option<&O>, usize, Callback, *mut c_void) -> c_int;
     }
 }
 

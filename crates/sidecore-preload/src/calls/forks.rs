@@ -6,7 +6,7 @@
 //! that other programs do not inherit belong to this process alone again.
 
 use crate::calls::kept::Kept;
-use crate::calls::promote;
+use crate::calls::permit;
 use crate::calls::settle::drain_until;
 use crate::gate::{self, Path};
 use crate::interpose::socket;
@@ -141,7 +141,7 @@ pub(crate) fn after_in_child(fork: Fork) {
     for (fd, remains) in fork.remains {
         table::begin_behind(fd, remains);
     }
-    promote::after_fork_in_child();
+    permit::after_fork_in_child();
     program::after_fork_in_child();
 }
 

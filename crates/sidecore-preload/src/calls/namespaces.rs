@@ -4,7 +4,7 @@
 //! shares state with other processes. The program does not know of this library's thread, so it is ended before.
 
 use crate::calls::forks;
-use crate::calls::promote;
+use crate::calls::permit;
 use crate::calls::settle::drain_until;
 use crate::gate;
 use sidecore_core::streams::rule::PathReason;
@@ -17,7 +17,7 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Before the call: empties all rings and disconnects from the service. Returns the argument for [`after`].
 pub(crate) fn before() -> bool {
     // If another thread of the program is promoting, this library's thread is not the only other one.
-    let is_paused = promote::pause();
+    let is_paused = permit::pause();
     if is_paused && forks::is_attached() {
         let until = Instant::now() + DRAIN_TIMEOUT;
         for gate in gate::full() {
@@ -33,9 +33,9 @@ pub(crate) fn before() -> bool {
 /// After the call. The service may not exist in the new namespace, or not be trusted there.
 pub(crate) fn after(is_paused: bool, has_entered: bool) {
     if has_entered {
-        promote::never();
+        permit::never();
     }
     if is_paused {
-        promote::resume();
+        permit::resume();
     }
 }

@@ -1,6 +1,6 @@
 //! Promotion of a connection into a ring.
 
-use crate::calls::{forks, report, settle};
+use crate::calls::{forks, permit, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
 use sidecore_core::streams::place::LeaveRequest;
@@ -9,51 +9,24 @@ use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::program::{self, Candidate, Process};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::net::SocketAddr;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
-
-/// The process sends in ways that the library does not see.
-static NEVER: AtomicBool = AtomicBool::new(false);
-/// A promotion is in progress: signal handlers must not begin another, and other threads can try later.
-static BUSY: AtomicBool = AtomicBool::new(false);
+use std::sync::atomic::{AtomicU32, Ordering};
 
 /// Attempts still to skip after finding no service.
 static PASSES: AtomicU32 = AtomicU32::new(0);
 /// Attempts skipped after finding no service: the cost of a failed attempt is then small per message.
 const PASSES_WITHOUT_SERVICE: u32 = 16;
 
-pub(crate) fn never() {
-    NEVER.store(true, Ordering::SeqCst);
-}
-
-pub(crate) fn is_never() -> bool {
-    NEVER.load(Ordering::Relaxed)
-}
-
-/// Blocks promotions until [`resume`]. `false`: one is in progress.
-pub(crate) fn pause() -> bool {
-    !BUSY.swap(true, Ordering::Acquire)
-}
-
-pub(crate) fn resume() {
-    BUSY.store(false, Ordering::Release);
-}
-
-/// In a forked child, which lacks a thread that may have been promoting.
-pub(crate) fn after_fork_in_child() {
-    BUSY.store(false, Ordering::SeqCst);
-}
-
 /// Called by a counted thread when the rule advises a ring; `to`: the receiver named in the call, if any. On success
 /// the thread is not counted any more.
 #[cold]
 pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
-    if is_never() || !pause() {
+    if permit::is_never() || !permit::pause() {
         return None;
     }
     let passes = PASSES.load(Ordering::Relaxed);
     let promoted = if passes == 0 { enter(gate, to) } else { Err(PathReason::NoService) };
     PASSES.fetch_sub(u32::from(passes > 0), Ordering::Relaxed);
-    resume();
+    permit::resume();
     match promoted {
         Ok(_) => {}
         // The library's thread is about to attach.

@@ -2,7 +2,7 @@
 //!
 //! The library's thread makes the report at the service's request. Other threads may change the sockets during that.
 
-use crate::calls::promote;
+use crate::calls::permit;
 use crate::gate::{self, Gate};
 use rustix::net::getpeername;
 use sidecore_core::streams::rule::{PathReason, Rule};
@@ -14,7 +14,7 @@ use std::net::SocketAddr;
 pub(crate) fn report() -> Report {
     let mut report = Report::default();
     // A process that restricts its system calls could be killed by a query to the kernel.
-    if promote::is_never() {
+    if permit::is_never() {
         return report;
     }
     for socket in gate::known().filter_map(|gate| reported(gate, why(gate)?)) {

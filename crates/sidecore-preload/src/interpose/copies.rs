@@ -1,7 +1,7 @@
 //! Functions that let the kernel move bytes itself, immediately or later.
 
 use super::catalogue::Opaque;
-use super::{errno, intercept, memory, pass, socket};
+use super::{errno, intercept, leaving, memory, pass};
 use crate::calls::send::before;
 use crate::gate;
 use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
@@ -30,7 +30,7 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     // SAFETY: as the caller promised.
     let control = unsafe { control.as_ref() };
-    control.map_or(Ok(()), |control| socket::drained_for_good(control.aio_fildes, PathReason::Special))
+    control.map_or(Ok(()), |control| leaving::drained_for_good(control.aio_fildes, PathReason::Special))
 }
 
 /// # Errors
@@ -61,7 +61,7 @@ pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
         }
         let [.., low, high, _, _, a, b, c, d] = head;
         if WRITES.contains(&u16::from_ne_bytes([low, high])) {
-            socket::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), PathReason::Special)?;
+            leaving::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), PathReason::Special)?;
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use super::catalogue::Opaque;
 use super::processes::is_borrower;
-use super::{errno, intercept, pass, raw};
+use super::{errno, intercept, leaving, pass};
 use crate::calls::kinds::{FIONCLEX, Needs, SIOCOUTQ, SIOCOUTQNSD, ioctl as needs};
 use crate::calls::send::before;
 use crate::calls::{forks, settle};
@@ -113,7 +113,7 @@ const CLOEXEC: c_int = 4;
 
 /// For a `call` that makes a `FILE`: the C library writes to it by itself.
 fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
-    match socket::drained_for_good(fd, PathReason::Special) {
+    match leaving::drained_for_good(fd, PathReason::Special) {
         Ok(()) => call(),
         Err(error) => {
             errno::set(error.raw_os_error());
@@ -231,7 +231,7 @@ intercept! {
     fn close_range(first: c_uint, last: c_uint, flags: c_int) -> c_int {
         if flags & UNSHARE != 0 && flags & !(UNSHARE | CLOEXEC) == 0 && first <= last && !is_borrower() {
             // Other threads will have other files at the same numbers.
-            raw::by_the_kernel_alone();
+            leaving::by_the_kernel_alone();
         }
         if first > last || flags != 0 || is_borrower() {
             return pass!(close_range(first, last, flags));

@@ -1,7 +1,7 @@
 //! Functions that enter other namespaces.
 
+use super::leaving::by_the_kernel_alone;
 use super::processes::is_borrower;
-use super::raw::by_the_kernel_alone;
 use super::{errno, intercept, pass};
 use crate::calls::namespaces::{after, before};
 use libc::c_int;

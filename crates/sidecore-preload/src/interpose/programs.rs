@@ -5,7 +5,7 @@ use super::catalogue::{Opaque, Strings};
 use super::environment::{self, Environment, Program};
 use super::errno;
 use super::processes::{is_borrower, spawned};
-use super::{intercept, pass, socket};
+use super::{intercept, leaving, pass};
 use crate::calls::forks::{self, Child};
 use libc::{c_char, c_int, pid_t};
 use rustix::io::Errno;
@@ -142,7 +142,7 @@ intercept! {
     }
 
     fn posix_spawn_file_actions_adddup2(actions: Opaque, fd: c_int, to: c_int) -> c_int {
-        match socket::drained_for_good(fd, PathReason::Forked) {
+        match leaving::drained_for_good(fd, PathReason::Forked) {
             Ok(()) => pass!(posix_spawn_file_actions_adddup2(actions, fd, to)),
             Err(error) => error.raw_os_error(),
         }

@@ -1,16 +1,12 @@
 //! System calls that programs make by number, through the C library's `syscall`.
 
+use super::leaving::by_the_kernel_alone;
 use super::processes::{self, forked};
 use super::{
-    copies, descriptors, environment, errno, intercept, memory, namespaces, options, pass, programs, receiving,
-    sending, signals,
+    copies, descriptors, environment, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending,
 };
-use crate::calls::promote;
-use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_long, c_uint, c_ulong, pid_t};
-use sidecore_core::streams::rule::PathReason;
-use sidecore_sockets::program;
 
 /// Arguments of a system call; the upper half of a narrower argument is undefined.
 struct Arguments([usize; 6]);
@@ -100,21 +96,6 @@ fn before_prctl(option: c_int) {
 fn before_denying() {
     environment::leave_alone();
     by_the_kernel_alone();
-}
-
-/// From now on nothing in this process goes through a ring.
-pub(super) fn by_the_kernel_alone() {
-    errno::kept(|| {
-        promote::never();
-        for gate in gate::all() {
-            // The service or the program's next call sends bytes for which the kernel has no room.
-            let _ = settle::drain_for_good(gate, PathReason::Special);
-        }
-        // Then the process is as without this library: its last thread can end it by a system call of its own.
-        if !signals::is_handler() {
-            let _ = program::let_go();
-        }
-    });
 }
 
 intercept! {

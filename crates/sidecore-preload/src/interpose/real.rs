@@ -1,7 +1,6 @@
 //! The C library's own functions, or those of another preloaded library after this one.
 
-pub(super) use super::catalogue::REAL;
-use super::{environment, errno};
+use super::errno;
 use libc::{c_int, nfds_t, pollfd};
 use std::ffi::CStr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -47,17 +46,6 @@ extern "C" fn missing() -> isize {
     errno::set(libc::ENOSYS);
     -1
 }
-
-/// Runs at load: a signal handler must not call the loader, and the program may clear its environment later.
-extern "C" fn find_all() {
-    REAL.find();
-    environment::prepare();
-    sidecore_sockets::program::prepare();
-}
-
-#[used]
-#[unsafe(link_section = ".init_array")]
-static FIND_ALL: extern "C" fn() = find_all;
 
 // SAFETY: as the C library declares it.
 unsafe extern "C-unwind" {
@@ -109,5 +97,4 @@ macro_rules! real {
         )*
     };
 }
-pub(super) use super::catalogue::*;
 pub(super) use real;

@@ -1,7 +1,7 @@
 //! Functions that send.
 
 use super::message::{Message, address, piece, span};
-use super::{errno, intercept, memory, pass, signals, socket};
+use super::{errno, intercept, leaving, memory, pass, signals, socket};
 use crate::calls::forks;
 use crate::calls::send::{
     AtOnce, Next, alone, at_once, before, direct, is_one_call, is_plain, on_the_kernel, rest, send as decide,
@@ -189,7 +189,7 @@ fn passes_descriptors(fd: c_int) -> bool {
 }
 
 fn passed(fd: c_int) -> Result<(), Errno> {
-    let drained = socket::drained_for_good(fd, PathReason::Duplicated);
+    let drained = leaving::drained_for_good(fd, PathReason::Duplicated);
     forks::passed_on(fd);
     drained
 }

@@ -1,10 +1,5 @@
 //! Descriptors of the program.
 
-use super::errno;
-use crate::calls::settle;
-use crate::gate;
-use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
 use std::os::fd::{BorrowedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
@@ -19,12 +14,4 @@ pub(crate) fn borrowed(fd: RawFd) -> BorrowedFd<'static> {
 pub(crate) fn leave_epoll(set: RawFd, fd: RawFd) {
     // SAFETY: a deletion reads and writes no memory.
     let _ = unsafe { syscall!(Sysno::epoll_ctl, set, libc::EPOLL_CTL_DEL, fd, 0) };
-}
-
-/// Makes a watched socket with this number leave its ring until it is closed.
-///
-/// # Errors
-/// The error of the call, which would overtake the ring: it cannot be emptied.
-pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> {
-    gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, why)))
 }

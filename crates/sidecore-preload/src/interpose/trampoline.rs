@@ -3,12 +3,14 @@
 //! Such a function leaves all arguments in place, in registers and on the stack. After calling a function of this
 //! library, it jumps to the C library's function as its caller would have.
 
+use super::catalogue::REAL;
 use super::descriptors;
 use super::errno;
+use super::leaving;
 use super::processes;
 use super::programs;
 use super::raw;
-use super::real::{REAL, Real};
+use super::real::Real;
 use super::receiving;
 use super::sending;
 use super::uring;
@@ -165,7 +167,7 @@ extern "C" fn before_dlopen(name: *const c_char, flags: c_int) -> usize {
     // SAFETY: as for `dlopen`.
     unsafe { uring::before_loading(name) };
     if flags & libc::RTLD_DEEPBIND != 0 {
-        raw::by_the_kernel_alone();
+        leaving::by_the_kernel_alone();
     }
     REAL.dlopen.address()
 }
@@ -175,7 +177,7 @@ extern "C" fn before_dlmopen(namespace: c_long, name: *const c_char, flags: c_in
     // SAFETY: as for `dlmopen`.
     unsafe { uring::before_loading(name) };
     if namespace != libc::LM_ID_BASE || flags & libc::RTLD_DEEPBIND != 0 {
-        raw::by_the_kernel_alone();
+        leaving::by_the_kernel_alone();
     }
     REAL.dlmopen.address()
 }

@@ -4,9 +4,10 @@
 //! continues in the library that its caller means.
 //! caller means.
 
+use super::catalogue::REAL;
 use super::errno;
-use super::raw;
-use super::real::{REAL, Real};
+use super::leaving;
+use super::real::Real;
 use libc::{Dl_info, c_int, c_void};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
@@ -16,7 +17,7 @@ const FILES: &[u8] = b"liburing";
 
 /// Runs before one of these functions. `caller`: an address in its caller's code. Returns the address to continue at.
 fn before(real: &Real, caller: usize) -> usize {
-    raw::by_the_kernel_alone();
+    leaving::by_the_kernel_alone();
     errno::kept(|| real.known().or_else(|| meant(real.name(), caller)).unwrap_or(missing as *const () as usize))
 }
 
@@ -94,6 +95,6 @@ pub(super) unsafe fn before_loading(name: *const libc::c_char) {
     // SAFETY: as the caller promised.
     let name = unsafe { CStr::from_ptr(name) }.to_bytes();
     if name.rsplit(|byte| *byte == b'/').next().is_some_and(|file| file.starts_with(FILES)) {
-        raw::by_the_kernel_alone();
+        leaving::by_the_kernel_alone();
     }
 }

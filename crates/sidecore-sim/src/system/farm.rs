@@ -8,6 +8,7 @@
 //! omissions.
 
 mod dispatcher;
+mod event;
 mod field;
 mod node;
 mod parameters;
@@ -17,8 +18,9 @@ mod tally;
 mod tests;
 mod world;
 
-use super::{Metric, Model, Outcome, Rule, metric};
+use super::{Metric, Model, Rule, metric};
 use crate::engine::Engine;
+use crate::outcome::Outcome;
 use field::Field;
 pub(super) use parameters::Farm;
 use sidecore_core::time::Nanos;

@@ -7,8 +7,9 @@
 mod host;
 mod world;
 
-use super::{Metric, Model, Outcome, Rule, metric, percentile};
+use super::{Metric, Model, Rule, metric, percentile};
 use crate::engine::Random;
+use crate::outcome::Outcome;
 use crate::settings::{Bytes, Count, Ns, Rate, Ratio, notify, settings};
 use sidecore_core::policy::notify::Notify;
 use world::{Arrival, lane};

@@ -6,11 +6,13 @@
 //! Optimisation and Load Balancing", slides.
 
 mod end;
+mod event;
 mod parameters;
 mod world;
 
-use super::{Metric, Model, Outcome, Rule, fullest, metric};
+use super::{Metric, Model, Rule, fullest, metric};
 use crate::engine::Engine;
+use crate::outcome::Outcome;
 pub(super) use parameters::Lhcb;
 use parameters::Traffic;
 use sidecore_core::time::Nanos;

@@ -5,6 +5,7 @@
 //! Cryptographic Framework", USENIX ATC 2003. `docs/models/ocf.md` describes the model.
 
 mod cards;
+mod event;
 mod kernel;
 mod machine;
 mod parameters;
@@ -12,7 +13,8 @@ mod service;
 #[cfg(test)]
 mod tests;
 
-use super::{Metric, Model, Outcome, Rule, fullest, metric};
+use super::{Metric, Model, Rule, fullest, metric};
+use crate::outcome::Outcome;
 use kernel::Kernel;
 pub(super) use parameters::Ocf;
 use parameters::{Kind, Software, Wait};

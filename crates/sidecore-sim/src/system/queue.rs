@@ -2,8 +2,9 @@
 //!
 //! It shows the correctness of the engine and its random numbers, and the speed of the engine.
 
-use super::{Metric, Model, Outcome, metric};
+use super::{Metric, Model, metric};
 use crate::engine::{Engine, World};
+use crate::outcome::Outcome;
 use crate::settings::{Count, Ratio, Us, settings};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;

@@ -12,8 +12,9 @@ mod parameters;
 mod totals;
 mod world;
 
-use super::{Model, Outcome, Rule, percentile};
+use super::{Model, Rule, percentile};
 use crate::engine::Engine;
+use crate::outcome::Outcome;
 pub(super) use parameters::Zvm;
 pub(super) use totals::METRICS;
 use totals::Totals;

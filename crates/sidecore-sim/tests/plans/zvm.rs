@@ -3,9 +3,9 @@
 use super::{plan_of, root};
 use sidecore_sim::compare::{Cell, Published, compare};
 use sidecore_sim::estimate::Effort;
+use sidecore_sim::outcome::Outcome;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Origin, Source};
-use sidecore_sim::system::Outcome;
 use std::ops::ControlFlow;
 
 fn plan(settings: &[&str]) -> Plan {

@@ -1,9 +1,8 @@
 //! The dispatcher: it carries out the decisions of core's [`NodePool`], as the real one does.
 
+use super::event::{Answer, FarmEvent, Message, Parcel};
 use super::field::Field;
-use super::node::{Answer, Parcel};
 use super::parameters;
-use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::nodes::{BeatOutcome, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings};
@@ -16,22 +15,6 @@ const KIND: Class = Class::NOOP;
 const HOPS: u32 = 2;
 /// Longest interval between checks for silent nodes, ns.
 const MAX_CHECK_INTERVAL_NS: Nanos = 1_000_000;
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Message {
-    Answer(Parcel, Answer),
-    /// Counts of events received and answered in this life.
-    Beat {
-        node: usize,
-        life: u32,
-        received: u64,
-        answered: u64,
-    },
-    Joins {
-        node: usize,
-        life: u32,
-    },
-}
-
 /// Interval of attempts of a node that could not join, ns.
 const AGAIN: Nanos = 10_000_000;
 

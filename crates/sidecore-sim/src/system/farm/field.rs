@@ -1,24 +1,15 @@
 //! Events, nodes and the network between them, for both ways of assigning.
 
-use super::dispatcher::{Dispatcher, Message};
-use super::node::{Node, Parcel};
+use super::event::{FarmEvent, Message, Parcel};
+use super::node::Node;
 use super::parameters::Farm;
-use super::pull::Pull;
 use super::tally::Tally;
-use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 /// Number of waiting events under saturation.
 const ENOUGH: usize = 64;
-
-/// The party that assigns events.
-#[derive(Debug)]
-pub(super) enum Hand {
-    Dispatcher(Box<Dispatcher>),
-    Pull(Pull),
-}
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Job {

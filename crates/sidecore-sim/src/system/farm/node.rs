@@ -1,30 +1,10 @@
 //! A node: its events, its work, and its counts.
 
+use super::event::{Answer, FarmEvent, Parcel};
 use super::parameters::Farm;
-use super::world::FarmEvent;
 use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
-
-/// One attempt at an event, with its node.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Parcel {
-    pub(super) node: usize,
-    /// Life of that node; it begins another one after its death.
-    pub(super) life: u32,
-    pub(super) job: u32,
-    /// Name of the attempt.
-    pub(super) attempt: u64,
-    pub(super) work: f64,
-}
-
-/// A node's answer to an event, with times by its own clock.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Answer {
-    pub(super) held: Nanos,
-    pub(super) work: Nanos,
-    pub(super) failed: bool,
-}
 
 #[derive(Debug)]
 pub(super) struct Node {

@@ -1,9 +1,8 @@
 //! Nodes that pull, without a dispatcher: each has a fixed number of places, and requests an event from the server for
 //! each empty one. The server knows nothing of the nodes; requests are served in order of arrival.
 
+use super::event::{Answer, FarmEvent, Parcel};
 use super::field::{Field, Job};
-use super::node::{Answer, Parcel};
-use super::world::FarmEvent;
 use crate::engine::Engine;
 use std::collections::VecDeque;
 

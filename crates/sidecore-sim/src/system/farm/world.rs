@@ -1,37 +1,17 @@
 //! The world's events and their effects.
 
-use super::dispatcher::{Dispatcher, Message};
-use super::field::{Field, Hand};
-use super::node::{Answer, Parcel};
+use super::dispatcher::Dispatcher;
+use super::event::{Answer, FarmEvent, Message, Parcel};
+use super::field::Field;
 use super::parameters::Farm;
 use super::pull::Pull;
 use crate::engine::{self, Engine};
 
-#[derive(Clone, Copy, Debug)]
-pub(super) enum FarmEvent {
-    /// The next event of the farm is due.
-    Comes,
-    /// An event of the farm arrives at the assigning party.
-    Waits(u32),
-    /// It arrives at its node.
-    Reached(Parcel),
-    /// Its node has done it.
-    Worked(Parcel, Answer),
-    /// A message arrives at the dispatcher; the dispatcher ends its present step.
-    Came(Message),
-    Turns,
-    Stored(u32),
-    /// This node beats, in this life.
-    Beats(usize, u32),
-    /// The dispatcher checks for silent nodes.
-    Looks,
-    /// A node dies; a node returns.
-    Dies,
-    Back(usize),
-    /// A node's request for an event arrives at the server.
-    Asks(usize, u32),
-    /// The server's wait for the acknowledgement of this attempt is over.
-    Expires(u32, u64),
+/// The party that assigns events.
+#[derive(Debug)]
+enum Hand {
+    Dispatcher(Box<Dispatcher>),
+    Pull(Pull),
 }
 
 /// The farm, with its assigning party.

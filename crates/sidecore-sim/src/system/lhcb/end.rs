@@ -1,7 +1,7 @@
 //! One of the two computers: its processor, its bus, its interface, and the program's socket.
 
+use super::event::{LhcbEvent, Packet};
 use super::parameters::{Lhcb, Traffic};
-use super::world::LhcbEvent;
 use crate::engine::{Engine, Timer};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::part::pipe::Pipe;
@@ -16,14 +16,6 @@ pub(super) const INTERRUPT: u32 = 1;
 /// Directions over a bus: to the link and from it.
 pub(super) const OUT: u32 = 0;
 const IN: u32 = 1;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Packet {
-    /// Bytes for the program.
-    Data(u64),
-    /// Bytes that the other program has taken.
-    Ack(u64),
-}
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Task {
@@ -189,12 +181,5 @@ impl End {
         self.armed = true;
         let ring = self.moderator.due(engine.now());
         self.ring(engine, ring, number, set);
-    }
-}
-
-impl Packet {
-    /// Its frame in memory, bytes.
-    pub(super) fn frame(self, traffic: Traffic) -> u64 {
-        Lhcb::frame(traffic, if let Self::Data(bytes) = self { bytes } else { 0 })
     }
 }

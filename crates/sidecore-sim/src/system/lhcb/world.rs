@@ -1,18 +1,10 @@
 //! The world's events and their effects. End 0 sends, end 1 receives; in a ping-pong both do both.
 
-use super::end::{End, INTERRUPT, OUT, Packet, Task};
+use super::end::{End, INTERRUPT, OUT, Task};
+use super::event::{LhcbEvent, Packet};
 use super::parameters::{Lhcb, Traffic};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum LhcbEvent {
-    Bus(usize),
-    /// The packet left this end and is at the other.
-    Carried(usize, Packet),
-    Timer(usize),
-    Section(usize),
-}
 
 /// Counts of one end since the start.
 #[derive(Clone, Copy, Debug, Default)]

@@ -4,7 +4,7 @@
 //! while the rest streams in and results stream out, and writes out the rest of its buffer. The cards share the bus,
 //! and their results share the memory's write bandwidth with write-backs of the processor's caches.
 
-use super::machine::OcfEvent;
+use super::event::OcfEvent;
 use crate::engine::Engine;
 use crate::part::pipe::Pipe;
 use sidecore_core::time::Nanos;

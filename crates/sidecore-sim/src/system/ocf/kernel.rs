@@ -1,7 +1,8 @@
 //! The OpenBSD Cryptographic Framework: requests through `ioctl`, sessions bound to a card.
 
 use super::cards::{Finished, Request};
-use super::machine::{Machine, OcfEvent, Software, Step};
+use super::event::OcfEvent;
+use super::machine::{Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::{Level, Section};

@@ -2,24 +2,12 @@
 
 use self::Step::{Interrupt, Look, Reap, Return, Serve, Sleep, Submit, User, Wake};
 use super::cards::Cards;
+use super::event::OcfEvent;
 use super::parameters::Ocf;
 use crate::engine::{Engine, World};
 use crate::part::cpu::{Cpu, Level, Section, Shape};
 use crate::system::percentile;
 use sidecore_core::time::Nanos;
-
-#[derive(Clone, Copy, Debug)]
-pub(super) enum OcfEvent {
-    Cpu(u32),
-    Bus,
-    Memory,
-    /// This card's engine has finished its stage.
-    Engine(u32),
-    /// A request arrives for this client; without an arrival process, its first one.
-    Arrival(u32),
-    /// Completions of this lane may have to be announced.
-    Due(u32),
-}
 
 /// Purpose of a section of CPU time; its number is the section's account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@
 //! the cards while it is awake, so that cards interrupt only a sleeping sidecore.
 
 use super::cards::{Finished, Request};
-use super::machine::{Machine, OcfEvent, Software, Step};
+use super::event::OcfEvent;
+use super::machine::{Machine, Software, Step};
 use super::parameters::Ocf;
 use crate::engine::Engine;
 use crate::part::cpu::Section;

@@ -4,9 +4,10 @@ mod parts;
 
 use super::{METRICS, Ocf};
 use crate::compare::median;
+use crate::outcome::Outcome;
 use crate::plan::Plan;
 use crate::settings::Source;
-use crate::system::{Impossible, Model, Outcome};
+use crate::system::{Impossible, Model};
 use sidecore_core::policy::balance::Balance;
 use std::path::Path;
 

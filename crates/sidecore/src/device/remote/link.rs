@@ -7,9 +7,10 @@ use crate::sys::message;
 use crate::sys::{clock, cpu, wake};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
+use sidecore_client::control::encode;
 use sidecore_client::gateway::{
     Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request, TRIES,
-    Tell, decode_tell, encode,
+    Tell, decode_tell,
 };
 use sidecore_client::sys::clock::timespec;
 use sidecore_client::sys::packet;

@@ -1,7 +1,7 @@
 //! Cards, bus and memory by themselves.
 
 use super::super::cards::{Cards, Hardware, Request};
-use super::super::machine::OcfEvent;
+use super::super::event::OcfEvent;
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 

@@ -1,0 +1,32 @@
+//! Sockets that leave their rings before calls whose bytes the library does not see.
+
+use super::{errno, signals};
+use crate::calls::{permit, settle};
+use crate::gate;
+use rustix::io::Errno;
+use sidecore_core::streams::rule::PathReason;
+use sidecore_sockets::program;
+use std::os::fd::RawFd;
+
+/// Makes a watched socket with this number leave its ring until it is closed.
+///
+/// # Errors
+/// The error of the call, which would overtake the ring: it cannot be emptied.
+pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> {
+    gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, why)))
+}
+
+/// From now on nothing in this process goes through a ring.
+pub(super) fn by_the_kernel_alone() {
+    errno::kept(|| {
+        permit::never();
+        for gate in gate::all() {
+            // The service or the program's next call sends bytes for which the kernel has no room.
+            let _ = settle::drain_for_good(gate, PathReason::Special);
+        }
+        // Then the process is as without this library: its last thread can end it by a system call of its own.
+        if !signals::is_handler() {
+            let _ = program::let_go();
+        }
+    });
+}

@@ -1,0 +1,27 @@
+//! The world's events, and the packets in them.
+
+use super::parameters::{Lhcb, Traffic};
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum LhcbEvent {
+    Bus(usize),
+    /// The packet left this end and is at the other.
+    Carried(usize, Packet),
+    Timer(usize),
+    Section(usize),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Packet {
+    /// Bytes for the program.
+    Data(u64),
+    /// Bytes that the other program has taken.
+    Ack(u64),
+}
+
+impl Packet {
+    /// Its frame in memory, bytes.
+    pub(super) fn frame(self, traffic: Traffic) -> u64 {
+        Lhcb::frame(traffic, if let Self::Data(bytes) = self { bytes } else { 0 })
+    }
+}

@@ -1,0 +1,14 @@
+//! The world's events.
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum OcfEvent {
+    Cpu(u32),
+    Bus,
+    Memory,
+    /// This card's engine has finished its stage.
+    Engine(u32),
+    /// A request arrives for this client; without an arrival process, its first one.
+    Arrival(u32),
+    /// Completions of this lane may have to be announced.
+    Due(u32),
+}
