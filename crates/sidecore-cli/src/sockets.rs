@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Sockets) -> Result<(), String> {
 /// # Errors
 /// There is no service, or it refuses.
 pub(crate) fn listed(socket: &Path) -> Result<List, String> {
-    let mut list = ask::list(socket)?;
+    let mut list = ask::list(socket).map_err(|error| error.to_string())?;
     list.rows.iter_mut().for_each(printable);
     Ok(list)
 }

@@ -229,17 +229,17 @@ impl Api {
         Err(Failure { call: "loading it", reasons: tried })
     }
 
-    fn open(file: &str) -> Result<Self, String> {
+    fn open(file: &str) -> Result<Self, OpenError> {
         // SAFETY: libcrypto's initialisers only set up its own state.
-        let library = unsafe { Library::new(file) }.map_err(explain)?;
+        let library = unsafe { Library::new(file) }?;
         // SAFETY: `OpenSSL_version` has had this signature since OpenSSL 1.1; older libraries do not have it.
         let version = unsafe { library.get::<unsafe extern "C" fn(c_int) -> *const c_char>(b"OpenSSL_version\0") };
         // SAFETY: for any number the library returns a static string.
-        let version = unsafe { CStr::from_ptr(version.map_err(explain)?(0)) }.to_string_lossy().into_owned();
+        let version = unsafe { CStr::from_ptr(version?(0)) }.to_string_lossy().into_owned();
         if release(&version).is_none_or(|release| release < NEEDED) {
-            return Err(format!("found {version}, need OpenSSL 3"));
+            return Err(OpenError::Release(version));
         }
-        Self::look_up(library, version).map_err(explain)
+        Ok(Self::look_up(library, version)?)
     }
 
     /// An object made without arguments.
@@ -350,10 +350,14 @@ fn release(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// The loader's own words, which `libloading` keeps as the source of its error.
-#[expect(clippy::needless_pass_by_value, reason = "for map_err")]
-fn explain(error: libloading::Error) -> String {
-    std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string)
+/// Why a file is not taken as libcrypto.
+#[derive(Debug, thiserror::Error)]
+enum OpenError {
+    /// The loader's own words, where it has some.
+    #[error("{}", std::error::Error::source(.0).map_or_else(|| .0.to_string(), ToString::to_string))]
+    Loader(#[from] libloading::Error),
+    #[error("found {0}, need OpenSSL 3")]
+    Release(String),
 }
 
 /// # Safety

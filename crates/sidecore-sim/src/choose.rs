@@ -10,6 +10,7 @@ use crate::plan::{Changes, Choice, Plan, PlanError};
 use crate::settings::{Settings, Source};
 use crate::table::Progress;
 use std::collections::HashSet;
+use std::fmt::Display;
 
 /// Limit of combinations.
 pub const MAX_COMBINATIONS: usize = 2_000;
@@ -133,12 +134,12 @@ type Combination = (Option<String>, Changes, Settings);
 
 /// All possible combinations, and the number of impossible ones.
 fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, usize), PlanError> {
-    let wrong = |message: String| PlanError::in_file(&plan.path, None, &message);
+    let wrong = |message: &dyn Display| PlanError::in_file(&plan.path, None, message);
     let variants = std::iter::once(None).chain(plan.variants.iter().map(Some));
     let mut all = vec![Changes::new()];
     for (name, values) in &question.choice.over {
         if all.len() * values.len() * (plan.variants.len() + 1) > MAX_COMBINATIONS {
-            return Err(wrong(format!("more than {MAX_COMBINATIONS} combinations: give fewer values with --over")));
+            return Err(wrong(&format!("more than {MAX_COMBINATIONS} combinations: give fewer values with --over")));
         }
         let with = |known: &Changes, value: &String| [&known[..], &[(name.clone(), value.clone())]].concat();
         all = all.iter().flat_map(|known| values.iter().map(move |value| with(known, value))).collect();
@@ -150,7 +151,7 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
             let of_variant = variant.map_or(&[][..], |variant| &variant.set);
             let load = (question.choice.load.clone(), question.load.to_string());
             for (name, value) in of_variant.iter().chain(set).chain([&load]) {
-                settings.set(name, value, Source::Plan).map_err(wrong)?;
+                settings.set(name, value, Source::Plan).map_err(|error| wrong(&error))?;
             }
             match plan.system.check(&settings) {
                 Ok(()) => possible.push((variant.map(|variant| variant.name.clone()), set.clone(), settings)),
@@ -159,7 +160,7 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
         }
     }
     if possible.is_empty() {
-        return Err(wrong("no combination is possible: see --over and --set".to_owned()));
+        return Err(wrong(&"no combination is possible: see --over and --set"));
     }
     Ok((possible, impossible))
 }
@@ -175,7 +176,7 @@ impl<'a> Trial<'a> {
         let known = |name: &str| plan.settings.find(name).is_ok() || crate::plan::metric(plan.system, name).is_ok();
         if let Some((name, _)) = question.choice.cost.iter().find(|(name, _)| !known(name)) {
             let message = format!("a cost of `{name}`: that is no parameter and no metric of the plan's");
-            return Err(PlanError::in_file(&plan.path, None, &message));
+            return Err(PlanError::in_file(&plan.path, None, message));
         }
         Ok(Self { plan, question })
     }

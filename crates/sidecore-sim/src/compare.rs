@@ -9,6 +9,7 @@ use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
 use crate::rule;
 use crate::settings::Settings;
 use crate::table::{self, Progress, Table};
+use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
@@ -94,9 +95,9 @@ impl Published {
     ///
     /// With file and line, if it cannot be read or is malformed.
     pub fn read(path: &Path) -> Result<Self, PlanError> {
-        let wrong = |line: Option<usize>, message: &str| PlanError::in_file(path, line, message);
+        let wrong = |line: Option<usize>, message: &dyn Display| PlanError::in_file(path, line, message);
         let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
-        let text = read_text(path, MAX_BYTES).map_err(|message| wrong(None, &message))?;
+        let text = read_text(path, MAX_BYTES).map_err(|error| wrong(None, &error))?;
         let notes: Vec<&str> = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim())).collect();
         let notes = notes.join(" ").to_lowercase();
         let mut reader =
@@ -107,12 +108,12 @@ impl Published {
         for record in reader.records() {
             let record = record.map_err(unreadable)?;
             let line = record.position().map(|position| position.line() as usize);
-            let values = record.iter().skip(1).map(|field| number(field).map_err(|message| wrong(line, &message)));
+            let values = record.iter().skip(1).map(|field| number(field).map_err(|error| wrong(line, &error)));
             published.rows.push((record[0].to_owned(), values.collect::<Result<_, _>>()?));
         }
         let cells = published.rows.len() * published.columns.len();
         match cells {
-            0 => Err(wrong(None, "has no cells: a heading line and one line for each row are needed")),
+            0 => Err(wrong(None, &"has no cells: a heading line and one line for each row are needed")),
             1..=MAX_CELLS => Ok(published),
             _ => Err(wrong(None, &format!("has {cells} cells, at most {MAX_CELLS} are compared"))),
         }
@@ -136,12 +137,16 @@ impl Published {
     }
 }
 
-fn number(field: &str) -> Result<Option<f64>, String> {
+#[derive(Debug, thiserror::Error)]
+#[error("`{0}` is no number")]
+struct NoNumber(String);
+
+fn number(field: &str) -> Result<Option<f64>, NoNumber> {
     match field {
         "" | "-" => Ok(None),
         _ => {
             let number = field.parse().ok().filter(|number: &f64| number.is_finite());
-            number.map(Some).ok_or_else(|| format!("`{field}` is no number"))
+            number.map(Some).ok_or_else(|| NoNumber(field.to_owned()))
         }
     }
 }
@@ -177,24 +182,24 @@ pub(crate) struct Cells<'a> {
 
 impl<'a> Cells<'a> {
     pub(crate) fn of(plan: &'a Plan, published: &'a Published, keep: &[&str]) -> Result<Self, PlanError> {
-        let wrong = |message: String| PlanError::in_file(&published.path, None, &message);
+        let wrong = |message: &dyn Display| PlanError::in_file(&published.path, None, message);
         let (settings, understood) = understand(plan, published, keep)?;
         let is_metric = |row: &str| metric(plan.system, row).map(drop);
         let is_known = |(row, _): &&(String, _)| published.corner != "metric" || is_metric(row).is_ok();
         let (known, left_out): (Vec<_>, Vec<_>) = published.rows.iter().partition(is_known);
         if known.is_empty() {
             let first = left_out.first().map_or(Ok(()), |(row, _)| is_metric(row));
-            first.map_err(|unknown| wrong(format!("no row is a metric of the plan: {unknown}")))?;
+            first.map_err(|unknown| wrong(&format!("no row is a metric of the plan: {unknown}")))?;
         }
         let labels = |rows: &[&(String, _)]| rows.iter().map(|(row, _)| row.clone()).collect::<Vec<_>>();
         let axis = |name: &str, labels: &[String]| {
-            Axis::named(name, labels, plan.system, (&settings, &plan.cases)).map_err(wrong)
+            Axis::named(name, labels, plan.system, (&settings, &plan.cases)).map_err(|error| wrong(&error))
         };
         let rows = axis(&published.corner, &labels(&known))?;
         let columns = axis(&plan.shape.columns.name, &published.columns)?;
         let cell = plan.shape.cell;
         if cell.is_none() && !rows.is_metrics() && !columns.is_metrics() {
-            return Err(wrong("its rows must be metrics: begin the line of headings with `metric`".to_owned()));
+            return Err(wrong(&"its rows must be metrics: begin the line of headings with `metric`"));
         }
         let shape = Shape { rows, columns, cell };
         let left_out = labels(&left_out);
@@ -228,7 +233,7 @@ fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Sett
     let found: Vec<(String, String)> = found.filter(|(name, _)| !keep.contains(&name.as_str())).collect();
     let is_last = |at: usize| found[at + 1..].iter().all(|(name, _)| *name != found[at].0);
     let set: Vec<(String, String)> = (0..found.len()).filter(|at| is_last(*at)).map(|at| found[at].clone()).collect();
-    let wrong = |error: PlanError| PlanError::in_file(&published.path, None, &format!("its heading says: {error}"));
+    let wrong = |error: PlanError| PlanError::in_file(&published.path, None, format!("its heading says: {error}"));
     let settings = plan.with(&set).map_err(wrong)?;
     Ok((settings, set.into_iter().map(|(name, value)| format!("{name}={value}")).collect()))
 }

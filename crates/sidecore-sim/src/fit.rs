@@ -15,7 +15,7 @@ mod tests;
 use crate::compare::{Cells, Published};
 use crate::estimate::Effort;
 use crate::plan::{Plan, PlanError};
-use crate::settings::{Origin, Parameter, Settings, Source};
+use crate::settings::{Origin, Parameter, SettingError, Settings, Source};
 use levenberg_marquardt::LevenbergMarquardt;
 use nalgebra::{DMatrix, DVector};
 use problem::Problem;
@@ -95,12 +95,31 @@ pub enum Which<'a> {
     All,
 }
 
+/// Why a plan has no parameters to change.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum FreeError {
+    /// A name is unknown.
+    #[error(transparent)]
+    Unknown(#[from] SettingError),
+    /// A named parameter is a count, or not a number above 0.
+    #[error("{name} is {text}, which cannot be moved by factors: leave it out")]
+    Fixed {
+        /// Its name.
+        name: String,
+        /// Its value.
+        text: String,
+    },
+    /// The plan marks none.
+    #[error("no parameter of the plan is marked as fitted: name some with --vary")]
+    None,
+}
+
 /// The parameters of these plans that may change. A parameter that two plans take from the same file is one.
 ///
 /// # Errors
 ///
 /// If a name is unknown, or its value is a count or not a number above 0; or if no parameter is left.
-pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, String> {
+pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, FreeError> {
     let mut all = Vec::<Free>::new();
     for (number, target) in targets.iter().enumerate() {
         let settings = &target.plan.settings;
@@ -120,17 +139,14 @@ pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, Strin
                     None => all.push(free),
                 },
                 None if matches!(which, Which::Named(_)) => {
-                    return Err(format!(
-                        "{} is {text}, which cannot be moved by factors: leave it out",
-                        parameter.name
-                    ));
+                    return Err(FreeError::Fixed { name: parameter.name.clone(), text: text.clone() });
                 }
                 None => {}
             }
         }
     }
     if all.is_empty() {
-        return Err("no parameter of the plan is marked as fitted: name some with --vary".to_owned());
+        return Err(FreeError::None);
     }
     Ok(all)
 }
@@ -195,7 +211,7 @@ fn usable(factor: f64) -> f64 {
     if factor.is_finite() { factor } else { f64::INFINITY }
 }
 
-fn set(settings: &mut Settings, free: &Free, value: f64) -> Result<(), String> {
+fn set(settings: &mut Settings, free: &Free, value: f64) -> Result<(), SettingError> {
     settings.set(&free.name, &free.text(value), Source::Plan)
 }
 
@@ -203,7 +219,7 @@ impl Free {
     /// `None`: its value is not a number that can change by factors.
     fn of(settings: &Settings, parameter: &Parameter, (text, source): (&str, &Source), target: usize) -> Option<Self> {
         let value = text.parse().ok().filter(|value: &f64| *value > 0.0)?;
-        let is_whole = settings.accepts(&parameter.name, "1.5").is_err_and(|said| said.contains("whole"));
+        let is_whole = settings.accepts(&parameter.name, "1.5").is_err_and(|said| said.to_string().contains("whole"));
         let meaning = if let Source::Documented(_, meaning) = source { meaning.clone() } else { String::new() };
         let (name, unit) = (parameter.name.clone(), parameter.unit);
         let (targets, is_fitted) = (vec![target], matches!(source, Source::Documented(Origin::Fitted, _)));

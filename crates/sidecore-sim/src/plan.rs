@@ -35,10 +35,9 @@ pub use axis::{Axis, Shape};
 pub(crate) use axis::{CASE, metric};
 pub(crate) use read::read_text;
 
-use crate::settings::{Settings, Source};
+use crate::settings::{SettingError, Settings, Source};
 use crate::system::System;
-use std::error::Error;
-use std::fmt::{self, Display, Formatter};
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 /// Limit of cells in a plan's table.
@@ -138,12 +137,13 @@ impl Plan {
     /// If a parameter does not exist, a value is invalid for it, or the plan becomes impossible.
     pub fn set_all<S: AsRef<str>>(&mut self, settings: &[S]) -> Result<(), PlanError> {
         for setting in settings.iter().map(AsRef::as_ref) {
-            let wrong = |message: String| PlanError::of_setting(setting, &message);
-            let (name, value) = setting.split_once('=').ok_or_else(|| wrong("write NAME=VALUE".to_owned()))?;
-            self.settings.set(name.trim(), value.trim(), Source::CommandLine).map_err(wrong)?;
+            let missing = || PlanError::of_setting(setting, "write NAME=VALUE");
+            let (name, value) = setting.split_once('=').ok_or_else(missing)?;
+            let set = self.settings.set(name.trim(), value.trim(), Source::CommandLine);
+            set.map_err(|error| PlanError::of_setting(setting, error))?;
         }
         let all = settings.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(" --set ");
-        self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, &wrong.message))
+        self.system.check(&self.settings).map_err(|wrong| PlanError::of_setting(&all, wrong.message))
     }
 
     /// The full name of a parameter, which may be shortened to the part after its last dot.
@@ -151,7 +151,7 @@ impl Plan {
     /// # Errors
     ///
     /// If no parameter has this name.
-    pub fn full_name(&self, name: &str) -> Result<String, String> {
+    pub fn full_name(&self, name: &str) -> Result<String, SettingError> {
         self.settings.find(name).map(|index| self.settings.parameter(index).name.clone())
     }
 
@@ -166,7 +166,7 @@ impl Plan {
     /// # Errors
     ///
     /// If it is not: a text with the accepted values.
-    pub fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
+    pub fn accepts(&self, name: &str, text: &str) -> Result<(), SettingError> {
         self.settings.accepts(name, text)
     }
 
@@ -178,33 +178,43 @@ impl Plan {
     pub fn with(&self, set: &[(String, String)]) -> Result<Settings, PlanError> {
         let mut settings = self.settings.clone();
         for (name, value) in set {
-            let wrong = |message: String| PlanError::of_setting(&format!("{name}={value}"), &message);
+            let wrong = |error| PlanError::of_setting(&format!("{name}={value}"), error);
             settings.set(name, value, Source::Plan).map_err(wrong)?;
         }
-        self.system.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, &wrong.message))?;
+        self.system.check(&settings).map_err(|wrong| PlanError::in_file(&self.path, None, wrong.message))?;
         Ok(settings)
     }
 }
 
 /// An error in a plan: place, error and remedy, in one line for users.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PlanError(String);
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PlanError {
+    /// At a place in a file.
+    #[error("{}{}: {message}", .path.display(), .line.map_or(String::new(), |line| format!(":{line}")))]
+    File {
+        /// The plan, an included file or a published table.
+        path: PathBuf,
+        /// The line, from 1 on, if one is known.
+        line: Option<usize>,
+        /// Error and remedy.
+        message: String,
+    },
+    /// In settings from the command line or of a variant.
+    #[error("--set {setting}: {message}")]
+    Setting {
+        /// `name=value`.
+        setting: String,
+        /// Error and remedy.
+        message: String,
+    },
+}
 
 impl PlanError {
-    pub(crate) fn in_file(path: &Path, line: Option<usize>, message: &str) -> Self {
-        let line = line.map_or(String::new(), |line| format!(":{line}"));
-        Self(format!("{}{line}: {message}", path.display()))
+    pub(crate) fn in_file(path: &Path, line: Option<usize>, message: impl Display) -> Self {
+        Self::File { path: path.to_owned(), line, message: message.to_string() }
     }
 
-    fn of_setting(setting: &str, message: &str) -> Self {
-        Self(format!("--set {setting}: {message}"))
-    }
-}
-
-impl Display for PlanError {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+    fn of_setting(setting: &str, message: impl Display) -> Self {
+        Self::Setting { setting: setting.to_owned(), message: message.to_string() }
     }
 }
-
-impl Error for PlanError {}

@@ -6,7 +6,7 @@ pub(crate) use quantity::{
     Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ms, Ns, NsPerByte, Rate, Ratio, Us, balance, notify,
 };
 
-use crate::names::unknown;
+use crate::names::{UnknownName, unknown};
 use quantity::Reader;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -69,6 +69,25 @@ pub enum Source {
     CommandLine,
 }
 
+/// Why a parameter does not take a value.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum SettingError {
+    /// No parameter has this name.
+    #[error(transparent)]
+    Unknown(#[from] UnknownName),
+    /// Several parameters have this short name.
+    #[error("`{name}` is short for {} and {}", .full[0], .full[1])]
+    Ambiguous {
+        /// The short name.
+        name: String,
+        /// The first two full names.
+        full: [String; 2],
+    },
+    /// The text is no value for the parameter: with the accepted values.
+    #[error(transparent)]
+    Value(#[from] Error),
+}
+
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
@@ -94,16 +113,18 @@ impl Settings {
     /// # Errors
     ///
     /// If the parameter does not exist or the text is not a value for it: the error, and the accepted values.
-    pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), String> {
+    pub fn set(&mut self, name: &str, text: &str, source: Source) -> Result<(), SettingError> {
         let index = self.find(name)?;
         let before = self.entries[index].1.replace((text.to_owned(), source));
-        let held = (self.check)(self).map_err(|error| error.to_string());
-        held.inspect_err(|_| self.entries[index].1 = before)
+        (self.check)(self).map_err(|error| {
+            self.entries[index].1 = before;
+            SettingError::from(error)
+        })
     }
 
     /// Number of the parameter with this name, in full or shortened to the part after the last dot; or the reason for
     /// its absence.
-    pub(crate) fn find(&self, name: &str) -> Result<usize, String> {
+    pub(crate) fn find(&self, name: &str) -> Result<usize, SettingError> {
         let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {
             return Ok(index);
@@ -111,12 +132,14 @@ impl Settings {
         let mut found = (0..).zip(names()).filter(|(_, known)| known.rsplit('.').next() == Some(name));
         match (found.next(), found.next()) {
             (Some((index, _)), None) => Ok(index),
-            (Some((_, a)), Some((_, b))) => Err(format!("`{name}` is short for {a} and {b}")),
+            (Some((_, a)), Some((_, b))) => {
+                Err(SettingError::Ambiguous { name: name.to_owned(), full: [a, b].map(str::to_owned) })
+            }
             // `cards` counts what `card.count` does.
             _ => name
                 .strip_suffix('s')
                 .and_then(|part| names().position(|known| known.strip_suffix(".count") == Some(part)))
-                .ok_or_else(|| unknown("parameter", name, names())),
+                .ok_or_else(|| unknown("parameter", name, names()).into()),
         }
     }
 
@@ -136,7 +159,7 @@ impl Settings {
     }
 
     /// Checks that this text is a value for the parameter with this full name.
-    pub(crate) fn accepts(&self, name: &str, text: &str) -> Result<(), String> {
+    pub(crate) fn accepts(&self, name: &str, text: &str) -> Result<(), SettingError> {
         self.clone().set(name, text, Source::Plan)
     }
 }

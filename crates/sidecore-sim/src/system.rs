@@ -142,7 +142,7 @@ const REMOVED: [(&str, &str); 2] = [("nic", "sidecore net link"), ("streams", "s
 pub(crate) fn unknown(name: &str) -> String {
     match REMOVED.iter().find(|(removed, _)| *removed == name) {
         Some((_, command)) => format!("there is no system `{name}` any more: measured by {command}"),
-        None => names::unknown("system", name, ALL.iter().map(|system| system.name)),
+        None => names::unknown("system", name, ALL.iter().map(|system| system.name)).to_string(),
     }
 }
 

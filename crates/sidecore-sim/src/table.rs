@@ -4,6 +4,7 @@ use crate::estimate::{Effort, Estimate};
 use crate::outcome::Outcome;
 use crate::plan::{Axis, CASE, Changes, Plan, PlanError, Shape};
 use crate::settings::{Settings, Source};
+use std::fmt::Display;
 use std::ops::ControlFlow;
 
 /// Called after each case with the cases done and the total; `Break` stops the table.
@@ -44,14 +45,14 @@ pub fn run(
     progress: Progress<'_>,
 ) -> Result<Table, PlanError> {
     let cases = shape.cases();
-    let wrong = |message: &str| PlanError::in_file(&plan.path, None, message);
+    let wrong = |message: &dyn Display| PlanError::in_file(&plan.path, None, message);
     let prepare = |case: &Changes| {
         let mut settings = settings.clone();
         for (name, value) in case {
             let one = [(name.clone(), value.clone())];
             let named = plan.cases.iter().find(|known| name == CASE && known.name == *value);
             for (name, value) in named.map_or(&one[..], |named| &named.set) {
-                settings.set(name, value, Source::Plan).map_err(|message| wrong(&message))?;
+                settings.set(name, value, Source::Plan).map_err(|error| wrong(&error))?;
             }
         }
         plan.system.check(&settings).map_err(|impossible| {

@@ -10,7 +10,7 @@ use sidecore_client::sys::{clock, peer, poll};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
@@ -58,6 +58,29 @@ pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Re
     Err(io::Error::new(io::ErrorKind::PermissionDenied, foreign))
 }
 
+/// Reason for having no list of sockets.
+#[derive(Debug, thiserror::Error)]
+pub enum ListError {
+    /// No trusted service answers.
+    #[error(
+        "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
+         [sockets], or name its socket in SIDECORE_SOCKETS",
+        .socket.display()
+    )]
+    NoService {
+        /// The service's socket.
+        socket: PathBuf,
+        /// The error of the connection or of the answer.
+        error: io::Error,
+    },
+    /// The service refuses, for this reason.
+    #[error("the service of sockets gives no list: {0}")]
+    Refused(String),
+    /// The answer is of another version.
+    #[error("no list came: command and service must be of one version")]
+    Version,
+}
+
 /// A list of sockets, including fresh reports of programs.
 #[derive(Debug)]
 pub struct List {
@@ -72,7 +95,7 @@ pub struct List {
 ///
 /// # Errors
 /// As for [`rows`].
-pub fn list(socket: &Path) -> Result<List, String> {
+pub fn list(socket: &Path) -> Result<List, ListError> {
     let until = clock::now().saturating_add(REPORTS);
     let (mut pending, mut others) = reports(socket, true)?;
     let mut pause = PAUSE;
@@ -85,7 +108,7 @@ pub fn list(socket: &Path) -> Result<List, String> {
 }
 
 /// Number of programs that owe a report, and of sockets above the limit of one.
-fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
+fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), ListError> {
     match answer(socket, &Ask::Reports { fresh })? {
         Reply::Reports { pending, others } => Ok((pending, others)),
         reply => Err(no_list(reply)),
@@ -96,8 +119,8 @@ fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), String> {
 /// or closed in between may be missing, and any other is listed once.
 ///
 /// # Errors
-/// No service answers, or it refuses: in words.
-pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
+/// No service answers, or it refuses.
+pub fn rows(socket: &Path) -> Result<Vec<Row>, ListError> {
     let (mut rows, mut from) = (Vec::new(), 0);
     for _ in 0..MAX_PAGES {
         let (page, next) = page(socket, from)?;
@@ -111,28 +134,22 @@ pub fn rows(socket: &Path) -> Result<Vec<Row>, String> {
 }
 
 /// Rows, and the start of the next page.
-fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), String> {
+fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), ListError> {
     match answer(socket, &Ask::List { from })? {
         Reply::Sockets { rows, next } => Ok((rows, next)),
         reply => Err(no_list(reply)),
     }
 }
 
-fn no_list(reply: Reply) -> String {
+fn no_list(reply: Reply) -> ListError {
     match reply {
-        Reply::Refused(why) => format!("the service of sockets gives no list: {why}"),
-        _ => "no list came: command and service must be of one version".to_owned(),
+        Reply::Refused(why) => ListError::Refused(why),
+        _ => ListError::Version,
     }
 }
 
-fn answer(socket: &Path, question: &Ask) -> Result<Reply, String> {
-    ask(socket, question).map_err(|error| {
-        format!(
-            "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
-             [sockets], or name its socket in SIDECORE_SOCKETS",
-            socket.display()
-        )
-    })
+fn answer(socket: &Path, question: &Ask) -> Result<Reply, ListError> {
+    ask(socket, question).map_err(|error| ListError::NoService { socket: socket.to_owned(), error })
 }
 
 fn ask(socket: &Path, question: &Ask) -> io::Result<Reply> {
@@ -196,7 +213,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
         assert!(listens(&path).is_err());
-        assert!(rows(&path).unwrap_err().contains("[sockets]"));
+        assert!(rows(&path).unwrap_err().to_string().contains("[sockets]"));
         let listener = packet::socket().unwrap();
         bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&listener, 8).unwrap();
@@ -217,7 +234,7 @@ mod tests {
             assert_eq!(rows(&path).unwrap(), [], "who is sent back and forth has seen all");
             service.join().unwrap();
             let service = scope.spawn(|| answers(&listener, 1, |_| Reply::Refused("not now".to_owned())));
-            assert!(rows(&path).unwrap_err().ends_with("no list: not now"));
+            assert!(rows(&path).unwrap_err().to_string().ends_with("no list: not now"));
             service.join().unwrap();
         });
     }

@@ -8,6 +8,7 @@ use crate::report::{Grid, digits};
 use serde_json::Value;
 use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
+use sidecore_sim::settings::SettingError;
 use sidecore_terminal::output::print;
 
 /// Candidates are drawn up to this multiple of the bound.
@@ -53,7 +54,7 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, String> {
     let mut choice: Choice = plan.choice.clone().ok_or_else(none)?;
     for over in &args.over {
         let (name, values) = over.split_once('=').ok_or_else(|| format!("--over {over}: write NAME=VALUE,…"))?;
-        let wrong = |why: String| format!("--over {over}: {why}");
+        let wrong = |why: SettingError| format!("--over {over}: {why}");
         let name = plan.full_name(name.trim()).map_err(wrong)?;
         let values = list(values);
         values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(wrong)?;

@@ -21,7 +21,7 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, String> {
     let published = read(&args.to)?;
     let targets = pairs(&plans, &published)?;
     let which = if args.vary.is_empty() { Which::Fitted } else { Which::Named(&args.vary) };
-    let free = fit::free(&targets, which)?;
+    let free = fit::free(&targets, which).map_err(|error| error.to_string())?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
     let found = watched("fit", |progress| fit::fit(&targets, free, &effort, progress))?;
     if let Some(path) = &args.write {
@@ -42,7 +42,7 @@ pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, String> 
         None => Published::of_plan(plan, &effort).map_err(|error| error.to_string())?,
     };
     let targets = [Target { plan, published: &published }];
-    let free = fit::free(&targets, Which::All)?;
+    let free = fit::free(&targets, Which::All).map_err(|error| error.to_string())?;
     let found = watched("sensitivity", |progress| fit::sensitivity(&targets, free, &effort, progress))?;
     let title = format!("{}: what a tenth more of each parameter changes", plan.title);
     let command = format!("{} --sensitivity {}", args.files[0].display(), args.effort.arguments());

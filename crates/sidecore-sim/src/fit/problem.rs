@@ -57,7 +57,7 @@ impl<'a> Problem<'a> {
     pub(super) fn check(&self, cells: usize) -> Result<(), PlanError> {
         let (parameters, path) = (self.free.len(), &self.targets[0].published.path);
         let few = format!("{cells} cells cannot fix {parameters} parameters: name fewer with --vary, or add tables");
-        if cells > parameters { Ok(()) } else { Err(PlanError::in_file(path, None, &few)) }
+        if cells > parameters { Ok(()) } else { Err(PlanError::in_file(path, None, few)) }
     }
 
     /// Errors of all cells as logarithms of predicted over published; `None` if the parameters are impossible or the

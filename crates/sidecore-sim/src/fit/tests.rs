@@ -76,7 +76,7 @@ fn what_cannot_be_fitted_is_said() {
     let targets = [Target { plan: &plan, published: &published }];
     let said = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
-        free(&targets, Which::Named(&names)).unwrap_err()
+        free(&targets, Which::Named(&names)).unwrap_err().to_string()
     };
     assert!(said(&["server.count"]).contains("server.count is 1, which cannot be moved by factors"));
     assert!(said(&["tme_us"]).contains("did you mean `server.time_us`?"));

@@ -1,8 +1,8 @@
 //! Rows and columns of a table.
 
 use super::{Changes, Variant};
-use crate::names::unknown;
-use crate::settings::Settings;
+use crate::names::{UnknownName, unknown};
+use crate::settings::{SettingError, Settings};
 use crate::system::{Metric, System};
 
 pub(crate) const CASE: &str = "case";
@@ -45,7 +45,7 @@ impl Axis {
         labels: &[String],
         system: &System,
         (settings, cases): (&Settings, &[Variant]),
-    ) -> Result<Self, String> {
+    ) -> Result<Self, SettingError> {
         if name == "metric" {
             let metrics: Vec<usize> = labels.iter().map(|label| metric(system, label)).collect::<Result<_, _>>()?;
             let labels = metrics.iter().map(|metric| system.metrics[*metric].name.to_owned()).collect();
@@ -85,7 +85,7 @@ impl Axis {
 }
 
 /// Number of the metric with this name, or with a name that begins so.
-pub(crate) fn metric(system: &System, name: &str) -> Result<usize, String> {
+pub(crate) fn metric(system: &System, name: &str) -> Result<usize, UnknownName> {
     let metrics = system.metrics;
     if let Some(index) = metrics.iter().position(|metric| metric.name.eq_ignore_ascii_case(name)) {
         return Ok(index);

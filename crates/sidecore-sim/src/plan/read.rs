@@ -10,6 +10,7 @@ use serde::de::IntoDeserializer;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
@@ -136,7 +137,7 @@ struct File {
 
 impl File {
     fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = read_text(path, MAX_BYTES).map_err(|message| PlanError::in_file(path, None, &message))?;
+        let text = read_text(path, MAX_BYTES).map_err(|error| PlanError::in_file(path, None, error))?;
         Ok(Self { path: path.to_owned(), text })
     }
 
@@ -155,34 +156,48 @@ impl File {
         let name = names.next().unwrap_or_default();
         let message = match message.split_once(" `") {
             Some(("missing field", _)) => format!("{subject}has no `{name}`: add it"),
-            Some(("unknown field", _)) => unknown("key", name, names),
-            Some(("unknown variant", _)) => unknown("origin", name, names),
+            Some(("unknown field", _)) => unknown("key", name, names).to_string(),
+            Some(("unknown variant", _)) => unknown("origin", name, names).to_string(),
             _ if message == "duplicate key" => {
                 let twice = error.span().and_then(|span| self.text.get(span)).unwrap_or_default();
                 format!("{twice} stands here a second time: leave one out")
             }
             _ => message.to_owned(),
         };
-        PlanError::in_file(&self.path, error.span().map(|span| self.line(span.start)), &message)
+        PlanError::in_file(&self.path, error.span().map(|span| self.line(span.start)), message)
     }
 
     fn line(&self, offset: usize) -> usize {
         self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
     }
 
-    fn wrong<'a, T>(&'a self, at: &'a Spanned<T>) -> impl Fn(String) -> PlanError + 'a {
-        |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), &message)
+    fn wrong<'a, T, E: Display + 'a>(&'a self, at: &'a Spanned<T>) -> impl Fn(E) -> PlanError + 'a {
+        |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), message)
     }
 }
 
+/// Why a file has no text for this module.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TextError {
+    #[error("cannot be read: {0}")]
+    Unreadable(io::Error),
+    #[error("is no file")]
+    NoFile,
+    #[error("has {size} bytes, at most {most} are read")]
+    TooLarge { size: u64, most: u64 },
+    #[error("is no text in UTF-8")]
+    NoText,
+}
+
 /// The text of a regular file of at most `most` bytes.
-pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, String> {
-    let unreadable = |error: std::io::Error| format!("cannot be read: {error}");
-    let metadata = fs::metadata(path).map_err(unreadable)?;
+pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, TextError> {
+    let metadata = fs::metadata(path).map_err(TextError::Unreadable)?;
     match metadata.len() {
-        _ if !metadata.is_file() => Err("is no file".to_owned()),
-        size if size > most => Err(format!("has {size} bytes, at most {most} are read")),
-        _ => String::from_utf8(fs::read(path).map_err(unreadable)?).map_err(|_| "is no text in UTF-8".to_owned()),
+        _ if !metadata.is_file() => Err(TextError::NoFile),
+        size if size > most => Err(TextError::TooLarge { size, most }),
+        _ => {
+            String::from_utf8(fs::read(path).map_err(TextError::Unreadable)?).map_err(|_| TextError::NoText)
+        }
     }
 }
 
@@ -226,14 +241,14 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     sections(file, parts, &mut settings, &mut places)?;
     if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
-        return Err(PlanError::in_file(&file.path, None, &message));
+        return Err(PlanError::in_file(&file.path, None, message));
     }
     let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
     let variant = |WrittenVariant { name, set }| Ok(Variant { name, set: changes(file, &set, &settings, false)? });
     let cases = written.case.into_iter().map(variant).collect::<Result<Vec<Variant>, _>>()?;
     if let Some(twice) = (1..cases.len()).find(|at| cases[..*at].iter().any(|case| case.name == cases[*at].name)) {
         let message = format!("there are two cases {:?}: rename one", cases[twice].name);
-        return Err(PlanError::in_file(&file.path, None, &message));
+        return Err(PlanError::in_file(&file.path, None, message));
     }
     let plan = Plan {
         path: file.path.clone(),
@@ -251,7 +266,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     system.check(&plan.settings).map_err(|impossible| {
         let place = places.get(impossible.parameter);
         let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
-        PlanError::in_file(path, line, &impossible.message)
+        PlanError::in_file(path, line, impossible.message)
     })?;
     Ok(plan)
 }
@@ -265,7 +280,7 @@ fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &m
             return Err(file.wrong(&part)(unknown("part", part.get_ref(), known())));
         }
         let DeValue::Table(section) = section.into_inner() else {
-            return Err(file.wrong(&part)("a part is a table".to_owned()));
+            return Err(file.wrong(&part)("a part is a table"));
         };
         for (name, value) in section {
             let full = format!("{}.{}", part.get_ref(), name.get_ref());
@@ -314,7 +329,7 @@ fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>)
 /// Reads `{ name = values }`: a list, a range, or metrics.
 fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) -> Result<Axis, PlanError> {
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
-        return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }".to_owned()));
+        return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }"));
     };
     let labels = values.get_ref().labels().map_err(file.wrong(values))?;
     if labels.is_empty() || labels.len() > MAX_AXIS {
@@ -328,8 +343,17 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) ->
     Ok(axis)
 }
 
+/// Why a range has no values.
+#[derive(Debug, thiserror::Error)]
+enum RangeError {
+    #[error("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")]
+    Shape,
+    #[error("the range has more than {MAX_AXIS} values: widen its step")]
+    TooMany,
+}
+
 impl Values {
-    fn labels(&self) -> Result<Vec<String>, String> {
+    fn labels(&self) -> Result<Vec<String>, RangeError> {
         match self {
             Self::List(list) => Ok(list.iter().map(Scalar::to_string).collect()),
             Self::Range(range) => range.labels(),
@@ -338,20 +362,20 @@ impl Values {
 }
 
 impl Range {
-    fn labels(&self) -> Result<Vec<String>, String> {
+    fn labels(&self) -> Result<Vec<String>, RangeError> {
         let at = |i: f64| match (self.step, self.factor) {
             (Some(step), None) if step > 0.0 => Some(self.from + step * i),
             (None, Some(factor)) if factor > 1.0 && self.from > 0.0 => Some(self.from * factor.powf(i)),
             _ => None,
         };
         if at(0.0).is_none() {
-            return Err("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0".to_owned());
+            return Err(RangeError::Shape);
         }
         let all = (0..=MAX_AXIS).filter_map(|i| at(i as f64)).map(tidy).take_while(|value| *value <= self.to);
         let values: Vec<String> = all.map(|value| value.to_string()).collect();
         match values.len() {
             ..=MAX_AXIS => Ok(values),
-            _ => Err(format!("the range has more than {MAX_AXIS} values: widen its step")),
+            _ => Err(RangeError::TooMany),
         }
     }
 }

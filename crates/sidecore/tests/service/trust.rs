@@ -85,7 +85,7 @@ fn who_listens_for_sockets_without_being_trusted_gets_none() {
     assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
     assert!(refused.to_string().contains("user 64031"), "{refused}");
     impostor.expect("0 bytes");
-    assert!(ask::rows(&socket).unwrap_err().contains("user 64031"));
+    assert!(ask::rows(&socket).unwrap_err().to_string().contains("user 64031"));
     impostor.expect("0 bytes");
 }
 
