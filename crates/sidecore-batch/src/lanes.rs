@@ -7,15 +7,12 @@ use std::arch::x86_64::__m512i;
 
 use zeroize::Zeroize;
 
-/// One digit in each lane.
 pub(crate) type Digit = __m512i;
 
 /// Bits of an exponent that one multiplication covers.
 pub(crate) const WINDOW: usize = 4;
-/// Powers of a number that a multiplication chooses from.
 pub(crate) const POWERS: usize = 1 << WINDOW;
 
-/// A modulus in each lane.
 pub(crate) struct Modulus<const N: usize> {
     /// `n`, odd.
     pub(crate) value: [Digit; N],
@@ -23,13 +20,11 @@ pub(crate) struct Modulus<const N: usize> {
     pub(crate) inverse: [Digit; N],
 }
 
-/// Columns of a product, the lower half first.
 pub(crate) struct Work<const N: usize> {
     columns: [[Digit; N]; 2],
 }
 
 impl<const N: usize> Work<N> {
-    /// Filled with that digit.
     pub(crate) fn new(digit: Digit) -> Self {
         Self { columns: [[digit; N]; 2] }
     }

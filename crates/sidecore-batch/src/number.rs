@@ -10,10 +10,8 @@ use zeroize::Zeroizing;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Radix(pub(crate) usize);
 
-/// Bytes of one read.
 const WORD: usize = 8;
 
-/// Digits that are wiped when they are dropped.
 pub(crate) type Digits = Zeroizing<Vec<u64>>;
 
 impl Radix {
@@ -28,7 +26,6 @@ impl Radix {
         digits
     }
 
-    /// As [`of_bytes`], into existing digits.
     pub(crate) fn read(self, bytes: &[u8], digits: &mut [u64]) {
         for (place, digit) in digits.iter_mut().enumerate() {
             // The eight bytes from its lowest bit's on hold all of it, since a digit has at most 52 bits.
@@ -41,7 +38,6 @@ impl Radix {
         }
     }
 
-    /// Writes digits as big-endian bytes, limited by the room.
     pub(crate) fn write(self, digits: &[u64], bytes: &mut [u8]) {
         let (mut held, mut bits, mut digits) = (0u128, 0, digits.iter());
         for byte in bytes.iter_mut().rev() {
@@ -76,7 +72,6 @@ impl Radix {
         }
     }
 
-    /// Subtracts `modulus` if the result is not negative.
     pub(crate) fn reduce_once(self, a: &mut [u64], modulus: &[u64]) {
         let below = self.subtract(a, modulus);
         self.add_masked(a, modulus, below);
@@ -114,7 +109,6 @@ impl Radix {
         number
     }
 
-    /// `a²/R mod n`.
     fn montgomery_square(self, a: &mut Digits, modulus: &[u64], inverse: &[u64]) {
         let count = modulus.len();
         let mut product = Zeroizing::new(vec![0; 2 * count]);

@@ -24,7 +24,6 @@ use crate::number::Radix;
 use crate::stack::wiped;
 use crate::sys::Ifma;
 
-/// Bits of a digit, and digits of a number.
 const BITS: usize = 52;
 const DIGITS: usize = 5;
 

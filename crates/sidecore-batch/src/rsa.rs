@@ -30,7 +30,6 @@ pub struct Parts<'a> {
     pub coefficient: &'a [u8],
 }
 
-/// Of digits.
 const RADIX: Radix = Radix(52);
 
 /// Digits for numbers of that length in bytes, with bits to spare: a multiple of five.
@@ -134,7 +133,6 @@ pub fn private(jobs: &mut [Job<'_>]) -> bool {
     true
 }
 
-/// Does jobs whose moduli have that many bits.
 #[cfg(target_arch = "x86_64")]
 fn powers(unit: Ifma, bits: usize, jobs: &mut [Job<'_>]) {
     match bits {

@@ -12,7 +12,6 @@ use crate::lanes::{Digit, Modulus, POWERS, Work, ifma};
 #[cfg(target_arch = "x86_64")]
 use crate::p256::signing::{self, Input};
 
-/// Defines units, which have values only where the machine has all of their features.
 macro_rules! units {
     ($($(#[$doc:meta])* $name:ident: [$($feature:tt)*];)*) => {
         $(
@@ -21,7 +20,6 @@ macro_rules! units {
             pub(crate) struct $name(());
 
             impl $name {
-                /// A value, if this machine has the unit.
                 pub(crate) fn here() -> Option<Self> {
                     #[cfg(target_arch = "x86_64")]
                     if [$(is_x86_feature_detected!($feature)),*].into_iter().all(|has| has) {
@@ -37,9 +35,8 @@ macro_rules! units {
 units! {
     /// Eight lanes of 52 bits: AVX-512 with IFMA.
     Ifma: ["avx512f" "avx512ifma"];
-    /// The instructions of AES.
     Aes: ["aes" "avx"];
-    /// The same for four blocks each: VAES with AVX-512.
+    /// Four blocks in each instruction: VAES with AVX-512.
     Vaes: ["avx512f" "vaes"];
 }
 
@@ -64,7 +61,6 @@ pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
     word
 }
 
-/// Signatures on P-256.
 #[cfg(target_arch = "x86_64")]
 pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST], disturbed: u8) -> [signing::Outcome; MOST] {
     // SAFETY: as above.
@@ -74,31 +70,26 @@ pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST], disturbed: u8) -> [signing::
 #[cfg(target_arch = "x86_64")]
 #[expect(clippy::unused_self, reason = "a value of this type proves that the machine has the features")]
 impl Ifma {
-    /// Zero in each lane.
     pub(crate) fn zero(self) -> Digit {
         // SAFETY: as above.
         unsafe { ifma::zero() }
     }
 
-    /// Numbers side by side.
     pub(crate) fn load<const N: usize>(self, numbers: [&[u64]; MOST]) -> [Digit; N] {
         // SAFETY: as above.
         unsafe { ifma::load(numbers) }
     }
 
-    /// One lane's digits.
     pub(crate) fn lane<const N: usize>(self, number: &[Digit; N], lane: usize, digits: &mut [i64]) {
         // SAFETY: as above.
         unsafe { ifma::lane(number, lane, digits) }
     }
 
-    /// `x²/R`.
     pub(crate) fn square<const N: usize>(self, x: &mut [Digit; N], modulus: &Modulus<N>, work: &mut Work<N>) {
         // SAFETY: as above.
         unsafe { ifma::square(x, modulus, work) }
     }
 
-    /// `x y/R`.
     pub(crate) fn multiply<const N: usize>(
         self,
         x: &mut [Digit; N],
@@ -110,13 +101,11 @@ impl Ifma {
         unsafe { ifma::multiply(x, y, modulus, work) }
     }
 
-    /// `x/R`: out of Montgomery's form.
     pub(crate) fn divide<const N: usize>(self, x: &mut [Digit; N], modulus: &Modulus<N>, work: &mut Work<N>) {
         // SAFETY: as above.
         unsafe { ifma::divide(x, modulus, work) }
     }
 
-    /// `x + y`, not reduced.
     pub(crate) fn sum<const N: usize>(self, x: &mut [Digit; N], y: &[Digit; N]) {
         // SAFETY: as above.
         unsafe { ifma::sum(x, y) }

@@ -23,13 +23,11 @@ fn message(seed: u64, key: usize, blocks: usize) -> Message {
     Message { key: key.to_vec(), vector: vector.try_into().unwrap(), input: input.to_vec() }
 }
 
-/// Bytes that look random.
 fn digest(of: &[u64]) -> Vec<u8> {
     let bytes: Vec<u8> = of.iter().flat_map(|word| word.to_le_bytes()).collect();
     aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &bytes).as_ref().to_vec()
 }
 
-/// AWS-LC's result.
 fn theirs(message: &Message) -> Vec<u8> {
     let algorithm = if message.key.len() == 16 { &AES_128 } else { &AES_256 };
     let key = EncryptingKey::cbc(UnboundCipherKey::new(algorithm, &message.key).unwrap()).unwrap();
@@ -63,7 +61,6 @@ fn units() -> impl Iterator<Item = Unit> {
     Unit::ALL.into_iter().filter(|unit| unit.is_here())
 }
 
-/// Whether this machine has any unit; reports the missing ones.
 fn is_here() -> bool {
     for unit in Unit::ALL.into_iter().filter(|unit| !unit.is_here()) {
         println!("{unit:?}: missing, nothing is compared");

@@ -17,10 +17,8 @@ use sidecore_batch::p256::{self as lanes, Job, LEN, ORDER};
 type Bytes = [u8; LEN];
 type Signature = [u8; 2 * LEN];
 
-/// Private key, nonce, digest.
 type Input = (Bytes, Bytes, Bytes);
 
-/// The signature of another implementation.
 fn theirs((private, nonce, digest): &Input) -> Signature {
     let [private, nonce, digest] = [private, nonce, digest].map(reduced);
     let r = reduced(&(ProjectivePoint::GENERATOR * nonce).to_affine().x().into());
@@ -32,7 +30,6 @@ fn reduced(number: &Bytes) -> Scalar {
     Scalar::reduce_bytes(&(*number).into())
 }
 
-/// The good signatures, with that lane disturbed.
 fn ours(inputs: &[Input], disturbed: Option<usize>) -> Vec<Option<Signature>> {
     let mut outputs = vec![[7; 2 * LEN]; inputs.len()];
     let parts = inputs.iter().zip(&mut outputs).enumerate();
@@ -54,19 +51,16 @@ fn ours(inputs: &[Input], disturbed: Option<usize>) -> Vec<Option<Signature>> {
     outputs.into_iter().zip(good).map(|(output, good)| good.then_some(output)).collect()
 }
 
-/// Whether this machine has the unit; reports it if not.
 fn is_here() -> bool {
     let is_here = lanes::is_here();
     println!("AVX-512-IFMA: {}", if is_here { "here" } else { "missing, nothing is compared" });
     is_here
 }
 
-/// Bytes that look random.
 fn random(seed: u64) -> Bytes {
     digest(&SHA256, &seed.to_le_bytes()).as_ref().try_into().unwrap()
 }
 
-/// A key or a nonce that looks random.
 fn scalar(seed: u64) -> Bytes {
     (0..16).map(|times: u64| random(seed ^ times << 48)).find(|number| *number < ORDER).unwrap()
 }
@@ -81,7 +75,6 @@ fn small(number: u8) -> Bytes {
     bytes
 }
 
-/// `2^bit`.
 fn power(bit: usize) -> Bytes {
     let mut bytes = [0; LEN];
     bytes[LEN - 1 - bit / 8] = 1 << (bit % 8);
@@ -107,7 +100,6 @@ fn edges() -> Vec<Bytes> {
     low.iter().copied().chain(high).filter(|number| *number < ORDER && *number != [0; LEN]).collect()
 }
 
-/// `number` in hexadecimal.
 fn hex<const N: usize>(number: &str) -> [u8; N] {
     std::array::from_fn(|at| u8::from_str_radix(&number[2 * at..2 * at + 2], 16).unwrap())
 }

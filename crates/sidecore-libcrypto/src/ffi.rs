@@ -59,19 +59,16 @@ type FromRaw = unsafe extern "C" fn(Object, *const c_char, *const c_char, *const
 /// Body of an asynchronous job. Its argument is a copy of the bytes given at the start.
 type JobFunction = unsafe extern "C" fn(*mut c_void) -> c_int;
 
-/// File names of OpenSSL 3's libcrypto, the versioned one first.
 const FILES: [&str; 2] = ["libcrypto.so.3", "libcrypto.so"];
 /// Least version. Older libraries are refused before their functions are looked up.
 const NEEDED: (u32, u32) = (3, 0);
 const REASON_BYTES: usize = 256;
-/// The variable of the environment that names another libcrypto.
 const NAMED_BY: &str = "SIDECORE_TEST_LIBCRYPTO";
 const PACKAGES: &str =
     "install its library: package libssl3 on Debian and Ubuntu, openssl-libs on Fedora, openssl on Arch and Alpine";
 
 macro_rules! symbols {
     ($($field:ident = $symbol:literal: $signature:ty;)*) => {
-        /// The functions of libcrypto in use, with the library that holds them.
         struct Api {
             _library: Library,
             version: String,
@@ -242,7 +239,6 @@ impl Api {
         Ok(Self::look_up(library, version)?)
     }
 
-    /// An object made without arguments.
     fn make(&'static self, new: New, free: Free, call: &'static str) -> Result<Handle, Failure> {
         // SAFETY: functions of this type ask nothing of their caller.
         self.own(unsafe { new() }, free, call, None)
@@ -350,7 +346,6 @@ fn release(version: &str) -> Option<(u32, u32)> {
     Some((numbers.next()?.ok()?, numbers.next()?.ok()?))
 }
 
-/// Why a file is not taken as libcrypto.
 #[derive(Debug, thiserror::Error)]
 enum OpenError {
     /// The loader's own words, where it has some.
@@ -372,7 +367,6 @@ fn text(text: impl AsRef<OsStr>) -> Result<CString, Failure> {
     CString::new(text.as_bytes()).map_err(|_| Failure::new("a name", format!("{} has a zero byte", text.display())))
 }
 
-/// Null for an empty text.
 fn or_null(text: &CStr) -> *const c_char {
     if text.is_empty() { ptr::null() } else { text.as_ptr() }
 }

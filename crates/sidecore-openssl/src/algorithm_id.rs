@@ -32,7 +32,6 @@ const OVER_DIGESTS: [(Digest, &str, &str); 11] = [
     (Digest::Sha3_512, "2.16.840.1.101.3.4.3.16", "2.16.840.1.101.3.4.3.12"),
 ];
 
-/// Returns DER.
 pub(crate) fn algorithm_id(key: &Key, settings: &Settings) -> Result<Vec<u8>, Failure> {
     let unknown = || Failure::unsupported("no standard identifier for a signature with these settings");
     match key.public {

@@ -143,7 +143,6 @@ static ENCODER: [Algorithm; 13] = [
     Algorithm::END,
 ];
 
-/// The algorithms of an operation; `None`: the provider has none.
 fn algorithms(number: c_int) -> Option<&'static [Algorithm]> {
     match number {
         operation::KEYMGMT => Some(&KEYMGMT),

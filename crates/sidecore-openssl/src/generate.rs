@@ -16,7 +16,6 @@ pub(crate) struct GenerateRequest {
 }
 
 impl GenerateRequest {
-    /// The default of a family.
     pub(crate) fn new(family: Family) -> Self {
         Self { family, bits: 2048, curve: None }
     }

@@ -3,7 +3,6 @@
 use sidecore_client::keyops::key::{Curve, Key, Private, Public, Raw};
 use std::fmt::Write;
 
-/// Bytes in a line of a long number.
 const WIDTH: usize = 15;
 
 /// The location of the private part, and the public part in OpenSSL's format.

@@ -20,7 +20,6 @@ pub(crate) struct Gate {
     look: Look,
 }
 
-/// A ring, as found by one look.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct InRing {
     pub(crate) stream: &'static Stream,
@@ -38,7 +37,6 @@ pub(crate) enum Path {
     Leaving(InRing),
     /// The kernel, after the bytes of a parent's ring.
     Behind(&'static Remains),
-    /// The sending side is shut.
     Shut,
     /// The socket is closed: the number is free, or another socket's.
     Gone,
@@ -79,7 +77,6 @@ impl Gate {
         socket::borrowed(self.fd)
     }
 
-    /// Consults the rule: see [`Slot::ask`].
     #[inline]
     pub(crate) fn ask<T>(self, question: impl FnOnce(&mut Rule) -> T) -> T {
         self.slot.ask(question)
@@ -90,7 +87,6 @@ impl Gate {
         self.slot
     }
 
-    /// The state at the time of making the gate.
     pub(crate) fn state(self) -> SlotState {
         self.look.state()
     }
@@ -106,7 +102,6 @@ impl Gate {
         self.is_same().then_some(copy)
     }
 
-    /// True if the number is still this socket's.
     pub(crate) fn is_same(self) -> bool {
         self.slot.word.look().ticket().is_same_socket(self.look.ticket())
     }
@@ -125,7 +120,6 @@ impl Gate {
         }
     }
 
-    /// Called before a thread sends.
     #[inline]
     pub(crate) fn enter(self) -> Path {
         let look = self.slot.word.enter();

@@ -34,7 +34,6 @@ pub(crate) use processes::is_borrower;
 pub(crate) use real::poll_for_room;
 pub(crate) use uring::has_rings_of_its_own;
 
-/// Defines functions that replace those of the C library with the same name and type.
 macro_rules! intercept {
     ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(

@@ -140,7 +140,6 @@ pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<
     Bakeoff { lines }
 }
 
-/// The lines of one case, each compared with the best.
 fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Line> + 'a {
     let least = |value: fn(&Judged) -> f64| {
         judged.iter().filter(|judged| judged.stable).map(value).fold(f64::INFINITY, f64::min)

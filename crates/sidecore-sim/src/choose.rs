@@ -132,7 +132,6 @@ pub fn choose(plan: &Plan, question: &Question, progress: Progress<'_>) -> Resul
 /// A variant's name, the changes to it, and the resulting settings.
 type Combination = (Option<String>, Changes, Settings);
 
-/// All possible combinations, and the number of impossible ones.
 fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, usize), PlanError> {
     let wrong = |message: &dyn Display| PlanError::in_file(&plan.path, None, message);
     let variants = std::iter::once(None).chain(plan.variants.iter().map(Some));
@@ -165,7 +164,6 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
     Ok((possible, impossible))
 }
 
-/// Parameters common to the runs of all combinations.
 struct Trial<'a> {
     plan: &'a Plan,
     question: &'a Question,
@@ -208,7 +206,6 @@ impl<'a> Trial<'a> {
         (candidate, outcome.trace)
     }
 
-    /// Amount of something that has a price.
     fn amount(&self, settings: &Settings, values: &[f64], name: &str) -> f64 {
         let parameter = settings.find(name).ok().and_then(|index| settings.text(&settings.parameter(index).name));
         let metric = || crate::plan::metric(self.plan.system, name).ok().map(|metric| values[metric]);
@@ -226,7 +223,6 @@ impl<'a> Trial<'a> {
         }
     }
 
-    /// Runs the settings at this multiple of the load.
     fn at(&self, settings: &Settings, times: f64) -> Candidate {
         let load = self.question.load * times;
         let question = Question { load, ..self.question.clone() };

@@ -171,7 +171,6 @@ pub fn compare(
 #[derive(Clone, Debug)]
 pub(crate) struct Cells<'a> {
     plan: &'a Plan,
-    /// The plan's settings, with those of the table's heading.
     pub(crate) settings: Settings,
     shape: Shape,
     rows: Vec<&'a (String, Vec<Option<f64>>)>,
@@ -226,7 +225,6 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// The plan's settings, with those of the table's heading.
 fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Settings, Vec<String>), PlanError> {
     let found = plan.headings.iter().flat_map(|known| known.found_in(&published.notes));
     // The last setting counts: "one thread" and "no SMT" follow the statements they restrict.

@@ -18,7 +18,6 @@ pub const CONFIDENCE: f64 = 0.95;
 /// of the mean.
 const APART: f64 = 2.0;
 const FAR: f64 = 0.03;
-/// Least number of values in the smaller group.
 const FEWEST: usize = 2;
 
 /// Number of runs of a case.
@@ -161,7 +160,6 @@ mod tests {
         assert_eq!(Estimate::of([100.0, 101.0, 100.0, 101.0, 100.0, 150.0].into_iter()).regimes, None);
     }
 
-    /// A run whose value varies by `by` with its seed.
     fn straying(by: f64, runs: &Cell<u32>) -> impl Fn(u64) -> Outcome {
         move |seed| {
             runs.set(runs.get() + 1);

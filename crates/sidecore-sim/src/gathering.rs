@@ -84,7 +84,6 @@ pub fn table(units: &[Unit], seed: u64) -> Vec<Line> {
 #[derive(Clone, Copy)]
 enum DeviceEvent {
     Arrival,
-    /// The longest wait for another request is over.
     Due,
     Done,
 }

@@ -108,7 +108,6 @@ pub struct Heading {
     pub set: Changes,
 }
 
-/// Placeholder for a number in a [`Heading`].
 pub(crate) const NUMBER: &str = "{}";
 
 impl Heading {

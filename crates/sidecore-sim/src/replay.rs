@@ -16,9 +16,7 @@ use std::ops::ControlFlow;
 use strum::Display;
 
 const WORD: usize = size_of::<u64>();
-/// Words at the end of a record.
 const TRAILER: usize = 2;
-/// Size limit of the tables, for any record.
 const MAX_TABLE: u32 = 1 << 20;
 
 /// Result of a replay.
@@ -103,11 +101,9 @@ struct Step<'a> {
     /// The recorded decision, and the one made now by the same code.
     recorded: Decision,
     made: Decision,
-    /// Whether the call has a decision.
     decided: bool,
 }
 
-/// Properties of a record.
 struct Walked {
     start: Start,
     /// It ends before its run did.
@@ -146,7 +142,6 @@ fn walk(bytes: &[u8], mut visit: impl FnMut(Step<'_>) -> ControlFlow<()>) -> Res
     Ok(Walked { start, cut_off })
 }
 
-/// Bytes as little-endian words.
 fn words(bytes: &[u8]) -> Result<Vec<u64>, ReplayError> {
     let (words, rest) = bytes.as_chunks::<WORD>();
     if words.first() != Some(&MAGIC.to_le_bytes()) {
@@ -172,7 +167,6 @@ fn calls<'a>(all: &[u64], rest: &'a [u64]) -> Result<(&'a [u64], bool), ReplayEr
     Ok((calls, cut_off == 1))
 }
 
-/// Splits off the arguments and the decision of a call.
 fn split(head: u64, rest: &[u64]) -> Option<(&[u64], Decision, &[u64])> {
     let (arguments, decided) = ((head >> 8) as u16, (head >> 24) as u8);
     let (arguments, rest) = rest.split_at_checked(usize::from(arguments))?;

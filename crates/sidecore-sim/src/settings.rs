@@ -40,7 +40,6 @@ pub enum Origin {
 }
 
 impl Parameter {
-    /// All parameters of typed settings.
     pub(crate) fn all_of<M: DeserializeOwned>() -> Vec<Self> {
         let found = RefCell::new(Vec::new());
         let none = |name: &str, unit| {
@@ -91,14 +90,11 @@ pub enum SettingError {
 /// Values of the parameters of a system.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Checks that the system's typed settings can be read from these.
     check: fn(&Self) -> Result<(), Error>,
-    /// The parameters, each with text and source if it is set.
     entries: Vec<(Parameter, Option<(String, Source)>)>,
 }
 
 impl Settings {
-    /// Settings of these parameters, none of them set.
     pub(crate) fn new(parameters: Vec<Parameter>, check: fn(&Self) -> Result<(), Error>) -> Self {
         Self { check, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
@@ -158,7 +154,6 @@ impl Settings {
         value.map(|(text, _)| text.as_str())
     }
 
-    /// Checks that this text is a value for the parameter with this full name.
     pub(crate) fn accepts(&self, name: &str, text: &str) -> Result<(), SettingError> {
         self.clone().set(name, text, Source::Plan)
     }

@@ -31,20 +31,17 @@ pub struct System {
 /// Whether a rule is broken, the parameter to change, and a text with error and remedy.
 type Rule = (bool, &'static str, String);
 
-/// The typed settings of a system, which can run.
 pub(crate) trait Model {
     fn rules(&self) -> Vec<Rule> {
         Vec::new()
     }
 
-    /// The first broken rule, before any run.
     fn check(&self) -> Result<(), Impossible> {
         let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
         let impossible = |parameter, why| Impossible { parameter, message: format!("{parameter}: {why}") };
         broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
     }
 
-    /// Runs once, with checked settings.
     fn run(&self, seed: u64) -> Outcome;
 }
 
@@ -65,7 +62,6 @@ impl System {
         (self.settings)(self.parameters())
     }
 
-    /// Checks these settings, before any run.
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
         (self.model)(settings).expect("settings hold values only").check()
     }
@@ -120,7 +116,6 @@ fn percentile(times: &mut [Nanos], part: f64) -> f64 {
     times.get((times.len() as f64 * part) as usize).map_or(f64::NAN, |time| *time as f64)
 }
 
-/// The most used of these parts, by their utilisation.
 fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
     parts.iter().fold(parts[0], |most, part| if part.1 > most.1 { *part } else { most })
 }
@@ -135,10 +130,8 @@ pub static ALL: [System; 6] = [
     System::new::<farm::Farm>("farm", farm::METRICS),
 ];
 
-/// Systems of earlier versions, each with the command that measures instead.
 const REMOVED: [(&str, &str); 2] = [("nic", "sidecore net link"), ("streams", "sidecore bench sockets")];
 
-/// Why there is no system of that name.
 pub(crate) fn unknown(name: &str) -> String {
     match REMOVED.iter().find(|(removed, _)| *removed == name) {
         Some((_, command)) => format!("there is no system `{name}` any more: measured by {command}"),

@@ -6,18 +6,14 @@ use std::ops::ControlFlow;
 use std::sync::OnceLock;
 use std::thread;
 
-/// Number of random pools, with the special cases.
 const SEEDS: u64 = 2;
-/// Number of random pools for the verdict.
 const POOLS: u64 = 60;
 
-/// The special cases and a few pools, run once for all tests.
 fn small() -> &'static Bakeoff {
     static SMALL: OnceLock<Bakeoff> = OnceLock::new();
     SMALL.get_or_init(|| run(&Setup::of(SEEDS), &mut |_, _| ControlFlow::Continue(())))
 }
 
-/// The line of a single case.
 fn line(scenario: &str, load: Option<f64>, balance: Balance) -> &'static Line {
     let case = (scenario, load, balance);
     let found = small().lines.iter().find(|line| (line.scenario, line.load, line.balance) == case);
@@ -61,7 +57,6 @@ fn verdict(seed: u64) -> (bool, bool) {
     (priced.stable, priced.stable && priced.p99 <= NEAR * best)
 }
 
-/// Results of `find` for each of the pools.
 fn of_pools<T: Send>(find: impl Fn(u64) -> T + Sync) -> Vec<T> {
     const PARTS: u64 = 4;
     thread::scope(|scope| {

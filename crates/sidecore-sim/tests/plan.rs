@@ -173,7 +173,6 @@ fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
     assert!(first.value(0, 3) > first.value(1, 3));
 }
 
-/// The good plan over two cases that differ in two parameters.
 fn with_cases(rows: &str, more: &str) -> (tempfile::TempDir, Result<Plan, String>) {
     let plan = GOOD.replace("{ count = [1, 2] }", &format!("{{ case = [{rows}] }}"));
     let case = |name, count, load| {

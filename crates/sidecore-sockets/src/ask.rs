@@ -133,7 +133,6 @@ pub fn rows(socket: &Path) -> Result<Vec<Row>, ListError> {
     Ok(rows)
 }
 
-/// Rows, and the start of the next page.
 fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), ListError> {
     match answer(socket, &Ask::List { from })? {
         Reply::Sockets { rows, next } => Ok((rows, next)),

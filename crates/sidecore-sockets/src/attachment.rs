@@ -42,18 +42,14 @@ const FEW: usize = PLACES as usize / 4;
 const MAX_ADOPTED: usize = 1024;
 /// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
 pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::empty();
-/// Limit of left places checked in one search for a free one.
 const MAX_CHECKED_PLACES: usize = 16;
-/// Number of attachments of this process so far.
 static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
 /// The program's part of the state shared with one run of the service.
 #[derive(Debug)]
 pub(super) struct Attachment {
     control: VerifiedFd,
-    /// See [`Seated`].
     number: u16,
-    /// The effective user of the process when it attached.
     user: u32,
     ringer: Ringer,
     /// Threads, and handlers that interrupted them, between checking the doorbell and ringing it.
@@ -67,7 +63,6 @@ pub(super) struct Attachment {
     adopted: Mutex<Vec<Adopted>>,
 }
 
-/// The rest of a closed connection's ring.
 #[derive(Debug)]
 struct Adopted {
     ring: Ring,
@@ -89,7 +84,6 @@ struct Places {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum More {
-    /// Perhaps: not requested yet.
     Unknown,
     Asked,
     /// None: the limit is reached, or a bank from the service was lost.
@@ -105,13 +99,10 @@ pub(super) struct StreamSlot {
     pub(super) place: u32,
     /// Number among all places.
     index: u32,
-    /// Number of the stream.
     pub(super) number: u32,
-    /// Set if the ring holds datagrams instead of bytes.
     pub(super) target: Option<Target>,
 }
 
-/// Receiver of a stream's datagrams.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
     /// The address; `None`: the socket is connected.
@@ -324,7 +315,6 @@ impl Attachment {
         self.wakes.wakes(now, thread_usage, Count { messages, calls }, BreakEven::from_word(break_even))
     }
 
-    /// Records a message that the program sent itself.
     pub(super) fn sent(&self, began: Nanos, now: Nanos) {
         self.wakes.sent(began, now);
     }
@@ -345,7 +335,6 @@ impl Places {
         (Self { banks: banks.to_vec(), fresh, left, more: More::Unknown }, end as usize)
     }
 
-    /// A free place, and the number for its next stream.
     fn next(&mut self) -> Option<(u32, u32)> {
         // Usually the first left place is free. A place stays in use for long if its peer accepts nothing.
         for _ in 0..self.left.len().min(MAX_CHECKED_PLACES) {

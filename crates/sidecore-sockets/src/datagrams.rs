@@ -31,7 +31,6 @@ pub struct Mover {
     to: Option<SocketAddr>,
     /// One datagram per call: the kernel does not segment messages of this socket.
     alone: bool,
-    /// Failed calls since the last success.
     failed: u8,
 }
 

@@ -28,7 +28,6 @@ const MAX_PATH_BYTES: usize = 1024;
 /// Limit of a program's segments, and of its entries for the loader.
 const SEGMENTS: u16 = 128;
 const ENTRIES: u64 = 1024;
-/// Search path if the variable is not set.
 const DEFAULT_PATH: &[u8] = b"/bin:/usr/bin";
 /// The C library runs files of unknown kind with it.
 const SHELL: &CStr = c"/bin/sh";
@@ -46,7 +45,6 @@ const MACHINE: u16 = if cfg!(target_arch = "x86_64") {
     EM_NONE
 };
 
-/// Bytes aligned for the values in them.
 #[repr(align(8))]
 struct Aligned<const LEN: usize>([u8; LEN]);
 
@@ -230,7 +228,6 @@ fn obstacle(file: &OwnedFd, start: &[u8], own: &CStr) -> Result<Option<Obstacle>
     Ok(needs_sanitizer(file, header)?.then_some(Obstacle::Sanitizer))
 }
 
-/// Whether it needs one of the sanitizers' libraries.
 fn needs_sanitizer(file: &OwnedFd, header: &Header) -> Result<bool, Errno> {
     let Some(dynamic) = segment(file, header, |segment| segment.p_type.get(NativeEndian) == PT_DYNAMIC)? else {
         return Ok(false);
@@ -262,7 +259,6 @@ fn is_of(entry: &Entry, tag: i64) -> bool {
     entry.d_tag.get(NativeEndian) == tag
 }
 
-/// The first segment that matches.
 fn segment(file: &OwnedFd, header: &Header, is_it: impl Fn(&Segment) -> bool) -> Result<Option<Segment>, Errno> {
     let count = header.e_phnum.get(NativeEndian);
     if count > SEGMENTS || usize::from(header.e_phentsize.get(NativeEndian)) != size_of::<Segment>() {
@@ -277,7 +273,6 @@ fn segment(file: &OwnedFd, header: &Header, is_it: impl Fn(&Segment) -> bool) ->
     Ok(None)
 }
 
-/// The first entry for the loader that matches.
 fn entry(file: &OwnedFd, dynamic: &Segment, mut is_it: impl FnMut(&Entry) -> bool) -> Result<Option<Entry>, Errno> {
     let count = dynamic.p_filesz.get(NativeEndian) / size_of::<Entry>() as u64;
     for number in 0..count.min(ENTRIES) {
@@ -292,7 +287,6 @@ fn entry(file: &OwnedFd, dynamic: &Segment, mut is_it: impl FnMut(&Entry) -> boo
     if count > ENTRIES { Err(Errno::NOEXEC) } else { Ok(None) }
 }
 
-/// Element `number` of an array at `first`.
 fn at<T: Pod, const SIZE: usize>(file: &OwnedFd, first: u64, number: u64) -> Result<T, Errno> {
     let Aligned(bytes) = &mut Aligned([0; SIZE]);
     if read(file, first.wrapping_add(number * SIZE as u64), bytes)? < SIZE {
@@ -301,7 +295,6 @@ fn at<T: Pod, const SIZE: usize>(file: &OwnedFd, first: u64, number: u64) -> Res
     pod::from_bytes::<T>(bytes).map(|(value, _)| *value).map_err(|()| Errno::NOEXEC)
 }
 
-/// Fills the buffer, up to the end of the file.
 fn read(file: &OwnedFd, from: u64, buffer: &mut [u8]) -> Result<usize, Errno> {
     let mut len = 0;
     while len < buffer.len() {

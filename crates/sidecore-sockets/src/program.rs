@@ -32,18 +32,15 @@ use std::time::Duration;
 const FIRST_RETRY: Nanos = 10_000_000;
 const LAST_RETRY: Nanos = 1_000_000_000;
 const CONNECT_TIMEOUT: Nanos = 50_000_000;
-/// Interval of offers of a dead service's rings to a full kernel.
 const OFFER: Duration = Duration::from_millis(1);
 /// Limit of naps while a thread ends, and length of a nap: the thread has nothing more to do.
 const NAPS: u32 = 20_000;
 /// Limit of naps of a fork, while the thread waits for a service's answer.
 const FORK_NAPS: u32 = 4_000;
 const NAP: Duration = Duration::from_micros(50);
-/// Stack of the thread that waits for the service's end, bytes.
 const STACK: usize = 256 * 1024;
 
 static PROGRAM: PerProcess<Program> = PerProcess::empty();
-/// Connections to the service: this process's, and its former ones.
 const MAX_CONNECTIONS: usize = 128;
 static CONNECTIONS: Connections<MAX_CONNECTIONS> = Connections::empty();
 
@@ -59,9 +56,7 @@ struct Program {
 #[derive(Default)]
 struct Current {
     attachment: Option<Arc<Attachment>>,
-    /// It attaches, or waits for the attachment's end.
     thread: Option<Started>,
-    /// Forbids attaching.
     let_go: bool,
     /// Earliest time of the next attempt, ns.
     retry_at: Nanos,
@@ -99,10 +94,8 @@ pub struct Process {
     pub sockets: fn() -> Report,
 }
 
-/// The settings from the process's environment.
 struct Given {
     path: PathBuf,
-    /// Users whose service is trusted like root's.
     users: Vec<String>,
 }
 
@@ -287,7 +280,6 @@ impl Program {
         is_running.then_some(PathReason::Few)
     }
 
-    /// Body of the library's thread.
     fn run(&self, process: Process) {
         let attachment = if (process.sends_unseen)() { Err(Nanos::MAX) } else { fresh().map_err(|_| 0) };
         let attachment = match attachment {

@@ -86,17 +86,14 @@ pub(super) struct Ring {
     pub(super) key: Key,
     /// The key if the ring is of bytes, else none: [`Stream::offer`] checks both by one comparison.
     of_bytes: Key,
-    /// Bytes written.
     tail: u64,
     /// Bytes known to be moved.
     head: u64,
     /// Whether more follows the last message immediately.
     more: bool,
-    /// Set if it holds datagrams instead of bytes.
     datagrams: Option<Datagrams>,
 }
 
-/// A stream that this thread is using.
 struct Locked<'a> {
     ring: Guard<'a, Option<Ring>>,
     /// Dropped last.
@@ -461,7 +458,6 @@ impl Ring {
         Ok(())
     }
 
-    /// Leaves the ring after this error from the kernel.
     fn failed(&self, error: Errno) -> Sent {
         self.tell(LeaveRequest::Leave);
         Sent::Failed(error)
@@ -486,7 +482,6 @@ impl Ring {
         }
     }
 
-    /// Whether a ring without a service is empty.
     fn is_over(&mut self, socket: BorrowedFd<'_>) -> bool {
         self.drain(socket) != Drained::Blocked
     }

@@ -37,7 +37,6 @@ struct Service {
 }
 
 impl Service {
-    /// Receives a promotion, and returns its socket.
     fn promoted(&self) -> OwnedFd {
         let mut buffer = [0; 64];
         let (len, mut fds) = packet::receive(&self.control, &mut buffer).unwrap();

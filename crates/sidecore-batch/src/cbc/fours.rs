@@ -12,7 +12,6 @@ use super::job::Job;
 use super::streams::{self, Stream};
 use crate::sys::registers::{load, store};
 
-/// Blocks in a register.
 const BLOCKS: usize = 4;
 
 #[target_feature(enable = "avx512f,vaes")]
@@ -24,7 +23,6 @@ pub(super) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     }
 }
 
-/// Encrypts `blocks` blocks of each message.
 #[target_feature(enable = "avx512f,vaes")]
 fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     if streams.len() > BLOCKS { chains::<ROUNDS, 2>(streams, blocks) } else { chains::<ROUNDS, 1>(streams, blocks) }
@@ -61,7 +59,6 @@ fn chains<const ROUNDS: usize, const REGISTERS: usize>(streams: &mut [Stream<'_>
     }
 }
 
-/// A block of each stream, in as few registers as possible.
 #[target_feature(enable = "avx512f")]
 #[inline]
 fn side_by_side<const REGISTERS: usize>(

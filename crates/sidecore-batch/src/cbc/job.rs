@@ -60,7 +60,6 @@ impl Key {
         Self { schedule, rounds }
     }
 
-    /// The round keys' bytes in memory.
     #[cfg(test)]
     pub(crate) fn round_keys(&self) -> Vec<Vec<u8>> {
         let of_round = |words: &[u32; 4]| words.iter().flat_map(|word| word.to_le_bytes()).collect();

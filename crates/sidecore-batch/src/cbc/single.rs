@@ -18,7 +18,6 @@ pub(super) fn encrypt(rounds: usize, jobs: &mut [Job<'_>]) {
     }
 }
 
-/// Encrypts `blocks` blocks of each message.
 #[target_feature(enable = "aes,avx")]
 fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     match streams.len() {
@@ -33,7 +32,6 @@ fn go_on<const ROUNDS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     }
 }
 
-/// Encrypts `blocks` blocks of each of `STREAMS` streams.
 #[target_feature(enable = "aes,avx")]
 fn chains<const ROUNDS: usize, const STREAMS: usize>(streams: &mut [Stream<'_>], blocks: usize) {
     let Some(streams) = streams.first_chunk_mut::<STREAMS>() else { return };

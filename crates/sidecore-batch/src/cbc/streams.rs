@@ -8,7 +8,6 @@ use crate::sys::registers::load;
 
 type Block = [u8; BLOCK];
 
-/// A message, from its next block on.
 pub(super) struct Stream<'a> {
     key: &'a Key,
     /// The previous ciphertext block, or the vector.

@@ -33,7 +33,6 @@ const SHIFT: u32 = 52;
 
 /// A sum of halves of products in each lane.
 type Column = __m512i;
-/// A number in each lane.
 type Number<const N: usize> = [Digit; N];
 
 /// Rows of digits that stay in registers while they meet the digits of the other number, ten at a time. Each length
@@ -181,7 +180,6 @@ pub(crate) fn divide<const N: usize>(x: &mut Number<N>, modulus: &Modulus<N>, wo
     reduce(x, modulus, work);
 }
 
-/// `x + y`.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn sum<const N: usize>(x: &mut Number<N>, y: &Number<N>) {
     let columns: Number<N> = std::array::from_fn(|k| _mm512_add_epi64(bare(x[k]), bare(y[k])));
@@ -217,7 +215,6 @@ fn reduce<const N: usize>(x: &mut Number<N>, modulus: &Modulus<N>, work: &mut Wo
     normalise(x, &work.columns[1]);
 }
 
-/// The first `W` of them.
 fn first_of<const W: usize>(all: &[Digit]) -> &[Digit; W] {
     all.first_chunk().expect("so many")
 }
@@ -337,7 +334,6 @@ fn constant(value: u64) -> Column {
     _mm512_set1_epi64(value.cast_signed())
 }
 
-/// Numbers side by side.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn load<const N: usize>(numbers: [&[u64]; MOST]) -> Number<N> {
     std::array::from_fn(|k| eight(numbers.map(|number| number[k].cast_signed())))

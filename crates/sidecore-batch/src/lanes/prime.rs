@@ -14,25 +14,17 @@ use std::arch::x86_64::{
 use crate::MOST;
 use crate::number::Radix;
 
-/// Digits of a number.
 pub(crate) const DIGITS: usize = 5;
 
-/// Of digits.
 pub(crate) const RADIX: Radix = Radix(BITS as usize);
-/// Bits of a digit.
 pub(crate) const BITS: u32 = 52;
 
-/// A digit in each lane.
 pub(crate) type Digit = __m512i;
-/// A number in each lane.
 pub(crate) type Element = [Digit; DIGITS];
-/// Columns of a product.
 type Columns = [Digit; 2 * DIGITS];
-/// Bits of an exponent that one multiplication covers.
 const WINDOW: usize = 4;
 const WINDOWS: usize = BITS as usize / WINDOW;
 
-/// A prime of 256 bits.
 pub(crate) trait Prime {
     const VALUE: [u64; DIGITS];
     /// `-1/p` modulo a digit.
@@ -52,7 +44,6 @@ pub(crate) fn eight(of: [u64; MOST]) -> Digit {
     _mm512_set_epi64(of[7], of[6], of[5], of[4], of[3], of[2], of[1], of[0])
 }
 
-/// One lane's digits.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn lane(number: &Element, lane: usize) -> [u64; DIGITS] {
     let mut digits = [0; DIGITS];
@@ -62,14 +53,12 @@ pub(crate) fn lane(number: &Element, lane: usize) -> [u64; DIGITS] {
     digits
 }
 
-/// The same digit in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn of_all(number: u64) -> Digit {
     _mm512_set1_epi64(number.cast_signed())
 }
 
-/// The same number in each lane.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn constant(digits: [u64; DIGITS]) -> Element {
@@ -95,7 +84,6 @@ pub(crate) fn multiply<P: Prime>(a: &Element, b: &Element) -> Element {
     last::<P>(columns)
 }
 
-/// `a²/R`, as a product.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 pub(crate) fn square<P: Prime>(a: &Element) -> Element {
@@ -189,7 +177,6 @@ fn sum(low: &Columns, high: &Columns) -> Columns {
     columns
 }
 
-/// Adds the products of a digit with some others.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn row(low: &mut [Digit], high: &mut [Digit], digit: Digit, others: &[Digit]) {

@@ -11,10 +11,8 @@ use crate::lanes::prime::{DIGITS, Element, Prime, carry, constant, multiply, of_
 
 /// The field of coordinates, modulo `2^256 - 2^224 + 2^192 + 2^96 - 1`.
 pub(crate) struct Field;
-/// The order of the group.
 pub(crate) struct Order;
 
-/// Bits of the last digit that belong to 256 bits.
 const LAST: u32 = 48;
 /// `b` of the curve `y² = x³ - 3x + b`, in Montgomery's form.
 const B: [u64; DIGITS] =

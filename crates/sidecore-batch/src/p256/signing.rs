@@ -16,11 +16,8 @@ use crate::lanes::prime::{
     square,
 };
 
-/// A number, as lanes count its digits.
 pub(crate) type Digits = [u64; DIGITS];
-/// Bits of a word of a multiplier.
 const WORD: usize = 64;
-/// Words of a multiplier.
 const WORDS: usize = 4;
 
 #[derive(Clone, Copy, Default)]
@@ -28,7 +25,6 @@ pub(crate) struct Input {
     pub(crate) private: Digits,
     /// The secret number of this signature, from 1 to `n - 1`.
     pub(crate) nonce: Digits,
-    /// The digest's bits, as a number.
     pub(crate) digest: Digits,
 }
 
@@ -41,7 +37,6 @@ impl Zeroize for Input {
 }
 
 pub(crate) struct Outcome {
-    /// The signature's numbers, `r` and `s`.
     pub(crate) numbers: [Digits; 2],
     /// Zero without a fault: of the point, and of the signature's equation.
     pub(crate) faults: [Digits; 2],

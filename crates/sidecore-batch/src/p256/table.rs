@@ -13,7 +13,6 @@ use crate::lanes::prime::{DIGITS, Digit, Element, eight, invert, lane, least, mu
 pub(crate) const WINDOW: usize = 6;
 /// Rows: enough for 256 bits.
 pub(crate) const ROWS: usize = 43;
-/// Points in a row.
 const POINTS: usize = 1 << (WINDOW - 1);
 
 /// A digit of one coordinate of all of a row's points.
@@ -101,7 +100,6 @@ fn coordinates(point: &Point) -> [Element; 2] {
     })
 }
 
-/// Replaces some lanes by those of another point.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn take(point: &mut Point, other: &Point, lanes: u8) {
     for (to, from) in [(&mut point.x, &other.x), (&mut point.y, &other.y), (&mut point.z, &other.z)] {

@@ -30,7 +30,6 @@ fn modulus_of<const N: usize>(unit: Ifma, moduli: [&super::Modulus; MOST]) -> Ze
     })
 }
 
-/// A result for each job, unchecked.
 fn powers<const P: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<P>) {
     let keys: [&Key; MOST] = std::array::from_fn(|lane| lane_of(jobs, lane / 2).key);
     let primes: [_; MOST] = std::array::from_fn(|lane| &keys[lane].primes[lane % 2]);
@@ -69,7 +68,6 @@ fn difference(a: &Digits, b: &Digits, prime: &[u64]) -> Digits {
     a
 }
 
-/// The inputs modulo each prime, in Montgomery's form.
 fn inputs<const P: usize>(
     unit: Ifma,
     jobs: &[Job<'_>],

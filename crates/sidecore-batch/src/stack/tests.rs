@@ -15,7 +15,6 @@ fn left(work: impl FnOnce() -> Vec<Vec<u8>> + Send + 'static) -> Vec<usize> {
     thread.join().unwrap()
 }
 
-/// Bytes that depend only on the seed.
 fn bytes<const LEN: usize>(seed: u8) -> [u8; LEN] {
     std::array::from_fn(|at| (at as u8).wrapping_mul(151) ^ seed)
 }

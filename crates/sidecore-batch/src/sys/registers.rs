@@ -3,7 +3,6 @@
 use std::arch::asm;
 use std::arch::x86_64::{__m128i, __m512i, _mm_loadu_si128, _mm_storeu_si128};
 
-/// One register's bytes.
 type Block = [u8; size_of::<__m128i>()];
 
 #[inline]

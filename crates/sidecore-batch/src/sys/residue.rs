@@ -15,7 +15,6 @@ pub(crate) fn residue<const DEPTH: usize>() -> Vec<u8> {
     left
 }
 
-/// Position of bytes within others.
 pub(crate) fn find(all: &[u8], bytes: &[u8]) -> Option<usize> {
     all.windows(bytes.len()).position(|window| window == bytes)
 }

@@ -18,7 +18,6 @@ pub(crate) fn integers(mut der: &[u8]) -> Vec<Vec<u8>> {
     found
 }
 
-/// A number of that many bytes, with zeros before it.
 pub(crate) fn padded(number: &[u8], len: usize) -> Vec<u8> {
     [vec![0; len - number.len()], number.to_vec()].concat()
 }

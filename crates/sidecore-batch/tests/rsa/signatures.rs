@@ -44,7 +44,6 @@ fn signed(pair: &Pair, message: &[u8]) -> Vec<u8> {
     signature
 }
 
-/// Whether this machine can; says so where it cannot.
 fn is_here() -> bool {
     let is_here = rsa::is_here();
     println!("AVX-512-IFMA: {}", if is_here { "here" } else { "missing, nothing is compared" });
@@ -118,7 +117,6 @@ fn random_messages_have_the_signatures_of_aws_lc_at_random_fills() {
     println!("{done} operations as by AWS-LC");
 }
 
-/// Signs the messages side by side, with the keys in turn.
 fn signatures(pairs: &[Pair], messages: &[[u8; 8]]) -> Vec<Vec<u8>> {
     let len = pairs[0].ours.modulus_len();
     let inputs: Vec<Vec<u8>> = messages.iter().map(|message| encoded(message, len)).collect();

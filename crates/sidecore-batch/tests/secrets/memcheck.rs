@@ -10,7 +10,6 @@ use sidecore_batch::cbc;
 
 use crate::sys;
 
-/// Role of the second process.
 const ROLE: &str = "SIDECORE_BATCH_ROLE";
 /// File of the secret bytes: a key, and a message as long.
 const SECRETS: &str = "SIDECORE_BATCH_SECRETS";
@@ -71,7 +70,6 @@ fn encrypt(secrets: &[u8]) {
     }
 }
 
-/// A careless implementation.
 fn leak(secrets: &[u8]) {
     if secrets[5] & 1 == 1 {
         println!("an odd byte");

@@ -14,7 +14,6 @@ use nix::unistd::Pid;
 use sidecore_batch::rsa::{self, Key, Parts};
 use sidecore_batch::{MOST, cbc, p256};
 
-/// Role of the second process.
 const ROLE: &str = "SIDECORE_BATCH_STEPS";
 /// The second process sends this to itself before and after the work on each of two secrets.
 const MARK: Signal = Signal::SIGUSR1;
@@ -30,7 +29,6 @@ struct Stepped {
 }
 
 impl Stepped {
-    /// Starts the process, and observes it from the first mark on.
     fn start(role: &str) -> Self {
         let mut command = Command::new(env::current_exe().unwrap());
         command.args(["--exact", "steps::work_on_two_secrets", "--nocapture"]).env(ROLE, role);
@@ -71,7 +69,6 @@ fn code(process: &Child) -> Range<u64> {
     u64::from_str_radix(from, 16).unwrap()..u64::from_str_radix(to, 16).unwrap()
 }
 
-/// Waits for the next stop of a thread that is traced.
 fn stopped(of: Pid) -> (Pid, Signal) {
     match waitpid(of, Some(WaitPidFlag::__WALL)).unwrap() {
         WaitStatus::Stopped(thread, signal) => (thread, signal),

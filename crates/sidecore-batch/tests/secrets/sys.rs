@@ -5,7 +5,6 @@ use std::arch::asm;
 /// Memcheck's request that bytes count as undefined: `VG_USERREQ__MAKE_MEM_UNDEFINED` of its header.
 const MAKE_UNDEFINED: u64 = ((b'M' as u64) << 24 | (b'C' as u64) << 16) + 1;
 
-/// Marks these bytes as undefined for memcheck.
 pub(crate) fn make_undefined(bytes: &mut [u8]) {
     let request = [MAKE_UNDEFINED, bytes.as_mut_ptr() as u64, bytes.len() as u64, 0, 0, 0];
     // SAFETY: the rotations come to a whole turn, and the exchange is of a register with itself. Valgrind reads the

@@ -128,7 +128,6 @@ pub enum Error {
 }
 
 impl ConnectError {
-    /// A service manager holds the socket, and the service has not started.
     pub(crate) fn is_starting(&self) -> bool {
         matches!(self, Self::Starting(_))
     }

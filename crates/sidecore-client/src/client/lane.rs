@@ -71,17 +71,14 @@ pub(super) struct Lane {
     /// the service has work to do.
     woken: bool,
     timeout: Duration,
-    /// Latest time to wait for an answer over the socket.
     deadline: Nanos,
     producer: Producer,
     consumer: Consumer,
     in_flight: u32,
-    /// There are submissions since the last ring.
     unrung: bool,
     max_request_bytes: u32,
     sampler: Sampler,
     waits: WaitLoop,
-    /// The policy in force polls before it sleeps.
     spins: bool,
     /// The program's own choice; it takes precedence over the service's advice.
     notify: Option<Notify>,
@@ -340,7 +337,6 @@ impl Lane {
         }
     }
 
-    /// Follows the policy until its next decision is due.
     fn wait_step(&mut self, mut now: Nanos, deadline: Option<Nanos>) -> Result<Option<Received>, Error> {
         loop {
             let found = self.consumer.ready(self.memory.completion());
@@ -386,7 +382,6 @@ impl Lane {
         Ok(())
     }
 
-    /// Returns the time of waking.
     fn sleep(&mut self, now: Nanos, until: Option<Nanos>) -> Result<Nanos, Error> {
         let timeout = until.map(|until| until.saturating_sub(now));
         let woken = wait_two(self.wake.to_poll()?, self.to_poll()?, timeout)?;
@@ -457,7 +452,6 @@ fn is_starting(socket: &VerifiedFd, error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::TimedOut && socket.get().is_some_and(listener_has_ended)
 }
 
-/// The service's last message with the reason, if it sent one.
 fn gone(socket: BorrowedFd<'_>) -> Error {
     match wait_readable(socket, Some(0)) {
         Ok(true) => match control::receive::<Reply>(socket) {
@@ -473,7 +467,6 @@ fn gone_without_a_word() -> Error {
     Error::Gone("the service is gone, or what listens there is a service of sockets, or of another version".to_owned())
 }
 
-/// Deadline at this distance from now.
 pub(crate) fn after(timeout: Duration) -> Nanos {
     clock::now().saturating_add(u64::try_from(timeout.as_nanos()).unwrap_or(u64::MAX))
 }

@@ -51,7 +51,6 @@ pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, 
     Public::from_spki(&ask(options, ask_for)?)
 }
 
-/// Connects and asks; repeats while no service answers.
 fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
     outlasted(Caller::thread(options), || on_large_stack(|| ask_once(options, &question)))
 }

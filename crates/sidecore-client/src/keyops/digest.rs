@@ -36,7 +36,6 @@ pub enum Digest {
 
 struct Row {
     digest: Digest,
-    /// The name reported to programs.
     name: &'static CStr,
     aliases: &'static [&'static str],
     /// Object identifier; empty for MD5-SHA1.

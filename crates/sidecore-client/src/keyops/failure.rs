@@ -92,7 +92,6 @@ pub struct Failure {
     pub reason: Reason,
     /// The details.
     pub text: String,
-    /// No service answers, and one is starting.
     pub(super) starting: bool,
 }
 

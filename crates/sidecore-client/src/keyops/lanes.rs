@@ -74,7 +74,6 @@ pub struct Lane {
     socket: PathBuf,
     /// The credentials that it was made under. `None`: they changed during the connect.
     credentials: Option<Credentials>,
-    /// Made for one large request.
     large: bool,
 }
 
@@ -135,9 +134,7 @@ pub struct Pool {
 #[derive(Default)]
 struct PoolState {
     idle: VecDeque<Box<Lane>>,
-    /// Lanes that exist, idle or in use.
     made: usize,
-    /// Number of lanes returned or ended so far.
     given: u64,
     /// Waiting threads: a wake-up is a system call, so it is made only if there are any.
     threads: usize,
@@ -386,7 +383,6 @@ fn room(bytes: usize) -> usize {
     bytes + bytes / 4 + 256
 }
 
-/// Whether the error ends the lane, as opposed to the request only.
 fn is_gone(error: &Error) -> bool {
     matches!(error, Error::Gone(_) | Error::NoAnswer(_) | Error::System(_) | Error::Connect(_) | Error::ForeignBuffer)
 }

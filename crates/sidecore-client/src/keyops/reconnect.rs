@@ -10,7 +10,6 @@ use super::lanes;
 use super::wait::Caller;
 use std::time::Duration;
 
-/// Interval between two attempts to reach the service.
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Factor of the wait for a service that is starting.

@@ -99,7 +99,6 @@ impl Settings {
         if is_whole { Ok(found.to_vec()) } else { Err(no_signature()) }
     }
 
-    /// The session's scheme, and the bytes to sign in it.
     fn scheme(&self, key: &Key, digest: &[u8]) -> Result<(Scheme, Vec<u8>), Failure> {
         if let Some(expected) = self.digest
             && expected.size() != digest.len()

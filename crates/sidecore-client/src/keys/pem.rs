@@ -77,7 +77,6 @@ impl Text {
         fits
     }
 
-    /// Adds the next block if its label is wanted.
     fn next_block(&mut self, wanted: impl Fn(&[u8]) -> bool, mut line: impl FnMut() -> Zeroizing<Vec<u8>>) -> Found {
         let Some(label) = find_label(&mut line) else { return Found::Nothing };
         let start = self.0.len();

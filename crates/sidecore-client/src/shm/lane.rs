@@ -29,7 +29,6 @@ pub struct LaneMemory {
     submission: NonNull<Line>,
     completion: NonNull<Line>,
     arena: NonNull<u8>,
-    /// Unmaps on drop.
     _mapping: Mapping,
 }
 
@@ -86,7 +85,6 @@ impl LaneMemory {
         &self.layout
     }
 
-    /// A line before the rings.
     #[inline]
     fn line(&self, number: usize) -> &Line {
         assert!(number < layout::REPORT.end, "a line of the rings");

@@ -8,9 +8,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
-/// Marks a free slot.
 const NONE: RawFd = -1;
-/// Marks a slot that is being filled.
 const TAKEN: RawFd = -2;
 
 /// Sockets that are connections of this process, at most `SLOTS`. A child reads the list without a lock: each slot

@@ -67,7 +67,6 @@ impl Context {
         unsafe { self.api.name_of(of(method.raw())) }
     }
 
-    /// An algorithm by its name, e.g. a cipher by `AES-256-GCM`.
     pub(super) fn fetch(&self, fetch: Fetch, free: Free, name: &str, properties: &str) -> Result<Handle, Failure> {
         let (name, properties) = (text(name)?, text(properties)?);
         // SAFETY: the context lives, the texts are C strings.

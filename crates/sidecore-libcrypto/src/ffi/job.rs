@@ -27,7 +27,6 @@ pub struct Job<T> {
     work: Box<Work<T>>,
     /// The paused job, or null.
     running: Object,
-    /// The descriptor that it waits for while it is paused.
     descriptor: Option<RawFd>,
 }
 

@@ -12,7 +12,6 @@ use std::ffi::{CStr, c_char, c_int, c_void};
 #[repr(C)]
 pub struct Handle([u8; 0]);
 
-/// `OSSL_CORE_BIO`.
 #[repr(C)]
 pub(crate) struct Bio([u8; 0]);
 
@@ -21,7 +20,6 @@ pub(crate) type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_
 /// `OSSL_PASSPHRASE_CALLBACK`; never called by this provider.
 pub(crate) type PassphraseCallback = *const c_void;
 
-/// `OSSL_DISPATCH`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Dispatch {
@@ -36,7 +34,6 @@ impl Dispatch {
     pub(crate) const END: Self = Self { number: 0, function: std::ptr::null() };
 }
 
-/// `OSSL_ALGORITHM`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Algorithm {

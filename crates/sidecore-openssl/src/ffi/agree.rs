@@ -15,7 +15,6 @@ use std::ffi::c_int;
 use std::sync::Arc;
 use zeroize::Zeroizing;
 
-/// Parameters of an agreement, except its key.
 #[derive(Clone, Default)]
 struct Agreement {
     peer: Option<Arc<Key>>,

@@ -47,7 +47,6 @@ pub(super) trait Settable: Sized {
     const SETTABLE: &'static [Param];
     const GETTABLE: &'static [Param];
 
-    /// Parameters that can be set in this context, if that differs between contexts.
     fn settable(&self) -> &'static [Param] {
         Self::SETTABLE
     }
@@ -89,7 +88,6 @@ pub(super) extern "C" fn gettable_ctx_params<W: Settable>(_: *mut c_void, _: *mu
     W::GETTABLE.as_ptr()
 }
 
-/// Runs `work` on a context; a failure goes into OpenSSL's error queue.
 pub(super) fn with<W>(
     context: Option<&mut Context<W>>,
     doing: &'static CStr,

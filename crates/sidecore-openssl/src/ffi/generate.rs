@@ -14,7 +14,6 @@ use std::sync::Arc;
 pub(super) struct Generation {
     provider: Arc<Provider>,
     request: GenerateRequest,
-    /// Generate parameters only.
     no_key: bool,
 }
 

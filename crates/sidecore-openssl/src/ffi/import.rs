@@ -79,7 +79,6 @@ fn ec(private: bool, params: Params<'_>) -> Result<Key, Failure> {
     Ok(Key::new(public, Private::Imported(ec_private(curve, &full, &point)?)))
 }
 
-/// The uncompressed form of a point.
 pub(super) fn point(curve: Curve, bytes: &[u8]) -> Result<Vec<u8>, Failure> {
     let beside = || Failure::new(Reason::Key, "the point is not on the curve: the key is damaged or forged");
     curve.point(bytes).ok_or_else(beside)

@@ -24,12 +24,10 @@ thread_local! {
     static SEEN: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-/// The part of a private key that legacy objects get.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Given {
     /// Nothing: there are no such objects.
     Nothing,
-    /// The public part.
     #[default]
     Public,
     /// The public part, and 1 in place of the private exponent or scalar.
@@ -37,7 +35,6 @@ pub(super) enum Given {
 }
 
 impl Given {
-    /// Parses the setting `legacy` of openssl.cnf.
     pub(super) fn parse(text: &str) -> Result<Self, Failure> {
         match text.trim() {
             "none" => Ok(Self::Nothing),
@@ -100,7 +97,6 @@ impl Legacy {
     }
 }
 
-/// Index of a family's function.
 fn place(family: Family) -> usize {
     match family {
         Family::Rsa => 0,
@@ -116,7 +112,6 @@ pub(super) fn note(selection: c_int, callback: Callback) {
 }
 
 impl Functions {
-    /// The function that builds the object, if OpenSSL calls one.
     fn learn(&self, family: Family, library_context: *mut c_void) -> Option<usize> {
         let public = match family {
             Family::Rsa => List::default().number(c"n", &[0xff; 256]).number(c"e", &[1, 0, 1]),

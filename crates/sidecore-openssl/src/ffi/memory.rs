@@ -5,7 +5,6 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-/// Limit of libcryptos in a process that load this module.
 const MAX_LIBRARIES: usize = 8;
 
 type Zalloc = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;

@@ -35,7 +35,6 @@ enum Contents {
 #[repr(C)]
 pub(crate) struct KeyObject {
     magic: u64,
-    /// The object's own address.
     address: usize,
     provider: ProviderNumber,
     memory: Memory,
@@ -45,7 +44,6 @@ pub(crate) struct KeyObject {
     number: [u8; 16],
     /// Keeps a key alive that the service made for this program.
     connection: Left,
-    /// The contents, in the same memory.
     bytes: *mut u8,
     len: usize,
 }
@@ -54,7 +52,6 @@ pub(crate) struct KeyObject {
 #[repr(transparent)]
 pub(crate) struct Object(NonNull<KeyObject>);
 
-/// An offered key object, until it is taken.
 pub(super) type Reference = Option<Object>;
 
 impl Deref for Object {
@@ -123,7 +120,6 @@ impl Object {
 }
 
 impl KeyObject {
-    /// Checks that this is a key object at its own address.
     fn check(&self) -> Result<(), Failure> {
         if self.magic == MAGIC && self.address == ptr::from_ref(self).addr() {
             return Ok(());
@@ -133,7 +129,6 @@ impl KeyObject {
         Err(Failure::new(Reason::Key, text))
     }
 
-    /// The contents, if they are of this kind.
     fn checked(&self, contents: Contents) -> Result<Option<&[u8]>, Failure> {
         self.check()?;
         // SAFETY: allocated with this length by `put`, and not changed while OpenSSL lends the object.
@@ -156,7 +151,6 @@ impl KeyObject {
         Ok((is(Contents::Public) || is(Contents::Private)).then(|| is(Contents::Private)))
     }
 
-    /// The curve of parameters without a key.
     pub(super) fn parameters(&self) -> Result<Option<Curve>, Failure> {
         let name = self.checked(Contents::Parameters)?;
         Ok(name.and_then(|name| Curve::from_name(str::from_utf8(name).ok()?)))
@@ -174,7 +168,6 @@ impl KeyObject {
         self.check().ok().and_then(|()| self.provider.get())
     }
 
-    /// A copy, with or without the private part.
     pub(super) fn again(&self, private: bool) -> Result<Object, Failure> {
         self.check()?;
         let mut object = Object::empty(self.provider, self.memory).ok_or_else(no_memory)?;

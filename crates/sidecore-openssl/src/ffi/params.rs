@@ -19,7 +19,6 @@ const UNMODIFIED: usize = usize::MAX;
 /// Longest list that is read, entries.
 const MAX_LEN: usize = 256;
 
-/// `OSSL_PARAM`.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct Param {
@@ -40,7 +39,6 @@ impl Param {
 
     pub(super) const END: Self = Self { key: std::ptr::null(), ..Self::new(c"", 0) };
 
-    /// Whether it is one of these, with a value of its type.
     fn check(&self, known: &[Self]) -> Result<(), Failure> {
         // SAFETY: keys are C strings that live as long as their lists, and ends have none.
         let name = |param: &Self| (!param.key.is_null()).then(|| unsafe { CStr::from_ptr(param.key) });
@@ -61,7 +59,6 @@ impl Param {
     }
 }
 
-/// A list of parameter descriptions: names, by type.
 macro_rules! params {
     ($($data_type:ident: $($name:expr),+;)*) => {{
         const LIST: &[Param] = &[$($(Param::new($name, $data_type),)+)* Param::END];
@@ -72,7 +69,6 @@ pub(super) use params;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Value<'a> {
-    /// A number within 64 bits.
     Integer(i64),
     /// An unsigned number, least significant byte first.
     Number(&'a [u8]),
@@ -264,7 +260,6 @@ impl Answer<'_> {
     }
 }
 
-/// Answers with a pointer to the bytes.
 fn point(param: &mut Param, bytes: &[u8]) -> bool {
     param.return_size = bytes.len();
     if !param.data.is_null() {
@@ -292,7 +287,6 @@ fn fill(param: &mut Param, little: &[u8], sign: u8, needed: usize) -> bool {
     true
 }
 
-/// Writes bytes, followed by `with_end` if there is room.
 fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
     param.return_size = bytes.len();
     if param.data.is_null() {
@@ -307,7 +301,6 @@ fn copy(param: &mut Param, bytes: &[u8], with_end: &[u8]) -> bool {
     true
 }
 
-/// A list made here, for one of OpenSSL's callbacks.
 #[derive(Default)]
 pub(crate) struct List {
     params: Vec<Param>,
@@ -345,7 +338,6 @@ impl List {
         self
     }
 
-    /// Calls with the list, which is valid during the call.
     pub(crate) fn with<T>(mut self, call: impl FnOnce(*const Param) -> T) -> T {
         self.params.push(Param::END);
         call(self.params.as_ptr())

@@ -21,7 +21,6 @@ use std::ffi::{CStr, c_int, c_void};
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
-/// Limit of providers loaded in a process at a time.
 const MAX_PROVIDERS: usize = 1024;
 
 /// Random number of a loaded provider, unique in all processes except forked children, which keep it.
@@ -36,7 +35,6 @@ impl ProviderNumber {
     }
 }
 
-/// One loaded provider, for one library context.
 pub(crate) struct Provider {
     pub(super) number: ProviderNumber,
     pub(crate) core: Core,
@@ -132,7 +130,6 @@ impl Provider {
     }
 }
 
-/// Reads the provider's section of openssl.cnf.
 fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, Given), Failure> {
     let mut options = Options::default();
     if let Some(socket) = setting(c"socket") {
@@ -170,7 +167,6 @@ fn yes_or_no(name: &str, text: Option<&str>) -> Result<bool, Failure> {
     }
 }
 
-/// A time of at least `least` milliseconds.
 fn milliseconds(name: &str, text: &str, least: u64) -> Result<Duration, Failure> {
     let allowed = least..=600_000;
     let given = text.trim().parse().ok().filter(|given| allowed.contains(given));

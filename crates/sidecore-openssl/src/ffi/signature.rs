@@ -33,7 +33,6 @@ pub(super) trait OfVariant {
     const KEY_TYPES: &'static KeyTypes;
 }
 
-/// A list of names of key types, with its end.
 pub(super) struct KeyTypes([*const c_char; 2]);
 
 // SAFETY: the pointers are to constants.
@@ -92,16 +91,32 @@ type Context = context::Context<Signing>;
 /// Longest message in pieces for an algorithm without a digest, bytes.
 const MAX_GATHERED: usize = 16 << 20;
 
+/// The functions of a variant `V`: those of all variants, and these.
+macro_rules! functions {
+    ($($own:expr,)*) => {
+        &[
+            entry::newctx(newctx::<V>),
+            entry::sign(sign),
+            entry::verify(verify),
+            entry::freectx(free::<Context>),
+            entry::dupctx(dupctx::<Signing>),
+            entry::get_ctx_params(get_ctx_params::<Signing>),
+            entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
+            entry::set_ctx_params(set_ctx_params::<Signing>),
+            entry::settable_ctx_params(settable::<V>),
+            $($own,)*
+            Dispatch::END,
+        ]
+    };
+}
+
 pub(super) struct Signatures<V>(PhantomData<V>);
 
 impl<V: OfVariant> Signatures<V> {
     /// RSA and ECDSA, over a digest that is set.
-    pub(super) const OVER_DIGESTS: &'static [Dispatch] = &[
-        entry::newctx(newctx::<V>),
+    pub(super) const OVER_DIGESTS: &'static [Dispatch] = functions![
         entry::sign_init(sign_init),
-        entry::sign(sign),
         entry::verify_init(verify_init),
-        entry::verify(verify),
         entry::verify_recover_init(verify_init),
         entry::verify_recover(verify_recover),
         entry::digest_sign_init(digest_init::<false>),
@@ -112,46 +127,26 @@ impl<V: OfVariant> Signatures<V> {
         entry::digest_verify_update(update),
         entry::digest_verify_final(digest_verify_final),
         entry::digest_verify(verify),
-        entry::freectx(free::<Context>),
-        entry::dupctx(dupctx::<Signing>),
-        entry::get_ctx_params(get_ctx_params::<Signing>),
-        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
-        entry::set_ctx_params(set_ctx_params::<Signing>),
-        entry::settable_ctx_params(settable::<V>),
-        Dispatch::END,
     ];
 
     /// RSA and ECDSA over the digest of the variant, and whole messages, since OpenSSL 3.4.
-    pub(super) const OVER_MESSAGES: &'static [Dispatch] = &[
-        entry::newctx(newctx::<V>),
+    pub(super) const OVER_MESSAGES: &'static [Dispatch] = functions![
         entry::sign_init(sign_init),
-        entry::sign(sign),
         entry::verify_init(verify_init),
-        entry::verify(verify),
         entry::sign_message_init(message_init::<false>),
         entry::sign_message_update(update),
         entry::sign_message_final(sign_final),
         entry::verify_message_init(message_init::<true>),
         entry::verify_message_update(update),
         entry::verify_message_final(verify_message_final),
-        entry::freectx(free::<Context>),
-        entry::dupctx(dupctx::<Signing>),
-        entry::get_ctx_params(get_ctx_params::<Signing>),
-        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
-        entry::set_ctx_params(set_ctx_params::<Signing>),
-        entry::settable_ctx_params(settable::<V>),
         entry::query_key_types(query_key_types::<V>),
-        Dispatch::END,
     ];
 
     /// Ed25519 and ML-DSA: they take whole messages and no digest. Before OpenSSL 3.4 there is no `sign` without
     /// `sign_init`.
-    pub(super) const WITHOUT_DIGEST: &'static [Dispatch] = &[
-        entry::newctx(newctx::<V>),
+    pub(super) const WITHOUT_DIGEST: &'static [Dispatch] = functions![
         entry::sign_init(no_digest_init),
-        entry::sign(sign),
         entry::verify_init(no_digest_init),
-        entry::verify(verify),
         entry::digest_sign_init(digest_init::<false>),
         entry::digest_sign(sign),
         entry::digest_verify_init(digest_init::<true>),
@@ -162,14 +157,7 @@ impl<V: OfVariant> Signatures<V> {
         entry::verify_message_init(message_init::<true>),
         entry::verify_message_update(update),
         entry::verify_message_final(verify_message_final),
-        entry::freectx(free::<Context>),
-        entry::dupctx(dupctx::<Signing>),
-        entry::get_ctx_params(get_ctx_params::<Signing>),
-        entry::gettable_ctx_params(gettable_ctx_params::<Signing>),
-        entry::set_ctx_params(set_ctx_params::<Signing>),
-        entry::settable_ctx_params(settable::<V>),
         entry::query_key_types(query_key_types::<V>),
-        Dispatch::END,
     ];
 }
 
@@ -200,14 +188,12 @@ impl Context {
         self.set(params)
     }
 
-    /// Begins with input in the last call.
     fn begin_given(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         let begun = self.begin_with(key, params)?;
         self.work.message = Message::Given;
         Ok(begun)
     }
 
-    /// Begins a message, whole or in pieces.
     fn begin_whole(&mut self, key: Option<Arc<Key>>, params: Params<'_>) -> Result<bool, Failure> {
         self.begin_with(key, params)?;
         self.begin_message(None)?;
@@ -217,7 +203,6 @@ impl Context {
         Ok(true)
     }
 
-    /// Begins a message, with the digest of this name.
     fn begin_message(&mut self, name: Option<&str>) -> Result<bool, Failure> {
         let name = name.filter(|name| !name.is_empty());
         if !self.work.variant.family.takes_digest() {

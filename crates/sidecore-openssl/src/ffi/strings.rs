@@ -9,7 +9,6 @@ use std::ffi::{c_char, c_int, c_ulong};
 use std::mem::transmute_copy;
 use std::sync::OnceLock;
 
-/// `ERR_STRING_DATA`.
 #[repr(C)]
 struct Text {
     code: c_ulong,
@@ -26,7 +25,6 @@ pub(super) fn register(library: &Libcrypto) {
     LIBRARY.get_or_init(|| load(library).unwrap_or(0));
 }
 
-/// The code of a reason, with our library's number.
 pub(super) fn code(reason: Reason) -> u32 {
     LIBRARY.get().copied().unwrap_or(0) << LIBRARY_SHIFT | reason as u32
 }
@@ -44,7 +42,6 @@ fn load(libcrypto: &Libcrypto) -> Option<u32> {
     }
 }
 
-/// The library's name, its reasons, and the end of the list.
 fn texts(library: u32) -> [Text; Reason::ALL.len() + 2] {
     let with = |reason: u32, text: *const c_char| Text { code: c_ulong::from(library << LIBRARY_SHIFT | reason), text };
     std::array::from_fn(|place| match place.checked_sub(1).map(|place| Reason::ALL.get(place)) {

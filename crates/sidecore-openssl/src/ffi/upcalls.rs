@@ -7,7 +7,6 @@ use sidecore_client::keyops::failure::Failure;
 use std::ffi::{CStr, CString, c_char, c_int, c_void};
 use zeroize::Zeroizing;
 
-/// Longest piece of a PEM line that is read in one call.
 const LINE: u16 = 256;
 
 /// The functions, and OpenSSL's handle of this provider. All versions of OpenSSL 3 have them.
@@ -54,18 +53,15 @@ impl Core {
         }
     }
 
-    /// An address inside the libcrypto that loaded us.
     pub(super) fn address_in_libcrypto(&self) -> *const c_void {
         self.new_error as *const c_void
     }
 
-    /// The library context that loaded this provider, an `OSSL_LIB_CTX`.
     pub(super) fn library_context(&self) -> *mut c_void {
         // SAFETY: OpenSSL's function, with its own handle.
         unsafe { (self.get_libctx)(self.handle) }
     }
 
-    /// Adds an error to OpenSSL's queue of this thread.
     pub(crate) fn error(&self, doing: &'static CStr, failure: &Failure) {
         // The format has no conversions, so the arguments are never read. Large enough for any kind of va_list.
         let text = (!failure.text.is_empty())

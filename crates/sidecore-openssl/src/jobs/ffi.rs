@@ -52,7 +52,6 @@ pub(crate) struct Job {
     context: *mut c_void,
 }
 
-/// The calling job, if a job calls.
 pub(crate) fn current() -> Option<Job> {
     let functions = FUNCTIONS.get()?.as_ref()?;
     // SAFETY: OpenSSL's functions, called by a thread that it called.

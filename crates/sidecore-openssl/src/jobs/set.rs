@@ -26,7 +26,6 @@ pub(super) struct Set {
 }
 
 impl Set {
-    /// A set with a number that `select` accepts.
     pub(super) fn new() -> io::Result<Self> {
         let epoll = Some(selectable(epoll::create(CreateFlags::CLOEXEC)?)?);
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
@@ -40,7 +39,6 @@ impl Set {
         self.epoll.as_ref().map_or(-1, AsRawFd::as_raw_fd)
     }
 
-    /// Whether the number still refers to this set.
     pub(super) fn is_ours(&self) -> bool {
         self.bell.reader().is_some_and(|mark| self.has(mark))
     }
@@ -68,7 +66,6 @@ impl Set {
         }
     }
 
-    /// Sets the timer to this time from now. The set must be known to be ours.
     pub(super) fn set_timer(&self, after: Duration) -> io::Result<()> {
         let timer = self.timer.as_ref().filter(|timer| self.has(timer.as_fd())).ok_or_else(closed)?;
         // Zero would disable the timer.
@@ -79,7 +76,6 @@ impl Set {
         Ok(())
     }
 
-    /// Whether the file with this number is in the set. Changes nothing.
     fn has(&self, member: BorrowedFd<'_>) -> bool {
         let unchanged = |epoll| epoll::modify(epoll, member, EventData::new_u64(0), EventFlags::IN);
         self.epoll.as_ref().is_some_and(|epoll| unchanged(epoll).is_ok())
@@ -111,7 +107,6 @@ fn close_if(ours: bool, fd: OwnedFd) {
     }
 }
 
-/// Moves it to a number that `select` accepts.
 fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     let fd = above_standard(fd)?;
     if fd.as_raw_fd() < SELECT_LIMIT {

@@ -15,14 +15,12 @@ use std::time::{Duration, Instant};
 pub(crate) struct Waiting {
     pool: &'static Pool,
     set: Set,
-    /// Number and wake-up pipe of the lane in the set.
     watched: Option<(u64, Arc<VerifiedFd>)>,
     due: Option<Instant>,
     /// The bell was rung to end the job's wait.
     rung: bool,
     /// The bell is in the pool's queue, or was offered a lane.
     queued: bool,
-    /// The lane of the job while it is paused, so that it is not lost if the job is never resumed.
     held: Option<LaneGuard>,
 }
 
@@ -88,7 +86,6 @@ impl Waiting {
         Ok(())
     }
 
-    /// Waits for a lane to be returned, at most until the deadline.
     pub(crate) fn watch_pool(&mut self, seen: u64, deadline: Instant) -> io::Result<()> {
         self.keep()?;
         self.ring_by(deadline)?;
@@ -125,13 +122,11 @@ impl Waiting {
         Ok(())
     }
 
-    /// Takes the lane when the job continues.
     pub(crate) fn take(&mut self) -> Option<LaneGuard> {
         self.settle();
         self.held.take()
     }
 
-    /// Makes another set if the program closed this one.
     fn keep(&mut self) -> io::Result<()> {
         if self.set.is_ours() { Ok(()) } else { self.put(false) }
     }

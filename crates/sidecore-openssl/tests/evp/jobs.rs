@@ -13,7 +13,6 @@ use std::process::Command;
 
 /// Longer than a signature takes, and short enough to find a hang, ms.
 const MAX_WAIT_MS: i32 = 60_000;
-/// The variables that pass configuration and key to this program, started again.
 const CNF: &str = "SIDECORE_TEST_CNF";
 const URI: &str = "SIDECORE_TEST_URI";
 
@@ -71,7 +70,6 @@ fn work((context, key): &mut (Context, Key)) -> Result<(), Failure> {
     Operation::on_messages(context, key, REQUIRED, Some("SHA256"), false)?.result(b"a message to sign").map(drop)
 }
 
-/// Signs in jobs until one pauses; returns the descriptor it waits on.
 fn sign(job: &mut Job<(Context, Key)>) -> RawFd {
     while job.step().expect("the job signs") == Step::Finished {}
     let waited = job.descriptor().expect("one descriptor");

@@ -11,9 +11,7 @@ use std::fmt;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum KeyHolder {
-    /// In the program, which imports them.
     Program,
-    /// In the service's store.
     Store,
 }
 
@@ -26,7 +24,6 @@ impl fmt::Display for KeyHolder {
     }
 }
 
-/// A key of a file, or the reason for its absence.
 pub(crate) type Entry = Result<Key, Failure>;
 
 #[derive(Default)]
@@ -40,12 +37,10 @@ impl Keys {
         self.private.get(name)
     }
 
-    /// The key with this name, preferably a public one.
     pub(crate) fn any(&self, name: &str) -> Option<&Entry> {
         self.public.get(name).or_else(|| self.private.get(name))
     }
 
-    /// Adds the key of a stanza. `false`: it defines no key.
     pub(crate) fn define(&mut self, site: &Site, place: KeyHolder, stanza: &Stanza) -> bool {
         let (what, value) = stanza.first();
         let name = value.split(':').next().unwrap_or_default().to_owned();

@@ -15,13 +15,10 @@ use tempfile::TempDir;
 
 /// Properties of a program that prefers the provider, but also gets OpenSSL's own code.
 pub(crate) const PREFERRED: &str = "?provider=sidecore";
-/// Properties of a program that requires the provider.
 pub(crate) const REQUIRED: &str = "provider=sidecore";
 
-/// Properties of a program that requires the provider's key exchange and encapsulation.
 pub(crate) const EXCHANGE: &str = "sidecore.exchange=yes";
 
-/// Makes names of keys and files unique.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 #[derive(Clone)]
@@ -43,7 +40,6 @@ impl House {
         Self { service: Arc::new(Service::start(config).unwrap()), directory: Arc::new(directory) }
     }
 
-    /// The sum of a counter over all devices.
     pub(crate) fn count(&self, counter: DeviceCounter) -> u64 {
         let devices = Snapshot::read(self.service.counters()).unwrap().devices;
         devices.iter().map(|device| device.get(counter)).sum()
@@ -67,7 +63,6 @@ impl Site {
         Self::of(&House::start(Vec::new()), providers, properties)
     }
 
-    /// As `with`, on a shared service.
     pub(crate) fn of(house: &House, providers: &[&str], properties: &str) -> Self {
         let directory = house.directory.path();
         // Contexts of one service may begin simultaneously.
@@ -85,7 +80,6 @@ impl Site {
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
-    /// Stores a key in the service under a unique name; returns its URI.
     pub(crate) fn store(&self, name: &str, pkcs8: Secret) -> Result<String, String> {
         let name = format!("{name}-{}", NEXT.fetch_add(1, Ordering::Relaxed));
         let command = KeyCommand::Import { name: name.clone(), pkcs8, acl: Acl::default() };
@@ -93,7 +87,6 @@ impl Site {
         Ok(format!("sidecore:{name}"))
     }
 
-    /// Makes a key in the service; returns its URI and public part.
     pub(crate) fn generate(&self, kind: Kind) -> (String, Vec<u8>) {
         let name = format!("generated-{}", kind.name());
         let mut admin = self.admin();

@@ -2,7 +2,6 @@
 
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Stanza {
-    /// Its first line in the file.
     pub(crate) line: usize,
     lines: Vec<(String, String)>,
     /// Includes the first and last line; empty: no PEM.

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 pub(crate) enum VectorError {
     Failure(Failure),
-    /// No implementation with these properties: its name.
     NotOffered(&'static str),
     Wrong(String),
 }
@@ -27,7 +26,6 @@ const CLEAN: [&str; 6] = [
     "provider signature not supported",
 ];
 
-/// Counts of several sets.
 #[derive(Default)]
 pub(crate) struct Tally {
     rows: BTreeMap<String, Row>,
@@ -37,14 +35,11 @@ pub(crate) struct Tally {
 #[derive(Default)]
 struct Row {
     right: usize,
-    /// An expected error.
     failed: usize,
-    /// Not run, with the reason.
     declined: BTreeMap<String, usize>,
 }
 
 impl Tally {
-    /// Judges a vector; `failure` is the expected kind of failure, if any.
     pub(crate) fn count(&mut self, set: &str, vector: &str, failure: Option<&str>, outcome: Result<(), VectorError>) {
         let row = self.rows.entry(set.to_owned()).or_default();
         match (outcome, failure.is_some()) {
@@ -86,7 +81,6 @@ impl Tally {
     }
 }
 
-/// Whether the error says that the operation is not offered.
 pub(crate) fn is_clean(failure: &Failure) -> bool {
     let clean = |text: &String| CLEAN.iter().any(|clean| text.starts_with(clean));
     failure.reasons.iter().any(clean)

@@ -23,7 +23,6 @@ fn name(hash: HashFunction) -> Option<&'static str> {
     })
 }
 
-/// State of running the vectors of one group.
 struct Run<'a> {
     site: &'a Site,
     tally: &'a mut Tally,
@@ -33,7 +32,6 @@ struct Run<'a> {
 struct Vector(usize, TestResult);
 
 impl Run<'_> {
-    /// Judges one vector; an acceptable one may fail.
     fn count(&mut self, vector: &Vector, outcome: Result<(), VectorError>) {
         let Vector(id, result) = *vector;
         let failed = matches!(outcome, Err(VectorError::Failure(_)));
@@ -41,7 +39,6 @@ impl Run<'_> {
         self.tally.count(&self.set, &format!("test {id}"), fails.then_some("invalid"), outcome);
     }
 
-    /// Counts `number` vectors of a group that cannot run.
     fn decline(&mut self, failure: &Failure, number: usize) {
         assert!(is_clean(failure), "{}: {failure}", self.set);
         for _ in 0..number {
@@ -106,7 +103,6 @@ pub(crate) fn pss(site: &Site, tally: &mut Tally) {
     }
 }
 
-/// ECDSA on P-256, P-384 and P-521 with every digest.
 pub(crate) fn ecdsa(site: &Site, tally: &mut Tally) {
     // Signatures of IEEE P1363 are two bare numbers, which OpenSSL does not accept.
     for set in ecdsa::TestName::all().into_iter().filter(|set| !format!("{set:?}").contains("P1363")) {

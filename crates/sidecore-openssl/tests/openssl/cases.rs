@@ -19,12 +19,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/openssl-cases.md");
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
 const CASES: &str = include_str!("cases.txt");
-/// Least number of cases that the page promises.
 const FEWEST: usize = 249;
 /// Makes OpenSSL use a legacy object, which has the public part: its error is then not the provider's.
 const TRADITIONAL: &str = "pkey -in $key -traditional";
 const NO_NUMBERS: &str = "ASN1 lib (OpenSSL's own reason: the object of the old kind has the public part alone)";
-/// Kinds of keys, as `openssl genpkey` makes them.
 const KINDS: [(&str, &str); 8] = [
     ("rsa2048", "-algorithm rsa -pkeyopt rsa_keygen_bits:2048"),
     ("rsa4096", "-algorithm rsa -pkeyopt rsa_keygen_bits:4096"),
@@ -35,7 +33,6 @@ const KINDS: [(&str, &str); 8] = [
     ("x25519", "-algorithm x25519"),
     ("mldsa", "-algorithm ml-dsa-65"),
 ];
-/// Names for groups of kinds.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("all", &["rsa2048", "rsa4096", "p256", "p384", "p521", "ed25519", "x25519", "mldsa"]),
     ("signs", &["rsa2048", "p256", "p384", "p521", "ed25519", "mldsa"]),
@@ -105,7 +102,6 @@ fn cases() -> Vec<Case> {
     cases
 }
 
-/// The script with every combination of its choices.
 fn expand(script: &str, chosen: &mut Vec<String>) -> Vec<String> {
     let Some((before, rest)) = script.split_once('{') else { return vec![script.to_owned()] };
     let (choices, behind) = rest.split_once('}').unwrap();
@@ -121,7 +117,6 @@ fn expand(script: &str, chosen: &mut Vec<String>) -> Vec<String> {
     all
 }
 
-/// The `openssl` of one version, and a site whose keys are in files as well.
 struct House {
     site: Site,
     openssl: String,
@@ -206,7 +201,6 @@ impl House {
         }
     }
 
-    /// Runs the cases of all kinds that this OpenSSL supports.
     fn run(&self) -> Vec<(Case, Outcome)> {
         let cases: Vec<Case> = cases().into_iter().filter(|case| self.kinds.contains(&case.kind)).collect();
         let (next, found) = (AtomicUsize::new(0), Mutex::new(Vec::new()));

@@ -15,7 +15,6 @@ use tempfile::TempDir;
 /// A command that runs longer hangs, seconds.
 const TIME_LIMIT_S: &str = "120";
 
-/// The keys that each service has: name and kind.
 pub(crate) const KEYS: [(&str, Kind); 10] = [
     ("rsa2048", Kind::Rsa2048),
     ("rsa3072", Kind::Rsa3072),
@@ -31,7 +30,6 @@ pub(crate) const KEYS: [(&str, Kind); 10] = [
 
 const RSA_8192: &[u8] = include_bytes!("../../../sidecore/src/engine/crypto/keys/test-rsa-8192.pkcs8.der");
 
-/// A directory with a service and the files of its keys, `NAME.pem` and `NAME.pub`.
 pub(crate) struct Site {
     pub(crate) service: Option<Service>,
     explicit: Vec<String>,
@@ -106,7 +104,6 @@ impl Site {
         Said { out: String::from_utf8_lossy(&stdout).into_owned(), err, ok: status.success() }
     }
 
-    /// Runs `openssl` with the provider, and returns its result.
     pub(crate) fn any(&self, args: &[&str]) -> Said {
         self.run("openssl.cnf", args)
     }
@@ -126,26 +123,22 @@ impl Site {
         succeeded(self.run("/dev/null", args), args)
     }
 
-    /// Runs `openssl` with its own code only; it must fail.
     pub(crate) fn plain_fails(&self, args: &[&str]) {
         assert!(!self.run("/dev/null", args).ok, "openssl {args:?} succeeded");
     }
 
-    /// Runs `openssl` with the provider; it must fail. Returns its output.
     pub(crate) fn fails(&self, args: &[&str]) -> String {
         let said = self.run("openssl.cnf", args);
         assert!(!said.ok, "openssl {args:?} succeeded: {}", said.err);
         said.err
     }
 
-    /// Runs `openssl` with the provider, preferred for all operations; it must fail.
     pub(crate) fn preferred_fails(&self, args: &[&str]) -> Said {
         let said = self.run("preferred.cnf", args);
         assert!(!said.ok, "openssl {args:?} succeeded: {}", said.err);
         said
     }
 
-    /// Restarts the service in the same place, with the keys stored in its directory.
     pub(crate) fn restart(&mut self) {
         self.service = None;
         self.service = Some(Service::start(self.config()).unwrap());
@@ -158,7 +151,6 @@ impl Site {
         self
     }
 
-    /// The service's configuration, with its keys on disk.
     pub(crate) fn config(&self) -> Config {
         fs::write(self.path("passphrase"), "correct horse battery staple\n").unwrap();
         fs::set_permissions(self.path("passphrase"), Permissions::from_mode(0o600)).unwrap();

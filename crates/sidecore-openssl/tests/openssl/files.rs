@@ -64,7 +64,6 @@ fn a_key_is_shown_with_its_name_and_its_public_part() {
     }
 }
 
-/// Shapes of a PEM file that OpenSSL reads.
 fn shapes(pem: &str) -> Vec<String> {
     let lines: Vec<&str> = pem.lines().collect();
     let [begin, body @ .., end] = &lines[..] else { panic!("no PEM: {pem}") };

@@ -7,7 +7,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
 
-/// Limit of attempts, and time between two of them.
 const MAX_POLLS: u32 = 600;
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 

@@ -10,7 +10,6 @@ const PACKAGES: [&str; 6] = ["openssl", "libssl3t64", "libc6", "libgcc-s1", "zli
 const SOURCE: &str = "Types: deb\nURIs: http://deb.debian.org/debian\nSuites: trixie\nComponents: main\n\
                       Signed-By: /usr/share/keyrings/debian-archive-keyring.gpg\n";
 
-/// Directory of its files, or the reason for its absence.
 static ROOT: LazyLock<Result<PathBuf, String>> = LazyLock::new(|| {
     let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join("debian-13");
     let root = place.join("root");

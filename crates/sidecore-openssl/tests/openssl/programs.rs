@@ -5,7 +5,6 @@ use crate::common::Site;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-/// Compiles `NAME.c` in the site's directory.
 pub(crate) fn made(site: &Site, name: &str) -> PathBuf {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/openssl/{name}.c"));
     let program = site.path(name);

@@ -5,7 +5,6 @@ use crate::newer;
 use sidecore_testing::skipped;
 use std::process::Command;
 
-/// Compiles the program that tries them.
 fn program(site: &Site) -> String {
     let file = site.path("settings").display().to_string();
     let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/openssl/settings.c");

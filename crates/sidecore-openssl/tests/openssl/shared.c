@@ -3,13 +3,11 @@
 #define _GNU_SOURCE
 #include <openssl/crypto.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include "keyfile.h"
 
 enum { BYTES = 64 << 20, HEAD = 16 };
 
@@ -42,23 +40,6 @@ static void *reallocate(void *old, size_t size, const char *file, int line) {
     return place;
 }
 
-static EVP_PKEY *load(const char *file) {
-    FILE *from = fopen(file, "r");
-    EVP_PKEY *key = from ? PEM_read_PrivateKey(from, NULL, NULL, NULL) : NULL;
-    if (from)
-        fclose(from);
-    return key;
-}
-
-static const unsigned char text[32] = {7};
-
-static int sign(EVP_PKEY *key, unsigned char *signature, size_t *len) {
-    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
-    int done = context && EVP_PKEY_sign_init(context) > 0 && EVP_PKEY_sign(context, signature, len, text, sizeof text) > 0;
-    EVP_PKEY_CTX_free(context);
-    return done;
-}
-
 static int verifies(EVP_PKEY *key, const unsigned char *signature, size_t len) {
     EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
     int right = EVP_PKEY_verify_init(context) > 0 && EVP_PKEY_verify(context, signature, len, text, sizeof text) == 1;
@@ -76,7 +57,7 @@ static int sign_with_anothers(const char *file, const char *others) {
     unsigned char signature[512];
     size_t len = sizeof signature;
     EVP_PKEY *own = load(file);
-    int signed_at_all = own && sign(shared->key, signature, &len);
+    int signed_at_all = own && sign_given(shared->key, signature, &len);
     FILE *from = fopen(others, "r");
     EVP_PKEY *public = from ? PEM_read_PUBKEY(from, NULL, NULL, NULL) : NULL;
     if (!own || !public) {
@@ -89,7 +70,7 @@ static int sign_with_anothers(const char *file, const char *others) {
     }
     puts(verifies(public, signature, len) ? "right" : verifies(own, signature, len) ? "wrong" : "none");
     len = sizeof signature;
-    puts(sign(own, signature, &len) && verifies(own, signature, len) ? "own" : "not own");
+    puts(sign_given(own, signature, &len) && verifies(own, signature, len) ? "own" : "not own");
     EVP_PKEY_free(shared->key);
     EVP_PKEY_free(own);
     return 0;
@@ -109,7 +90,7 @@ int main(int count, char **arguments) {
     unsigned char signature[512];
     size_t len = sizeof signature;
     EVP_PKEY *first = load(arguments[1]);
-    if (!first || !sign(first, signature, &len))
+    if (!first || !sign_given(first, signature, &len))
         return 2;
     EVP_PKEY_free(first);
     pid_t child = fork();

@@ -10,7 +10,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::UnixDatagram;
 use std::process::{Child, Command, Stdio};
 
-/// The errors of a command, which must fail.
 fn fails(site: &Site, command: &mut Command) -> String {
     let output = command.current_dir(site.path("")).env("OPENSSL_CONF", "openssl.cnf").output().unwrap();
     let told = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -120,7 +119,6 @@ fn the_systems_log_is_told_once_why_a_program_failed() {
     fails(&site, logged("openssl").args(sign).args(["p256.pem", "message"]));
 }
 
-/// A server; killed on drop.
 struct Daemon(Child);
 
 impl Drop for Daemon {

@@ -2,10 +2,7 @@
 #include <limits.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
-#include <openssl/evp.h>
-#include <openssl/pem.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <errno.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -14,25 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-static EVP_PKEY *load(const char *file) {
-    FILE *from = fopen(file, "r");
-    EVP_PKEY *key = from ? PEM_read_PrivateKey(from, NULL, NULL, NULL) : NULL;
-    if (from)
-        fclose(from);
-    return key;
-}
-
-/* As long as a digest. */
-static const unsigned char text[32] = {7};
-
-/* Signs the text as if it were a digest. */
-static int sign_given(EVP_PKEY *key, unsigned char *signature, size_t *len) {
-    EVP_PKEY_CTX *context = EVP_PKEY_CTX_new_from_pkey(NULL, key, NULL);
-    int done = context && EVP_PKEY_sign_init(context) > 0 && EVP_PKEY_sign(context, signature, len, text, sizeof text) > 0;
-    EVP_PKEY_CTX_free(context);
-    return done;
-}
+#include "keyfile.h"
 
 static int sign(EVP_PKEY *key) {
     unsigned char signature[512];

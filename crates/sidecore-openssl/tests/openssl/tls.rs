@@ -20,7 +20,6 @@ impl Server {
         Self::with_certificate(site, key, options)
     }
 
-    /// With the existing certificate.
     pub(crate) fn with_certificate(site: &Site, key: &str, options: &[&str]) -> Self {
         Self::configured(site, key, options, "openssl.cnf")
     }

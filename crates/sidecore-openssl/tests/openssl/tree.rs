@@ -6,7 +6,6 @@ use std::process::Command;
 /// Crates that hold or use private keys, or sandbox a service: only the service's process may have them.
 const SERVICE_ONLY: [&str; 6] = ["sidecore", "aws-lc-rs", "aws-lc-sys", "argon2", "landlock", "seccompiler"];
 
-/// Every crate that a build of this one contains.
 fn crates(of: &str) -> BTreeSet<String> {
     let arguments = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", of];
     let tree = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();

@@ -35,14 +35,12 @@ static EPOCH: AtomicU32 = AtomicU32::new(1);
 static FOR_GOOD: AtomicU32 = AtomicU32::new(0);
 /// Connections of this epoch and earlier ones are shared if other programs inherit them.
 static WITH_PROGRAMS: AtomicU32 = AtomicU32::new(0);
-/// The process has had a connection in a ring.
 static ATTACHED: AtomicBool = AtomicBool::new(false);
 /// Reading ends of the children's pipes, by the epoch of the fork.
 static CHILDREN: [Kept; WATCHED] = [const { Kept::none() }; WATCHED];
 /// In a child: writing ends of the pipes to its parents.
 static TO_PARENTS: [Kept; WATCHED] = [const { Kept::none() }; WATCHED];
 
-/// The child's use of its connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Child {
     /// It inherits all connections, and continues with them.
@@ -53,13 +51,11 @@ pub(crate) enum Child {
     Program,
 }
 
-/// Work left for after a fork.
 #[derive(Debug)]
 pub(crate) struct Fork {
     epoch: u32,
     pipe: Option<(VerifiedFd, VerifiedFd)>,
     child: Child,
-    /// Bytes still in rings, by descriptor.
     remains: Vec<(RawFd, Remains)>,
 }
 
@@ -160,7 +156,6 @@ pub(crate) fn passed_on(fd: RawFd) {
     }
 }
 
-/// The lowest descriptor of this library within this range.
 pub(crate) fn lowest_own(mut first: u32, last: u32) -> Option<RawFd> {
     loop {
         let numbers = program::own_numbers().chain(CHILDREN.iter().chain(&TO_PARENTS).filter_map(Kept::left_number));
@@ -172,7 +167,6 @@ pub(crate) fn lowest_own(mut first: u32, last: u32) -> Option<RawFd> {
     }
 }
 
-/// Whether this number is a descriptor of this library.
 pub(crate) fn is_own(fd: RawFd) -> bool {
     is_attached() && (program::is_own(fd) || CHILDREN.iter().chain(&TO_PARENTS).any(|kept| kept.is(fd)))
 }
@@ -188,7 +182,6 @@ fn keep_own() {
     }
 }
 
-/// Whether a child with connections of this epoch still lives.
 fn is_living(child: &Kept, born: u32) -> bool {
     let Some(epoch) = child.tag().filter(|epoch| born <= *epoch) else { return false };
     let ended = match child.with(|reader| read(reader, &mut [0_u8])) {
@@ -210,7 +203,6 @@ fn tell(writer: VerifiedFd) {
     }
 }
 
-/// Stores it in one of these slots; returns it if all are in use.
 fn keep(places: &[Kept], tag: u32, mut own: VerifiedFd) -> Result<(), VerifiedFd> {
     for place in places {
         match place.put(tag, own) {
@@ -227,7 +219,6 @@ fn pipe() -> Option<(VerifiedFd, VerifiedFd)> {
     Some((VerifiedFd::new(reader).ok()?, VerifiedFd::new(writer).ok()?))
 }
 
-/// Whether a program inherits it on exec.
 fn is_passed_on(fd: RawFd) -> bool {
     let socket: BorrowedFd<'_> = socket::borrowed(fd);
     !fcntl_getfd(socket).is_ok_and(|flags| flags.contains(FdFlags::CLOEXEC))

@@ -2,7 +2,6 @@
 
 use libc::{c_int, c_ulong};
 
-/// Requirement of a call for a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Needs {
     /// None: it concerns the kernel's socket, or receiving.

@@ -1,6 +1,5 @@
 //! The list of libraries to preload.
 
-/// The variable that contains it.
 pub(crate) const VARIABLE: &[u8] = b"LD_PRELOAD=";
 
 fn separates(byte: u8) -> bool {
@@ -16,7 +15,6 @@ pub(crate) fn has(list: &[u8], file_name: &[u8]) -> bool {
     list.split(|byte| separates(*byte)).any(|entry| is(entry, file_name))
 }
 
-/// Passes the list without the library to `put`, piece by piece.
 pub(crate) fn without(list: &[u8], file_name: &[u8], mut put: impl FnMut(&[u8])) {
     let (mut at, mut is_empty) = (0, true);
     for entry in list.split(|byte| separates(*byte)) {

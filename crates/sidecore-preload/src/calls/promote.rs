@@ -11,7 +11,6 @@ use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Attempts still to skip after finding no service.
 static PASSES: AtomicU32 = AtomicU32::new(0);
 /// Attempts skipped after finding no service: the cost of a failed attempt is then small per message.
 const PASSES_WITHOUT_SERVICE: u32 = 16;
@@ -39,7 +38,6 @@ pub(crate) fn promote(gate: Gate, to: Option<&SocketAddr>) -> Option<InRing> {
     promoted.ok()
 }
 
-/// Err: the socket stays on the kernel's path, for this reason.
 fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
     let epoch = forks::epoch();
     if forks::is_shared(gate.fd(), gate.slot().born()) {

@@ -13,16 +13,13 @@ use sidecore_sockets::stream::{Drained, Offered, Sent};
 use sidecore_sockets::sys::tcp;
 use std::net::{IpAddr, SocketAddr};
 
-/// Flags that every ring supports.
 const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Next {
-    /// The program's own call to the kernel.
     Kernel,
-    /// The same, followed by [`Gate::exit`].
+    /// The kernel, followed by [`Gate::exit`].
     Counted,
-    /// This number of bytes was accepted.
     Accepted(usize),
     Failed(Errno),
     /// The call fails, because the sending side is shut.
@@ -50,7 +47,6 @@ impl Next {
 /// Result of offering a message of one piece to a ring. It stays in registers.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum AtOnce {
-    /// All of it is accepted.
     Sent,
     /// All of it is accepted, in a ring that no service empties: continue with [`alone`].
     Alone(InRing),
@@ -81,7 +77,6 @@ pub(crate) fn alone(gate: Gate, message: &Message<'_>, flags: c_int, ring: InRin
     through(gate, message, flags, Some((ring, sent)))
 }
 
-/// Sends a message that has only bytes and these flags.
 pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     match gate.enter() {
         // The number was just closed: the kernel knows its present file.
@@ -258,7 +253,6 @@ fn count(gate: Gate, message: &Message<'_>) -> Advice {
     gate.ask(|rule| rule.sends(message.len()))
 }
 
-/// A few bits of an address.
 fn bits(of: &SocketAddr) -> u16 {
     let ip = match of.ip() {
         IpAddr::V4(ip) => ip.to_bits(),

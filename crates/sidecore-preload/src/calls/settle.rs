@@ -21,7 +21,6 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval of checks of a parent's ring: 200 us.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 
-/// State of bringing a socket to the kernel's path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use = "the kernel's next call would overtake what the ring still has"]
 pub(crate) enum Settled {

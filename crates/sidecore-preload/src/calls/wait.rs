@@ -20,7 +20,6 @@ pub(crate) struct RoomWait {
 
 #[derive(Clone, Copy)]
 enum Until {
-    /// It has not waited yet.
     Unknown,
     Ever,
     Then(Instant),
@@ -68,12 +67,10 @@ pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
 }
 
-/// True if the kernel has room for bytes of this socket now.
 pub(crate) fn has_room(gate: Gate) -> bool {
     polled(gate, Duration::ZERO)
 }
 
-/// Waits for room until this time. `false`: there is none.
 pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
     let left = until.saturating_duration_since(Instant::now());
     !left.is_zero() && polled(gate, left)

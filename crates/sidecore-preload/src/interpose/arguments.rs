@@ -7,10 +7,8 @@ use libc::c_char;
 /// Strings after the first one that such a call passes in registers; the others are on the stack.
 const IN_REGISTERS: usize = 5;
 
-/// The list, in the form that a program receives.
 pub(super) struct Listed {
     pages: Pages,
-    /// The call's arguments after the list.
     next: *const c_char,
 }
 

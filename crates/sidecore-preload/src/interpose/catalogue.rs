@@ -10,7 +10,6 @@ use libc::{
 
 /// An address that is only passed on.
 pub(super) type Opaque = *mut c_void;
-/// Arguments or an environment.
 pub(super) type Strings = *const *const c_char;
 
 real! {

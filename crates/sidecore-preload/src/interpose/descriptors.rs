@@ -60,7 +60,6 @@ fn copied(fd: c_int) {
     }
 }
 
-/// Notes the copy that `copy` made.
 fn after_copy(fd: c_int, copy: c_int) -> c_int {
     if copy >= 0 && gate::watched(fd).is_none() && !is_borrower() {
         errno::kept(|| copied(copy));
@@ -73,7 +72,6 @@ fn is_open(fd: c_int) -> bool {
     fd >= 0 && fcntl_getfd(socket::borrowed(fd)).is_ok()
 }
 
-/// Called before a close of any file.
 fn before_close(fd: c_int) {
     if let Some(slot) = table::slot(fd).filter(|_| !is_borrower()) {
         slot.forget_copies();
@@ -150,7 +148,6 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
     Ok(())
 }
 
-/// Decides on an `fcntl`; `call` makes it.
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {

@@ -22,7 +22,6 @@ unsafe extern "C" {
     static mut environ: Strings;
 }
 
-/// This library's file, from the loader.
 struct Library {
     path: &'static CStr,
     file_name: &'static [u8],
@@ -49,7 +48,6 @@ pub(super) fn prepare() {
     });
 }
 
-/// Leaves all environments unchanged from now on.
 pub(super) fn leave_alone() {
     DENIED.store(true, Ordering::Relaxed);
 }
@@ -70,9 +68,7 @@ pub(super) enum Program {
 }
 
 pub(super) enum Environment {
-    /// The caller's.
     Same(Strings),
-    /// The caller's, without this library.
     Copy(Pages),
 }
 
@@ -159,7 +155,6 @@ fn is_found_everywhere(name: &CStr, path: Option<&[u8]>) -> bool {
     is_absolute(name) || is_searched && path.is_none_or(|path| path.split(|byte| *byte == b':').all(is_absolute))
 }
 
-/// The file of an `execveat`.
 fn open_at(directory: c_int, name: &CStr, flags: c_int) -> Result<OwnedFd, Errno> {
     if name.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         return again(directory);
@@ -204,7 +199,6 @@ unsafe fn variable<'a>(environment: Strings, name: &[u8]) -> Option<&'a [u8]> {
     unsafe { all(environment) }.find_map(|string| string.to_bytes().strip_prefix(name))
 }
 
-/// The list in this string, if it contains the library.
 fn list<'a>(string: &'a CStr, library: &Library) -> Option<&'a [u8]> {
     let list = string.to_bytes().strip_prefix(VARIABLE)?;
     preloaded::has(list, library.file_name).then_some(list)
@@ -217,11 +211,9 @@ unsafe fn has(environment: Strings, library: &Library) -> bool {
     unsafe { all(environment) }.any(|string| list(string, library).is_some())
 }
 
-/// Buffers for a new environment: its list of strings, and their text.
 struct Room {
     strings: *mut *const c_char,
     texts: *mut u8,
-    /// Bytes left for text.
     left: usize,
 }
 

@@ -19,7 +19,6 @@ pub(super) fn failed<T: From<i8>>(error: Errno) -> T {
     T::from(-1)
 }
 
-/// Calls, unless the step before failed.
 #[inline]
 pub(super) fn after<T: From<i8>>(before: Result<(), Errno>, call: impl FnOnce() -> T) -> T {
     before.map_or_else(failed, |()| call())

@@ -13,7 +13,6 @@ const MAX_PIECES: usize = 1024;
 pub(crate) struct Message<'a> {
     pieces: &'a [iovec],
     len: usize,
-    /// The receiver, if the call names one.
     to: Option<&'a SocketAddr>,
 }
 
@@ -49,7 +48,6 @@ impl<'a> Message<'a> {
         is_right.then_some(Self { pieces: std::slice::from_ref(piece), len: piece.iov_len, to: None })
     }
 
-    /// The same message with a receiver.
     pub(super) fn sent_to(self, to: &'a SocketAddr) -> Self {
         Self { to: Some(to), ..self }
     }
@@ -64,7 +62,6 @@ impl<'a> Message<'a> {
         self.len
     }
 
-    /// Its bytes, if it has only one piece.
     #[inline]
     pub(crate) fn only(&self) -> Option<Span<'a>> {
         let [piece] = self.pieces else { return None };
@@ -72,7 +69,6 @@ impl<'a> Message<'a> {
         unsafe { span(piece.iov_base, piece.iov_len) }
     }
 
-    /// Its pieces, without the first `skip` bytes.
     #[inline]
     pub(crate) fn spans(&self, mut skip: usize) -> impl Iterator<Item = Span<'a>> {
         self.pieces.iter().filter_map(move |piece| {

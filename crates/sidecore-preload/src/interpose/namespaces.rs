@@ -6,7 +6,6 @@ use super::{errno, intercept, pass};
 use crate::calls::namespaces::{after, before};
 use libc::c_int;
 
-/// Enters by `call`, which returns 0 on success.
 fn entered(call: impl FnOnce() -> c_int) -> c_int {
     if is_borrower() {
         return call();

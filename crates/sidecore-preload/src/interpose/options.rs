@@ -50,7 +50,6 @@ intercept! {
     }
 }
 
-/// True if the value begins with a number that is zero.
 fn is_off(value: *const c_void, len: socklen_t) -> bool {
     let mut number = [1; size_of::<c_int>()];
     len as usize >= number.len() && memory::peek(value.addr(), &mut number) && c_int::from_ne_bytes(number) == 0

@@ -7,7 +7,6 @@ use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
 use std::ptr::{self, NonNull};
 use std::sync::atomic::{AtomicI32, AtomicPtr, Ordering};
 
-/// Limit of pieces at a time.
 const MAX_PIECES: usize = 1024;
 const MIN_PIECE_BYTES: usize = 4096;
 
@@ -22,7 +21,6 @@ struct Piece {
     owner: AtomicI32,
 }
 
-/// A piece of memory for this process, until it is dropped.
 pub(super) struct Pages(NonNull<Piece>);
 
 impl Pages {

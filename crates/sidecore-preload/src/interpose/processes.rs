@@ -18,18 +18,15 @@ pub(crate) fn is_borrower() -> bool {
     BORROWERS.load(Ordering::Relaxed) > 0 && rustix::process::getpid().as_raw_pid() != LENDER.load(Ordering::Relaxed)
 }
 
-/// Notes that a child begins in this memory.
 pub(super) fn lend() {
     LENDER.store(rustix::process::getpid().as_raw_pid(), Ordering::Relaxed);
     BORROWERS.fetch_add(1, Ordering::SeqCst);
 }
 
-/// Notes that the child is a program of its own, or has ended.
 pub(super) fn taken_back() {
     BORROWERS.fetch_sub(1, Ordering::SeqCst);
 }
 
-/// Forks by `call`, which returns in both processes.
 pub(super) fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
     if is_borrower() {
         return call();

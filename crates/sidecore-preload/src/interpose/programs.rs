@@ -23,7 +23,6 @@ pub(super) fn before_exec() {
     }
 }
 
-/// Defines functions that spawn by a path or a name, with the type of their first result.
 macro_rules! spawns {
     ($($name:ident $first:ty, $search:ident;)*) => {
         intercept! {
@@ -58,7 +57,6 @@ fn number_of(result: c_int) -> c_int {
     if result == -1 { errno::get() } else { result }
 }
 
-/// Flag of `wordexp`: refuse commands.
 const NO_COMMANDS: c_int = 1 << 2;
 
 /// Whether words may contain commands, which a shell runs.

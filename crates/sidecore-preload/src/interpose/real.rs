@@ -41,7 +41,6 @@ impl Real {
     }
 }
 
-/// Replaces functions that an old C library lacks.
 extern "C" fn missing() -> isize {
     errno::set(libc::ENOSYS);
     -1

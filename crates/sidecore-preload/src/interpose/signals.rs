@@ -22,7 +22,6 @@ pub(crate) fn all_restart() -> bool {
     })
 }
 
-/// Raises the kernel's signal for sending on a shut connection.
 pub(crate) fn broken_pipe() {
     // SAFETY: raises a signal for this thread.
     unsafe { libc::raise(libc::SIGPIPE) };
@@ -71,7 +70,6 @@ pub(crate) fn is_handler() -> bool {
     end != own
 }
 
-/// The restorer of this signal's handler. `None`: the program has no handler for it.
 fn restorer(signal: c_int) -> Option<usize> {
     /// Linux's `struct sigaction` on x86-64.
     #[repr(C)]

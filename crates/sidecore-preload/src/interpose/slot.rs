@@ -33,7 +33,6 @@ pub(crate) struct Slot {
 }
 
 impl Slot {
-    /// The state of an unknown number.
     pub(crate) const fn new() -> Self {
         Self {
             word: SlotWord::new(),
@@ -85,7 +84,6 @@ impl Slot {
         self.born.load(Ordering::Relaxed)
     }
 
-    /// Adds the result of a call of the kernel: bytes sent, or -1.
     #[inline]
     pub(crate) fn sends(&self, result: isize) {
         if result > 0 {
@@ -108,7 +106,6 @@ impl Slot {
         self.sent.load(Ordering::Relaxed) == UNKNOWN
     }
 
-    /// `None`: unknown.
     pub(crate) fn sent(&self) -> Option<u64> {
         Some(self.sent.load(Ordering::Relaxed)).filter(|sent| *sent < UNKNOWN)
     }
@@ -136,7 +133,6 @@ impl Slot {
         self.epoll.load(Ordering::Relaxed) == COPIED
     }
 
-    /// Called before the number is closed.
     pub(crate) fn forget_copies(&self) {
         if self.is_copied() {
             self.epoll.store(0, Ordering::Relaxed);

@@ -182,7 +182,6 @@ extern "C" fn before_dlmopen(namespace: c_long, name: *const c_char, flags: c_in
     REAL.dlmopen.address()
 }
 
-/// The C library's `syscall`, or the function that replaces the system call.
 extern "C" fn before_syscall(number: c_long, first: usize) -> usize {
     raw::instead(number, first).unwrap_or_else(|| REAL.syscall.address())
 }
@@ -239,7 +238,6 @@ extern "C" fn after_vfork(answer: c_int) -> c_int {
     -1
 }
 
-/// Defines other names of functions in this file, which the C library has too.
 macro_rules! alias {
     ($($symbol:literal $name:ident, $function:path;)*) => {
         $(

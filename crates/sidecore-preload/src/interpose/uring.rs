@@ -12,7 +12,6 @@ use libc::{Dl_info, c_int, c_void};
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 
-/// Prefix of `liburing`'s files.
 const FILES: &[u8] = b"liburing";
 
 /// Runs before one of these functions. `caller`: an address in its caller's code. Returns the address to continue at.
@@ -21,7 +20,6 @@ fn before(real: &Real, caller: usize) -> usize {
     errno::kept(|| real.known().or_else(|| meant(real.name(), caller)).unwrap_or(missing as *const () as usize))
 }
 
-/// Defines the functions that run before those of the same names.
 macro_rules! before {
     ($($name:ident $real:ident;)*) => {
         $(

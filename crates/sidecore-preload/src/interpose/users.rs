@@ -5,7 +5,6 @@ use super::{errno, intercept, pass};
 use libc::{c_int, uid_t};
 use sidecore_sockets::program;
 
-/// Changes the user by `call`, which returns 0 on success.
 fn changed(call: impl FnOnce() -> c_int) -> c_int {
     let result = call();
     if result == 0 && !is_borrower() {

@@ -11,7 +11,6 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Programs from one source, by the names of their variables.
 struct Targets {
     directory: TempDir,
     found: Vec<(&'static str, PathBuf)>,
@@ -55,7 +54,6 @@ impl Targets {
         self.found.push((name, path));
     }
 
-    /// Output and errors of the program that starts them.
     fn started_by(&self, program: &Path, service: Option<&Path>) -> (String, String) {
         let path = format!("{}:/usr/bin:/bin", self.directory.path().display());
         let mut command = command(program, &[], service);

@@ -20,9 +20,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Limit of runs of a program until its ring is seen.
 const MAX_RUNS: u32 = 10;
-/// Duration of the flow of messages.
 const SECONDS: &str = "5";
 
 fn found(program: &Path, service: Option<&Path>) -> String {
@@ -83,7 +81,6 @@ fn every_datagram_is_sent_as_without_the_library() {
     is_the_same_with_the_library(&["datagrams.c"], "heard of all sizes: 20000");
 }
 
-/// Checks that the program's output contains `expected`, and that some of its messages went through rings.
 fn is_the_same_with_the_library(files: &[&str], expected: &str) {
     let directory = TempDir::new().unwrap();
     let program = compiled(directory.path(), files);

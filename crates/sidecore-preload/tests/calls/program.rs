@@ -42,7 +42,6 @@ pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>
     command
 }
 
-/// Starts a service of sockets, which ends when it is dropped.
 pub(crate) fn started(socket: &Path) -> Sockets {
     let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
     Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()

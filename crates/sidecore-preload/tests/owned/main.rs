@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use tempfile::TempDir;
 
-/// Ways to take a number, each with its new file.
 const WAYS: [(&str, &str); 17] = [
     ("dup2", "connection"),
     ("dup2", "file"),
@@ -35,11 +34,9 @@ const WAYS: [(&str, &str); 17] = [
     ("exec", "nothing"),
     ("spawn", "nothing"),
 ];
-/// The program's expected output in every case.
 const SENT: &str = "closed: heard all, then 0\nall: heard all, then -7\nthe end: 0\n";
 const UNTOUCHED: &str = "numbers that lost what the program put there: 0\nof the file: 1\nof the connection: 1\nflags: 2\n\
                          at its peer: -1 EAGAIN\nits end: 0\n";
-/// The variable that makes this program a service.
 const SERVES: &str = "SIDECORE_TEST_SERVES_AT";
 
 #[test]
@@ -67,7 +64,6 @@ fn of_a_program_that_closed_a_connection_whose_service_died() {
     taken_over("left", &["service", "pipe", "pipe", "service", "pipe", "pipe", "socket"]);
 }
 
-/// Reuses these descriptors of the library at this stage.
 fn taken_over(stage: &str, kinds: &[&str]) {
     let directory = TempDir::new().unwrap();
     let fixture =
@@ -140,7 +136,6 @@ impl Fixture {
     }
 }
 
-/// A program that waits for its next service.
 struct Run {
     program: Child,
     input: ChildStdin,
@@ -187,7 +182,6 @@ impl Run {
     }
 }
 
-/// A service in a process of its own, which can be killed.
 struct Service(Child);
 
 impl Service {
@@ -208,7 +202,6 @@ impl Drop for Service {
     }
 }
 
-/// The service of the tests above.
 #[test]
 fn serves() {
     if let Some(socket) = env::var_os(SERVES) {

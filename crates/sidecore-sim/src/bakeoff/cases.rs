@@ -11,7 +11,6 @@ pub(super) const POOLS: &str = "pools";
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
 
-/// Devices and requests that all policies are tried on.
 pub(super) struct Case {
     pub(super) scenario: &'static str,
     pub(super) seed: u64,

@@ -15,7 +15,6 @@ use std::collections::VecDeque;
 
 /// Number of requests in the system that ends a run: no policy that carries the load reaches it.
 const OVERFLOW: usize = 8_000;
-/// Limit of requests in flight, as in the service.
 const TABLE: u32 = 16_384;
 const LANE: LaneId = LaneId(0);
 /// Interval of price updates by dispatch, ns.
@@ -178,7 +177,6 @@ impl Run {
 #[derive(Clone, Copy, Debug)]
 enum PoolEvent {
     Arrival,
-    /// The device has finished the request in service.
     Served(usize),
     Reprice,
 }
@@ -217,7 +215,6 @@ struct Pool<'a> {
     waiting: VecDeque<(Nanos, u32)>,
     /// Mean time between two arrivals, ns.
     gap: f64,
-    /// Number of requests that are not counted.
     warm_up: u32,
     arrivals: u32,
     in_system: u32,
@@ -321,7 +318,6 @@ impl<'a> Pool<'a> {
         self.serve(engine, device);
     }
 
-    /// Starts the next piece on a device, unless it is serving one.
     fn serve(&mut self, engine: &mut Engine<PoolEvent>, device: usize) {
         let server = &mut self.servers[device];
         if server.serving.is_none()

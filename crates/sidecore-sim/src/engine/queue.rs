@@ -52,7 +52,6 @@ impl<E: Copy> Queue<E> {
         Timer { slot, generation: place.generation }
     }
 
-    /// Removes the first event if its time is at most `until`.
     #[inline]
     pub(super) fn pop(&mut self, until: Nanos) -> Option<(Nanos, E)> {
         loop {

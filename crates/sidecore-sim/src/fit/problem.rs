@@ -117,7 +117,6 @@ impl<'a> Problem<'a> {
         Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
     }
 
-    /// The final parameters, with intervals for the selection of `is_free`.
     pub(super) fn found(mut self, before: Vec<f64>, is_free: impl Fn(&Free) -> bool) -> Fit {
         let best = self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (_, at, errors) = best.unwrap_or_else(|| (0.0, self.at.clone(), before.clone()));

@@ -5,10 +5,8 @@ use sidecore_core::policy::gather::{BatchPolicy, Begin, MAX_BATCH};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The device; `T` is the name of a request.
 pub(super) struct Device<T> {
     pub(super) gather: BatchPolicy,
-    /// Requests that arrived while it computed.
     unseen: VecDeque<T>,
     /// With the time since which the device could have begun them, ns.
     waiting: VecDeque<(T, Nanos)>,
@@ -37,17 +35,14 @@ impl<T> Device<T> {
         }
     }
 
-    /// Adds a request. The device sees it at the next [look](Self::look).
     pub(super) fn submit(&mut self, request: T) {
         self.unseen.push_back(request);
     }
 
-    /// Ends the longest wait for another request.
     pub(super) fn due(&mut self) {
         self.due = None;
     }
 
-    /// Ends the batch, and returns its requests.
     pub(super) fn done(&mut self, now: Nanos) -> std::vec::Drain<'_, T> {
         self.free = now;
         self.begun.drain(..)

@@ -92,9 +92,7 @@ pub struct PoolLine {
 /// Requests of each line; the first tenth is not counted.
 const COUNT: usize = 50_000;
 const WARM_UP: usize = COUNT / 10;
-/// Limit of requests on a device, as in the service by default.
 const DEPTH: u32 = 64;
-/// Limit of requests in flight, as in the service.
 const TABLE: u32 = 16_384;
 /// Interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
@@ -124,7 +122,6 @@ struct Pool {
     devices: [Device<Ticket>; 2],
     /// Time of arrival of the request at each ticket's place, ns.
     arrived: Vec<Nanos>,
-    /// Requests without room on any device.
     waiting: VecDeque<Nanos>,
     left: usize,
     batched: u64,

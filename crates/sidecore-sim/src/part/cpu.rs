@@ -22,20 +22,17 @@ pub(crate) enum Level {
 
 const LEVELS: usize = 3;
 
-/// A piece of work that runs without interaction with the world.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Section {
     /// Thread or interrupt line.
     pub(crate) owner: u32,
     pub(crate) level: Level,
-    /// Account of its time, below the number of accounts.
     pub(crate) account: usize,
     /// Time on a processor of its own, ns.
     pub(crate) time: Nanos,
 }
 
 impl Section {
-    /// The section with all of its work left, ns.
     fn whole(self) -> (Self, f64) {
         (self, self.time as f64)
     }
@@ -63,7 +60,6 @@ struct Running {
     timer: Timer,
 }
 
-/// One hardware thread.
 #[derive(Debug, Default)]
 struct Processor {
     running: Option<Running>,
@@ -91,7 +87,6 @@ impl<E: Copy> Cpu<E> {
         Self { shape, processors, waiting: Default::default(), booked, switches: 0, done }
     }
 
-    /// Runs the section as soon as its level allows.
     pub(crate) fn run(&mut self, engine: &mut Engine<E>, section: Section) {
         match self.free_processor(&section).or_else(|| self.interrupt(engine, section.level)) {
             Some(processor) => self.start(engine, processor, section.whole()),
@@ -203,7 +198,6 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// Updates the work left of a running section, and its account.
     fn settle(&mut self, now: Nanos, index: usize) {
         if let Some(running) = &mut self.processors[index].running {
             let elapsed = (now - running.since) as f64;

@@ -23,7 +23,6 @@ pub(crate) struct Pipe<E> {
     transfers: Vec<Transfer>,
     since: Nanos,
     timer: Option<Timer>,
-    /// Bytes carried so far.
     pub(crate) carried: f64,
     done: E,
 }

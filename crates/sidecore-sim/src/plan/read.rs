@@ -15,13 +15,10 @@ use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Limits of a plan's includes, and of the size of each file.
 const MAX_INCLUDES: usize = 16;
 const MAX_BYTES: u64 = 1 << 20;
-/// Limit of rows or columns on one axis.
 const MAX_AXIS: usize = 1024;
 
-/// The parts of a plan that are not parameters.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -67,7 +64,6 @@ struct Table {
     cell: Option<Spanned<String>>,
 }
 
-/// The subject of an axis: one parameter, or metrics.
 type Over = BTreeMap<Spanned<String>, Spanned<Values>>;
 
 #[derive(Deserialize)]
@@ -129,7 +125,6 @@ struct Documented {
     meaning: String,
 }
 
-/// One file, with its text for error messages.
 struct File {
     path: PathBuf,
     text: String,
@@ -176,7 +171,6 @@ impl File {
     }
 }
 
-/// Why a file has no text for this module.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum TextError {
     #[error("cannot be read: {0}")]
@@ -189,15 +183,12 @@ pub(crate) enum TextError {
     NoText,
 }
 
-/// The text of a regular file of at most `most` bytes.
 pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, TextError> {
     let metadata = fs::metadata(path).map_err(TextError::Unreadable)?;
     match metadata.len() {
         _ if !metadata.is_file() => Err(TextError::NoFile),
         size if size > most => Err(TextError::TooLarge { size, most }),
-        _ => {
-            String::from_utf8(fs::read(path).map_err(TextError::Unreadable)?).map_err(|_| TextError::NoText)
-        }
+        _ => String::from_utf8(fs::read(path).map_err(TextError::Unreadable)?).map_err(|_| TextError::NoText),
     }
 }
 
@@ -293,7 +284,6 @@ fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &m
     Ok(())
 }
 
-/// A plain value, or one with its unit, origin and meaning.
 fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<(Spanned<Scalar>, Source), PlanError> {
     if !value.get_ref().is_table() {
         return Ok((file.read(value, "")?, Source::Plan));
@@ -306,7 +296,6 @@ fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<
     Ok((value, Source::Documented(origin, meaning)))
 }
 
-/// The possible subjects of an axis, other than metrics.
 type Known<'a> = (&'a Settings, &'a [Variant]);
 
 fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>) -> Result<Shape, PlanError> {
@@ -343,7 +332,6 @@ fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) ->
     Ok(axis)
 }
 
-/// Why a range has no values.
 #[derive(Debug, thiserror::Error)]
 enum RangeError {
     #[error("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")]

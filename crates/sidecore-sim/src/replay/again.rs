@@ -96,7 +96,6 @@ struct Devices<'a> {
     /// Number of the next request to arrive, and number of unanswered requests.
     next: usize,
     left: usize,
-    /// Requests without room on any device.
     waiting: VecDeque<usize>,
     requests: Vec<usize>,
     queues: Vec<VecDeque<Ticket>>,

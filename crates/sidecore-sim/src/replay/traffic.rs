@@ -67,7 +67,6 @@ pub fn traffic(bytes: &[u8]) -> Result<Traffic, ReplayError> {
     Ok(Traffic { requests, devices: reader.devices, rates, balance, limits, left_out })
 }
 
-/// Rates from a device's description, and from all of its requests.
 fn learnt(device: &Capability, number: usize, requests: &[Request]) -> Rates {
     let mut rates = device.rates.clone();
     for Request { work, took, .. } in requests.iter().filter(|request| request.device == number) {

@@ -18,10 +18,8 @@ pub(crate) struct Quantity<U: Unit, const MIN: u64, const MAX: u64>(U::Value);
 pub(crate) trait Unit {
     type Value: Copy + Debug + Display + PartialOrd + FromStr;
     const NAME: &'static str;
-    /// Kind of number, for messages.
     const KIND: &'static str;
 
-    /// A limit as a number in this unit.
     fn limit(limit: u64) -> Self::Value;
 }
 
@@ -79,7 +77,6 @@ impl<const MIN: u64, const MAX: u64> Us<MIN, MAX> {
 }
 
 impl<const MIN: u64, const MAX: u64> Ms<MIN, MAX> {
-    /// In whole ns.
     pub(crate) fn nanos(self) -> Nanos {
         (self.0 * 1e6).round() as Nanos
     }
@@ -98,17 +95,14 @@ impl<'de, U: Unit, const MIN: u64, const MAX: u64> Deserialize<'de> for Quantity
     }
 }
 
-/// Reads a wait policy, spelt as in the service.
 pub(crate) fn notify<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Notify, D::Error> {
     deserializer.deserialize_newtype_struct(Things::NAME, Reading(Notify::Park, Notify::parse))
 }
 
-/// Reads a balance policy, spelt as in the service.
 pub(crate) fn balance<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Balance, D::Error> {
     deserializer.deserialize_newtype_struct(Things::NAME, Reading(Balance::Eft, Balance::parse))
 }
 
-/// A default value, and the parser of a text.
 struct Reading<T, F>(T, F);
 
 impl<T, W: Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Reading<T, F> {
@@ -131,9 +125,7 @@ impl<T, W: Display, F: FnOnce(&str) -> Result<T, W>> Visitor<'_> for Reading<T, 
 /// words.
 #[derive(Clone)]
 pub(crate) struct Reader<'a> {
-    /// Full name of the setting being read.
     name: String,
-    /// Looks up the text of a setting by name and unit.
     text: &'a dyn Fn(&str, &'static str) -> Option<String>,
 }
 

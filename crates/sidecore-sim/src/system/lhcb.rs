@@ -91,7 +91,6 @@ impl Model for Lhcb {
     }
 }
 
-/// The sums over the measured time, and the hash of the run.
 fn measure(set: &Lhcb, traffic: Traffic, seed: u64) -> (Sums, u64) {
     let mut engine = Engine::new(seed);
     let mut world = Net::new(set, traffic);

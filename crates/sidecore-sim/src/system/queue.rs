@@ -10,7 +10,6 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 settings! {
-    /// The system `queue`.
     Queue {
         arrivals: Arrivals {
             load: Ratio<1, 99>,

@@ -11,7 +11,6 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The plan with this name, with settings of a command line.
 fn plan_of(name: &str, settings: &[&str]) -> Plan {
     let mut plan = Plan::read(&root().join(format!("plans/{name}.toml"))).unwrap();
     plan.set_all(settings).unwrap();

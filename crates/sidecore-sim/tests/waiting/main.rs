@@ -15,7 +15,6 @@ use sidecore_core::policy::notify::{Audit, Notify, Step, Waiter};
 use sidecore_core::time::Nanos;
 use sidecore_sim::engine::Random;
 
-/// The machine that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Machine {
     /// CPU time of a sleep and a wake-up, ns.
@@ -36,12 +35,9 @@ impl Default for Machine {
     }
 }
 
-/// One policy on one process of gaps.
 #[derive(Clone, Debug, PartialEq)]
 struct Line {
-    /// The gaps.
     process: Process,
-    /// The policy.
     policy: Notify,
     /// CPU time of all waits over the cost of the optimum.
     ratio: f64,
@@ -56,13 +52,10 @@ struct Line {
     added_p99: Nanos,
     /// 99th percentile of gap and added time together, ns: the latency of a completion where the gap is its time.
     total_p99: Nanos,
-    /// CPU time against that of `park` on the same gaps.
     cpu_to_park: f64,
-    /// 99th percentile of the total against that of `spin` on the same gaps.
     p99_to_spin: f64,
 }
 
-/// Waits for each process and policy.
 const WAITS: usize = 5_000;
 /// The first two are the yardsticks.
 const POLICIES: [Notify; 4] = [Notify::Spin, Notify::Park, Notify::BreakEven, Notify::Learn];
@@ -75,7 +68,6 @@ fn table(seed: u64) -> Vec<Line> {
     Process::all(&machine).into_iter().flat_map(|process| compare(&machine, process, seed)).collect()
 }
 
-/// One process under all policies.
 fn compare(machine: &Machine, process: Process, seed: u64) -> Vec<Line> {
     let mut lines: Vec<Line> = POLICIES.iter().map(|policy| run(machine, process, *policy, seed)).collect();
     let (spin, park) = (lines[0].total_p99.max(1), lines[1].cpu_per_wait.max(1.0));
@@ -86,7 +78,6 @@ fn compare(machine: &Machine, process: Process, seed: u64) -> Vec<Line> {
     lines
 }
 
-/// A waiter in its world.
 struct World<'m> {
     machine: &'m Machine,
     waiter: Waiter,
@@ -121,7 +112,6 @@ fn run(machine: &Machine, process: Process, policy: Notify, seed: u64) -> Line {
 }
 
 impl World<'_> {
-    /// One wait from begin to end.
     fn wait(&mut self) {
         let gap = self.arrivals.next();
         let start = self.now;
@@ -153,7 +143,6 @@ impl World<'_> {
         gap.unwrap_or(self.now - start)
     }
 
-    /// Sleeps until a ring or the end of a nap.
     fn sleep(&mut self, until: Nanos) {
         let Machine { park_cost, wake_latency, wake_jitter, .. } = *self.machine;
         let late = wake_latency + self.random.exponential(wake_jitter as f64) as Nanos;

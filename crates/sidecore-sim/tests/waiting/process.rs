@@ -8,17 +8,13 @@ use std::fmt::{self, Display, Formatter};
 /// Where gaps come from. Times in ns.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Process {
-    /// Memoryless arrivals.
     Poisson {
-        /// Mean gap.
         mean: Nanos,
     },
     /// A Markov chain of two states, on and off, each with exponentially distributed gaps: the interrupted and
     /// generalised case of a Markov-modulated Poisson process. A state holds for `stay` gaps in the mean.
     Bursty {
-        /// Mean gap while on.
         on: Nanos,
-        /// Mean gap while off.
         off: Nanos,
         /// Gaps in a row of the same state, mean.
         stay: u32,
@@ -62,11 +58,9 @@ impl Display for Process {
     }
 }
 
-/// Gaps of one process.
 pub(super) struct Arrivals {
     process: Process,
     random: Random,
-    /// The state of a bursty process.
     on: bool,
 }
 

@@ -29,7 +29,6 @@ impl Ring {
         }
     }
 
-    /// True if the service no longer empties the ring.
     pub(super) fn is_alone(&self) -> bool {
         self.slot.of.is_gone() || self.at.bell().is_shut()
     }

@@ -6,7 +6,6 @@ use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Value without an owner.
 const FREE: usize = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,7 +15,6 @@ pub(crate) enum Busy {
     Elsewhere,
 }
 
-/// A value for one thread at a time.
 #[derive(Debug, Default)]
 pub(crate) struct ThreadLock<T> {
     owner: AtomicUsize,

@@ -15,7 +15,6 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use syscalls::{Sysno, syscall};
 
-/// `SIOCOUTQ` of Linux's `sockios.h`.
 const SIOCOUTQ: usize = 0x5411;
 
 /// The beginning of Linux's `struct tcp_info`, since 4.1.
@@ -109,7 +108,6 @@ pub(crate) fn program_socket(number: RawFd) -> BorrowedFd<'static> {
     unsafe { BorrowedFd::borrow_raw(number) }
 }
 
-/// Ends sending on the connection (`SHUT_WR`).
 pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
     // The peer may have closed it already.
     let _ = rustix::net::shutdown(socket, rustix::net::Shutdown::Write);

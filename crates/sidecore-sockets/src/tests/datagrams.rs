@@ -6,7 +6,6 @@ use sidecore_core::streams::layout::{BELL, MESSAGES};
 use std::net::UdpSocket;
 use std::time::Duration;
 
-/// Two sockets, connected to each other.
 pub(super) fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();

@@ -28,7 +28,6 @@ impl Service {
         wait_readable(self.doorbell.as_fd(), Some(0)).unwrap()
     }
 
-    /// The sidecore wakes, and sends the content of the ring.
     fn moves(&self, socket: &OwnedFd) {
         let head = self.move_silently(socket, RING);
         self.memory.word(0, SHARED, HEAD).store(head, Ordering::Release);

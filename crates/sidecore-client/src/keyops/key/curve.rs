@@ -69,7 +69,6 @@ impl<const LIMBS: usize> Weierstrass<LIMBS> {
         x < self.p && y < self.p && y.square_mod_vartime(&p) == self.square_of_y(x, &p)
     }
 
-    /// `y²` at `x`.
     fn square_of_y(&self, x: Uint<LIMBS>, p: &NonZero<Uint<LIMBS>>) -> Uint<LIMBS> {
         let cube = x.square_mod_vartime(p).mul_mod_vartime(&x, p);
         let triple = x.add_mod(&x, p).add_mod(&x, p);

@@ -80,7 +80,6 @@ fn peer_of(number: libc::c_int) -> Option<std::path::PathBuf> {
     Some(Path::new(std::str::from_utf8(&path).ok()?).to_owned())
 }
 
-/// Drops root and its groups permanently.
 fn become_user() {
     // SAFETY: no memory is involved; the calling process is a child with one thread.
     let codes = unsafe { (libc::setgroups(0, std::ptr::null()), libc::setgid(USER), libc::setuid(USER)) };

@@ -16,13 +16,11 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// The variable that tells this program, started again, its socket.
 const SOCKET: &str = "SIDECORE_TEST_SERVES_AT";
 const TIMEOUT: Duration = Duration::from_millis(500);
 /// Ten times the limit, and far below the 30 s of earlier versions.
 const BOUND: Duration = Duration::from_secs(5);
 
-/// A service in a process of its own. Killed on drop.
 struct Elsewhere(Child);
 
 impl Elsewhere {
@@ -35,7 +33,6 @@ impl Elsewhere {
         Self(child)
     }
 
-    /// Stops the process; returns once it has stopped.
     fn stop(&self) {
         let process = Pid::from_child(&self.0);
         kill_process(process, Signal::STOP).unwrap();
@@ -64,7 +61,6 @@ fn this_program_serves_where_it_is_told() {
     let _ = std::io::stdin().read(&mut [0]);
 }
 
-/// The error of `work`, which has to fail within the bound.
 fn fails<T>(work: impl FnOnce() -> Result<T, sidecore_client::keyops::failure::Failure>) -> String {
     let start = Instant::now();
     let failure = work().err().expect("a stopped service does nothing");

@@ -13,10 +13,8 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-/// Numbers from 3 on that the tests close.
 const NUMBERS: RawFd = 1200;
 
-/// Moves a descriptor to the number `at`, replacing any file there.
 fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
     if from.as_raw_fd() == at {
         return from;
@@ -28,7 +26,6 @@ fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
     }
 }
 
-/// A program's file, in turn a file, a socket and an event.
 struct Thing {
     fd: OwnedFd,
     inode: u64,
@@ -69,7 +66,6 @@ fn close_all() {
     }
 }
 
-/// Files at all numbers in use, up to the limit.
 fn things() -> Vec<Thing> {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     let numbers = (3..40).chain(SELECT_LIMIT..SELECT_LIMIT + 40);

@@ -11,7 +11,6 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 const KIND: Class = Class::NOOP;
-/// Hops from the dispatcher over the server to a node.
 const HOPS: u32 = 2;
 /// Longest interval between checks for silent nodes, ns.
 const MAX_CHECK_INTERVAL_NS: Nanos = 1_000_000;
@@ -23,14 +22,11 @@ pub(super) struct Dispatcher {
     farm: NodePool,
     /// Life and name of each node in the farm.
     members: Vec<Option<(u32, NodeId)>>,
-    /// Nodes by number of their member.
     nodes: [usize; MAX_NODES],
     free_tags: Vec<u32>,
     jobs: Vec<u32>,
     inbox: VecDeque<Message>,
-    /// It is processing a message or sending an event.
     works: bool,
-    /// The event at the head of the queue waits for a node.
     blocked: bool,
     /// Time of its other sends, charged with the next step, ns.
     debt: f64,
@@ -67,13 +63,11 @@ impl Dispatcher {
         self.begin(engine, field);
     }
 
-    /// An event waits, or there may be room for one.
     pub(super) fn hand_out(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         field.refill(engine);
         self.begin(engine, field);
     }
 
-    /// Begins the next message, or the next event if there is none.
     fn begin(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let message = self.inbox.front();
         if self.works || (message.is_none() && (self.blocked || field.held.is_empty())) {
@@ -175,7 +169,6 @@ impl Dispatcher {
         heard == BeatOutcome::Fine
     }
 
-    /// A node joins, and replaces its previous life.
     fn joins(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize, life: u32) {
         if !field.nodes[node].is(life) {
             return;
@@ -214,7 +207,6 @@ impl Dispatcher {
         }
     }
 
-    /// Reassigns the events of lost nodes, and continues with waiting events.
     fn go_on(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         while let Some(moved) = self.farm.next_reassignment(engine.now()) {
             match moved {

@@ -8,7 +8,6 @@ use crate::engine::Engine;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Number of waiting events under saturation.
 const ENOUGH: usize = 64;
 
 #[derive(Clone, Copy, Debug)]
@@ -18,17 +17,14 @@ pub(super) struct Job {
     pub(super) work: f64,
     /// Due time of its arrival.
     came: Nanos,
-    /// Number of times it was sent to a node.
     pub(super) handed: u32,
     pub(super) stored: u32,
-    /// It is abandoned: no node receives it any more.
     pub(super) given_up: bool,
     pub(super) tag: Option<u32>,
     /// The death of its node, until another node has it.
     died: Option<usize>,
 }
 
-/// A death: its time, and the number of events that no other node has yet.
 #[derive(Clone, Copy, Debug)]
 struct Death {
     at: Nanos,
@@ -45,7 +41,6 @@ pub(super) struct Field {
     pub(super) held: VecDeque<u32>,
     deaths: Vec<Death>,
     pub(super) tally: Tally,
-    /// No further event arrives, and no node dies.
     pub(super) ended: bool,
 }
 
@@ -75,7 +70,6 @@ impl Field {
         self.jobs.len() as u32 - 1
     }
 
-    /// Under saturation, refills the queue.
     pub(super) fn refill(&mut self, engine: &mut Engine<FarmEvent>) {
         while self.set.is_saturated() && !self.ended && self.held.len() < ENOUGH {
             let job = self.add(engine);
@@ -98,7 +92,6 @@ impl Field {
         *last
     }
 
-    /// Sends an event to a node, over this number of hops.
     pub(super) fn send(&mut self, engine: &mut Engine<FarmEvent>, hops: u32, parcel: Parcel) {
         let at = engine.now();
         let job = &mut self.jobs[parcel.job as usize];
@@ -148,13 +141,11 @@ impl Field {
         }
     }
 
-    /// Abandons an event: it failed too often, or too many nodes died with it.
     pub(super) fn give_up(&mut self, job: u32) {
         self.jobs[job as usize].given_up = true;
         self.tally.dead += 1;
     }
 
-    /// A node beats, if it still has this life.
     pub(super) fn beats(&mut self, engine: &mut Engine<FarmEvent>, number: usize, life: u32) {
         let node = &self.nodes[number];
         if node.is(life) {

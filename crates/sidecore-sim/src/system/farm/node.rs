@@ -14,7 +14,6 @@ pub(super) struct Node {
     free: u32,
     /// Events waiting for a worker, with the time since which they wait.
     queue: VecDeque<(Parcel, Nanos)>,
-    /// Events received and answers sent in this life.
     pub(super) received: u64,
     pub(super) answered: u64,
     /// Arrival of the last message to it and from it: messages stay in order.
@@ -29,12 +28,10 @@ impl Node {
         Self { number, life: 0, lives: true, free, queue, received: 0, answered: 0, there: 0, back: 0 }
     }
 
-    /// Whether it still has this life.
     pub(super) fn is(&self, life: u32) -> bool {
         self.lives && self.life == life
     }
 
-    /// Begins another life, without events.
     pub(super) fn begin(&mut self, set: &Farm) {
         let (there, back) = (self.there, self.back);
         *self = Self { life: self.life + 1, there, back, ..Self::new(self.number, set) };
@@ -46,7 +43,6 @@ impl Node {
         self.work(engine, set);
     }
 
-    /// A worker becomes free.
     pub(super) fn worked(&mut self, engine: &mut Engine<FarmEvent>, set: &Farm) {
         self.free += 1;
         self.answered += 1;

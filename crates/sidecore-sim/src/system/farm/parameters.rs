@@ -11,19 +11,15 @@ type Time = Us<0, 10_000_000_000>;
 type Span = Ms<0, 86_400_000_000_000>;
 
 settings! {
-    /// The system `farm`.
     Farm {
-        /// Assignment of events to nodes.
         hand: Hand {
             #[serde(deserialize_with = "balance")]
             balance: Balance,
             /// Each node pulls by itself, up to this number at a time, first come, first served; 0: a dispatcher
             /// assigns by `balance`.
             pull: Count<0, 1024>,
-            /// Limits of events on all nodes, and on one.
             in_flight: Count<1, 1_048_576>,
             depth: Count<1, 65_536>,
-            /// Limit of an event's failures.
             tries: Count<1, 255>,
         }
         node: Node {
@@ -80,7 +76,6 @@ settings! {
 }
 
 impl Farm {
-    /// Whether the queue is never empty.
     pub(super) fn is_saturated(&self) -> bool {
         self.arrivals.load.get() <= 0.0
     }
@@ -105,7 +100,6 @@ impl Farm {
         1e9 * self.mean_units() / (self.units_per_s() * self.arrivals.load.get())
     }
 
-    /// Begin and end of the measurement.
     pub(super) fn measured(&self) -> (Nanos, Nanos) {
         let warm = self.arrivals.warm_ms.nanos();
         (warm, warm + self.arrivals.measured_ms.nanos())

@@ -8,12 +8,10 @@ use std::collections::VecDeque;
 
 #[derive(Debug, Default)]
 pub(super) struct Pull {
-    /// Requesting nodes, with their lives.
     asking: VecDeque<(usize, u32)>,
 }
 
 impl Pull {
-    /// Serves waiting requests.
     pub(super) fn hand_out(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         field.refill(engine);
         while !field.held.is_empty()
@@ -32,7 +30,6 @@ impl Pull {
         }
     }
 
-    /// A node has an empty place.
     pub(super) fn asks(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize, life: u32) {
         self.asking.push_back((node, life));
         self.hand_out(engine, field);

@@ -5,16 +5,13 @@ use sidecore_core::time::Nanos;
 
 #[derive(Debug, Default)]
 pub(super) struct Tally {
-    /// Events with a result, and their units of work.
     pub(super) done: u64,
     units: f64,
     /// Times from each event's due arrival until its result was stored, ns.
     times: Vec<Nanos>,
     /// Times from a death until other nodes had all of its events, ns.
     pub(super) gaps: Vec<Nanos>,
-    /// Events that were sent again.
     pub(super) redone: u64,
-    /// Events abandoned, because they failed or because nodes died with them.
     pub(super) dead: u64,
     /// Working time of the dispatcher, ns.
     pub(super) busy: f64,

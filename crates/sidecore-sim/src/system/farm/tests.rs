@@ -7,7 +7,6 @@ use crate::system::System;
 use proptest::prelude::*;
 use std::path::Path;
 
-/// The plan with these settings.
 fn settings(changes: &[&str]) -> (&'static System, Settings) {
     let mut plan = Plan::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/farm.toml")).unwrap();
     plan.set_all(changes).unwrap();

@@ -7,14 +7,12 @@ use super::parameters::Farm;
 use super::pull::Pull;
 use crate::engine::{self, Engine};
 
-/// The party that assigns events.
 #[derive(Debug)]
 enum Hand {
     Dispatcher(Box<Dispatcher>),
     Pull(Pull),
 }
 
-/// The farm, with its assigning party.
 #[derive(Debug)]
 pub(super) struct World {
     hand: Hand,
@@ -22,7 +20,6 @@ pub(super) struct World {
 }
 
 impl World {
-    /// All nodes start at time 0, and the first event arrives.
     pub(super) fn new(set: &Farm, engine: &mut Engine<FarmEvent>) -> Self {
         let hand = match set.hand.pull.get() {
             0 => Hand::Dispatcher(Box::new(Dispatcher::new(set))),
@@ -42,7 +39,6 @@ impl World {
         world
     }
 
-    /// A node starts: it joins, or requests its first events.
     fn starts(&mut self, engine: &mut Engine<FarmEvent>, node: usize) {
         let life = self.field.nodes[node].life;
         match &self.hand {

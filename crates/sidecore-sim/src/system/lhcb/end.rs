@@ -9,11 +9,9 @@ use sidecore_core::policy::notify::{Moderator, WakeDecision};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Owners of sections; also the accounts of their time.
 const PROGRAM: u32 = 0;
 pub(super) const INTERRUPT: u32 = 1;
 
-/// Directions over a bus: to the link and from it.
 pub(super) const OUT: u32 = 0;
 const IN: u32 = 1;
 
@@ -102,7 +100,6 @@ impl End {
         self.bus.start(engine, way, bytes, f64::MAX);
     }
 
-    /// A packet has crossed the bus; the next one begins.
     pub(super) fn crossed(&mut self, engine: &mut Engine<LhcbEvent>, way: u32, traffic: Traffic) -> Packet {
         let waiting = &mut self.crossing[way as usize];
         let packet = waiting.pop_front().expect("it was under way");
@@ -122,7 +119,6 @@ impl End {
         room
     }
 
-    /// A packet is in memory.
     pub(super) fn land(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Lhcb) {
         self.landed.push(packet);
         let ring = self.moderator.completed(engine.now(), 1, false);
@@ -152,7 +148,6 @@ impl End {
         }
     }
 
-    /// The interrupt takes all received and sent packets.
     fn interrupt(&mut self, engine: &mut Engine<LhcbEvent>, set: &Lhcb) {
         _ = self.timer.take().and_then(|timer| engine.cancel(timer));
         self.armed = false;
@@ -176,7 +171,6 @@ impl End {
         batch
     }
 
-    /// Ends the interrupt; the next one may occur.
     pub(super) fn rearm(&mut self, engine: &mut Engine<LhcbEvent>, number: usize, set: &Lhcb) {
         self.armed = true;
         let ring = self.moderator.due(engine.now());

@@ -13,7 +13,6 @@ pub(super) enum LhcbEvent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Packet {
-    /// Bytes for the program.
     Data(u64),
     /// Bytes that the other program has taken.
     Ack(u64),

@@ -26,7 +26,6 @@ pub(super) enum Traffic {
 }
 
 settings! {
-    /// The system `pair`.
     Lhcb {
         nic: Interface {
             ring: Count<2, 65_536>,

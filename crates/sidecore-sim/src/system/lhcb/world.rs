@@ -6,14 +6,12 @@ use super::parameters::{Lhcb, Traffic};
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
-/// Counts of one end since the start.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Done {
     /// Working time of the processor, ns.
     pub(super) busy: f64,
     pub(super) carried: f64,
     pub(super) interrupts: f64,
-    /// Received packets with data.
     pub(super) packets: f64,
 }
 
@@ -30,7 +28,6 @@ pub(super) struct Sums {
 }
 
 impl Sums {
-    /// The difference to earlier sums.
     pub(super) fn since(&self, before: &Self) -> Self {
         let done = |end: usize| {
             let (now, then) = (&self.ends[end], &before.ends[end]);
@@ -93,7 +90,6 @@ impl Net {
         Sums { ends, ..self.sums }
     }
 
-    /// Whether the program at this end has something to send, and room for it.
     fn may_send(&self, end: usize) -> bool {
         let socket = &self.set.socket;
         let room = match self.traffic {
@@ -126,7 +122,6 @@ impl Net {
         }
     }
 
-    /// Switches in a sleeping program that has work.
     fn wake(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         if self.ends[number].task == Task::Asleep && (!self.ends[number].socket.is_empty() || self.may_send(number)) {
             self.go_on(engine, number, self.set.kernel.wake_ns.get());
@@ -166,7 +161,6 @@ impl Net {
         self.go_on(engine, number, 0.0);
     }
 
-    /// The interrupt passes packets to the socket, and frees room for the program.
     fn handled(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         let (came, gone) = self.ends[number].handled();
         let room = u64::from(self.set.socket.receive_bytes.get());
@@ -194,7 +188,6 @@ impl Net {
         self.ends[number].rearm(engine, number, &self.set);
     }
 
-    /// Transfers over this bus have ended.
     fn crossed(&mut self, engine: &mut Engine<LhcbEvent>, number: usize) {
         while let Some(way) = self.ends[number].bus.finish(engine) {
             let end = &mut self.ends[number];

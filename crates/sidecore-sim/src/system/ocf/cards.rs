@@ -27,13 +27,11 @@ pub(super) struct Hardware {
     /// Size of a card's buffer, and other bytes over the bus per request.
     pub(super) buffer: f64,
     pub(super) command: f64,
-    /// Requests in one command record.
     pub(super) record: usize,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Request {
-    /// The software's number for it.
     pub(super) id: u32,
     /// Bytes of input, and of output.
     pub(super) size: u32,
@@ -41,7 +39,6 @@ pub(super) struct Request {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Finished {
-    /// The software's number for it.
     pub(super) id: u32,
     pub(super) card: u32,
     /// Time of its arrival on the card, ns.
@@ -70,7 +67,6 @@ struct Card {
     busy: Nanos,
     busy_since: Nanos,
     stage: Stage,
-    /// Unfinished transfers and computations of the present stage.
     under_way: u8,
 }
 
@@ -78,7 +74,6 @@ pub(super) struct Cards {
     each: Vec<Card>,
     bus: Pipe<OcfEvent>,
     memory: Pipe<OcfEvent>,
-    /// Completions that wait for the software.
     pub(super) done: Vec<Finished>,
     hardware: Hardware,
 }

@@ -5,7 +5,6 @@ pub(super) enum OcfEvent {
     Cpu(u32),
     Bus,
     Memory,
-    /// This card's engine has finished its stage.
     Engine(u32),
     /// A request arrives for this client; without an arrival process, its first one.
     Arrival(u32),

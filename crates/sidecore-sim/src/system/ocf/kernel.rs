@@ -16,7 +16,6 @@ pub(super) struct Kernel {
     arrived: Vec<VecDeque<Nanos>>,
     busy: Vec<bool>,
     is_open: bool,
-    /// Requests for the kernel's thread.
     queue: VecDeque<u32>,
     thread_awake: bool,
     reaped: Vec<Finished>,
@@ -45,7 +44,6 @@ impl Kernel {
         Section { level: Level::Interrupt, ..Machine::section(Step::Serve, machine.set.clients(), time) }
     }
 
-    /// As [`Self::thread`], with the context switch to it.
     fn woken(machine: &Machine) -> Section {
         let thread = Self::thread(machine);
         Section { time: thread.time + machine.set.host.switch_us.nanos(), ..thread }
@@ -72,7 +70,6 @@ impl Kernel {
         machine.line_busy.then(|| machine.interrupt())
     }
 
-    /// Takes completed requests from the cards.
     fn reap(&mut self, machine: &mut Machine) -> Section {
         self.reaped.append(&mut machine.cards.done);
         let time = machine.set.host.reap_us.ns() * self.reaped.len() as f64;

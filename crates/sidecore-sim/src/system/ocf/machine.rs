@@ -52,12 +52,10 @@ pub(super) trait Software {
     /// A section ended; its owner continues immediately with the returned one.
     fn ended(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>, section: Section) -> Option<Section>;
 
-    /// Whether cards raise interrupts at completions.
     fn is_interrupted(&self) -> bool {
         true
     }
 
-    /// Completions of a lane may have to be announced.
     fn due(&mut self, _: &mut Machine, _lane: u32) {}
 }
 
@@ -65,9 +63,7 @@ pub(super) struct Machine {
     pub(super) set: Ocf,
     pub(super) cards: Cards,
     cpu: Cpu<OcfEvent>,
-    /// Sections that became ready during this event.
     pub(super) ready: Vec<Section>,
-    /// An interrupt of the cards is in progress.
     pub(super) line_busy: bool,
     interrupts: u64,
     done: u64,
@@ -81,12 +77,10 @@ pub(super) struct Machine {
 pub(super) type Counters = [f64; 10];
 
 impl Machine {
-    /// A section for the end of [`Software::ended`] or for [`Machine::ready`].
     pub(super) fn section(step: Step, owner: u32, time: f64) -> Section {
         Section { owner, level: step.level(), account: step as usize, time: time.round() as Nanos }
     }
 
-    /// A client's own program, for a request.
     pub(super) fn user(&self, client: u32) -> Section {
         Self::section(User, client, self.set.user())
     }

@@ -8,7 +8,6 @@ use sidecore_core::policy::notify::Notify;
 type Time = Us<0, 10_000_000>;
 
 settings! {
-    /// The system `ocf`.
     Ocf {
         client: Client {
             threads: Count<1, 256>,

@@ -21,7 +21,6 @@ use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
 use std::collections::{BTreeSet, VecDeque};
 
-/// Limit of requests taken in one round.
 const ROUND: usize = 32;
 /// A client's share in one turn, ns of time on a card.
 const QUANTUM: Nanos = 100_000;
@@ -32,7 +31,6 @@ pub(super) struct Service {
     dispatch: Dispatch,
     class: Class,
     clients: Vec<Client>,
-    /// The client to check first.
     turn: usize,
     asleep: bool,
     /// Tickets of requests on cards, by their places in the table.
@@ -40,7 +38,6 @@ pub(super) struct Service {
     /// Requests that the present round completes, and requests for cards.
     completed: Vec<Work>,
     handed: Vec<(usize, Request)>,
-    /// Lanes with a due announcement.
     due: Vec<u32>,
     wakes: Vec<u32>,
     /// Time of each card's last completion, ns.
@@ -50,7 +47,6 @@ pub(super) struct Service {
 /// A client: its lane, and the loop that keeps a number of requests in flight. A slot is one of these requests.
 struct Client {
     asleep: bool,
-    /// A time for announcing its completions is scheduled.
     timed: bool,
     submitted_at: Vec<Nanos>,
     /// Requests that arrived and were not submitted; `None`: there is always one.
@@ -73,7 +69,6 @@ impl Client {
         }
     }
 
-    /// Whether it can continue without an answer.
     fn has_work(&self) -> bool {
         let is_asked = self.arrived.as_ref().is_none_or(|arrived| !arrived.is_empty());
         (!self.free.is_empty() && is_asked) || !self.completed.is_empty()
@@ -129,7 +124,6 @@ impl Service {
         Machine::section(step, machine.set.clients(), time)
     }
 
-    /// Makes a sleeping sidecore run as soon as the processor allows.
     fn wake(&mut self, machine: &mut Machine) {
         if std::mem::take(&mut self.asleep) {
             machine.ready.push(Self::own(machine, Step::Look, 0.0));

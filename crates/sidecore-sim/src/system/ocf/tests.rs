@@ -30,7 +30,6 @@ fn plan(name: &str) -> Plan {
     Plan::read(&path).expect("the plan can be read")
 }
 
-/// The plan's settings with `name=value` changes.
 fn settings(name: &str, changes: &str) -> Ocf {
     let mut settings = plan(name).settings;
     for change in changes.split_whitespace() {

@@ -25,7 +25,6 @@ pub(super) enum Step {
 pub(super) enum Effect {
     None,
     Took(Reply),
-    /// Sent a request that arrived at this time.
     Sent(Nanos),
 }
 
@@ -40,7 +39,6 @@ pub(super) struct Reply {
 pub(super) struct Guest {
     step: Step,
     depth: u32,
-    /// Threads that may run.
     runnable: u32,
     /// Idle threads; and, under open load, requests that no thread has taken.
     idle: u32,
@@ -49,12 +47,10 @@ pub(super) struct Guest {
     asked: VecDeque<Nanos>,
     /// Requests that the kernel defers, because the virtual queue is full.
     held: VecDeque<Nanos>,
-    /// Requests sent whose replies were not taken.
     pub(super) in_flight: u32,
     pub(super) replies: VecDeque<Reply>,
     /// The kernel looks as soon as the virtual CPU can.
     told: bool,
-    /// The present pass has taken a reply.
     got: bool,
 }
 
@@ -86,7 +82,6 @@ impl Guest {
         if self.step == Step::Idle && self.runnable > 0 { self.enter(Step::Dispatch) } else { Step::Idle }
     }
 
-    /// Idle threads take requests that have arrived.
     fn begin(&mut self) {
         let Some(came) = &mut self.came else { return };
         while self.idle > 0
@@ -103,7 +98,6 @@ impl Guest {
         if self.step == Step::Idle { self.enter(Step::Dispatch) } else { Step::Idle }
     }
 
-    /// Ends the present step. Returns its effect, and the next one.
     pub(super) fn finish(&mut self, now: Nanos) -> (Effect, Step) {
         match self.step {
             Step::Idle | Step::Dispatch => (Effect::None, self.next()),
@@ -147,7 +141,6 @@ impl Guest {
         }
     }
 
-    /// Next step once the kernel's queue is idle: a pending look, then threads.
     fn next(&mut self) -> Step {
         if std::mem::take(&mut self.told) {
             self.enter(Step::Wake)
@@ -169,7 +162,6 @@ impl Guest {
 mod tests {
     use super::*;
 
-    /// Steps until the virtual CPU is idle.
     fn steps(guest: &mut Guest, first: Step) -> Vec<Step> {
         let mut seen = vec![first];
         while *seen.last().unwrap() != Step::Idle {

@@ -7,27 +7,21 @@ use sidecore_core::time::Nanos;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Doing {
-    /// Sleeps until it is woken.
     Parked,
-    /// Sleeps until its timer.
     Napping,
     /// Begins its work after waking, or looks, perhaps in vain.
     Looking,
-    /// Moves a request or a reply.
     Moving,
-    /// Notifies this guest of its replies.
     Injecting(u32),
 }
 
 pub(super) struct Task {
     pub(super) doing: Doing,
-    /// Timer of its next look, while it naps.
     pub(super) timer: Option<Timer>,
     poll: Poll,
     /// Interval of its timer, ns, and whether it has found work since the last tick.
     pub(super) interval: Nanos,
     found: bool,
-    /// Whether it is notified of each piece of work.
     pub(super) is_told: bool,
     /// The service's policy that decides its waits instead of the timer.
     policy: Option<(Box<Waiter>, Moderator)>,
@@ -54,7 +48,6 @@ impl Task {
         }
     }
 
-    /// Decides how it waits without work.
     pub(super) fn rest(&mut self, now: Nanos) -> Step {
         let rest = match &mut self.policy {
             Some((waiter, _)) => waiter.step(now),
@@ -73,7 +66,6 @@ impl Task {
         rest
     }
 
-    /// Work arrives for it: decides whether to wake it.
     pub(super) fn ring(&mut self, now: Nanos) -> WakeDecision {
         match &mut self.policy {
             Some((_, moderator)) => moderator.completed(now, 1, false),
@@ -82,7 +74,6 @@ impl Task {
         }
     }
 
-    /// The time of an earlier [`WakeDecision::At`] has come.
     pub(super) fn due(&mut self, now: Nanos) -> WakeDecision {
         self.policy.as_mut().map_or(WakeDecision::Nothing, |(_, moderator)| moderator.due(now))
     }

@@ -7,17 +7,14 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
 
 settings! {
-    /// The system `zvm`.
     Zvm {
         guest: Guest {
             count: Count<1, 100>,
             threads: Count<1, 1000>,
-            /// Interval of its poll timer.
             poll_us: Us<10_000, 20_000_000>,
             queue_depth: Count<1, 64>,
             /// Rate of all guests together; 0: each thread sends its next request after the answer.
             rate_per_s: Rate<0, 1_000_000_000>,
-            /// A thread's part of a request.
             request_us: Us<100, 1_000_000>,
             /// Time from its timer or interrupt until it looks at the queue.
             wake_us: Us<0, 100_000>,
@@ -27,22 +24,17 @@ settings! {
             cores: Count<1, 64>,
             smt: Smt,
             smt_speed: Ratio<10, 100>,
-            /// An instruction of a guest on its queue.
             instruction_us: Us<0, 100_000>,
-            /// Dispatch of a virtual CPU that was idle.
             dispatch_us: Us<0, 100_000>,
             enqueue_us: Us<10, 100_000>,
             dequeue_us: Us<10, 100_000>,
-            /// A look of a task by its timer.
             poll_cost_us: Us<0, 100_000>,
             poll_least_us: Us<1_000, 10_000_000>,
             poll_most_us: Us<1_000, 1_000_000_000>,
             poll_growth: Ratio<100, 1_600>,
             /// Delay of the tasks' timers.
             poll_late_us: Us<0, 1_000_000>,
-            /// Notification of the enqueue task of a request.
             post_us: Us<0, 100_000>,
-            /// An adapter's interrupt.
             interrupt_us: Us<0, 100_000>,
         }
         adapter: Adapter {
@@ -65,7 +57,6 @@ settings! {
             device: Notify,
             #[serde(deserialize_with = "notify")]
             guest: Notify,
-            /// A virtual interrupt for a guest.
             inject_us: Us<0, 100_000>,
         }
     }
@@ -74,18 +65,15 @@ settings! {
     Software = Zvm | Sidecore;
 }
 
-/// Accounts of CPU time.
 pub(super) const GUEST: usize = 0;
 pub(super) const CP: usize = 1;
 
-/// How one of the host's tasks finds work.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Look {
     /// By a timer whose interval grows while it finds nothing.
     Adaptive,
     /// By notification of each piece of work, asleep or not: a post for a request, an interrupt for a reply.
     Told,
-    /// By this policy of the service.
     Notify(Notify),
 }
 

@@ -25,7 +25,6 @@ pub(in crate::system) const METRICS: &[Metric] = &[
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Totals {
     pub(super) time: f64,
-    /// Requests handed to an adapter, taken back from it, and taken by guests.
     pub(super) handed: u64,
     pub(super) returned: u64,
     pub(super) taken: u64,
@@ -34,9 +33,7 @@ pub(super) struct Totals {
     pub(super) rested: f64,
     pub(super) guest: f64,
     pub(super) cp: f64,
-    /// Working time of the adapters' engines.
     pub(super) engines: f64,
-    /// Working time of each of the host's tasks.
     pub(super) tasks: [f64; 2],
 }
 
@@ -57,7 +54,6 @@ impl Totals {
         vec![queue, device, host, deliver, host + deliver, guest + cp, guest, cp, self.taken as f64 * 1e9 / self.time]
     }
 
-    /// The busiest part, or the timer if none is busy.
     pub(super) fn limit(&self, set: &Zvm) -> String {
         let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
         let cpu = set.cpu();

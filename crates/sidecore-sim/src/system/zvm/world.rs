@@ -29,13 +29,10 @@ const QUANTUM: Nanos = 1_000_000;
 #[derive(Clone, Copy, Debug)]
 pub(super) enum ZvmEvent {
     Done(u32),
-    /// The timer of a guest ticks, or its programs begin.
     Tick(u32),
     Request(u32),
-    /// Deferred replies of a guest are due.
     Announce(u32),
     Poll(usize),
-    /// Deferred work of a task is due.
     Due(usize),
     /// An adapter has finished a request, with its time on the adapter.
     Reply(Ticket, Nanos),
@@ -44,7 +41,6 @@ pub(super) enum ZvmEvent {
 #[derive(Clone, Copy)]
 struct Request {
     guest: u32,
-    /// Time of arrival at the guest's programs, and time of sending.
     came: Nanos,
     sent: Nanos,
 }
@@ -52,10 +48,8 @@ struct Request {
 struct Pending {
     /// Class of its requests in this block, and their time on an adapter's engine.
     asks: (Class, Nanos),
-    /// Offset of its timer's grid.
     offset: Nanos,
     ticking: bool,
-    /// Policy of the service, if that decides.
     waiter: Option<Waiter>,
     /// Asleep since this time, to be woken by an interrupt.
     armed: Option<Nanos>,
@@ -68,7 +62,6 @@ pub(super) struct Zone {
     pickup: Vec<Pending>,
     tasks: [Task; 2],
     submitted: VecDeque<Request>,
-    /// Requests that the adapters have finished, and their time there.
     replied: VecDeque<(Ticket, Nanos)>,
     to_tell: VecDeque<u32>,
     dispatch: Dispatch,
@@ -137,7 +130,6 @@ impl Zone {
         }
     }
 
-    /// Begins the measurement, which adds to these totals.
     pub(super) fn measure(&mut self, totals: Totals) {
         self.found = totals;
         self.times.clear();
@@ -184,7 +176,6 @@ impl Zone {
         self.step(engine, guest, next);
     }
 
-    /// The guest becomes idle: decides how it learns of replies.
     fn guest_sleeps(&mut self, engine: &mut Engine<ZvmEvent>, guest: u32) {
         let index = guest as usize;
         if self.guests[index].in_flight == 0 {
@@ -240,7 +231,6 @@ impl Zone {
         }
     }
 
-    /// Begins a section of a task's work.
     fn work(&mut self, engine: &mut Engine<ZvmEvent>, task: usize, doing: Doing, level: Level, time: Nanos) {
         self.tasks[task].doing = doing;
         self.found.tasks[task] += time as f64;
@@ -288,7 +278,6 @@ impl Zone {
         self.work(engine, task, Doing::Looking, Level::Kernel, self.set.host.poll_cost_us.nanos());
     }
 
-    /// The enqueue task gives a request to an adapter.
     fn hand_over(&mut self, engine: &mut Engine<ZvmEvent>) {
         let now = engine.now();
         let Some(request @ Request { guest, came, sent }) = self.submitted.pop_front() else { return };
@@ -313,7 +302,6 @@ impl Zone {
         engine.schedule(done, ZvmEvent::Reply(ticket, done - now));
     }
 
-    /// The dequeue task puts a reply into its guest's virtual queue.
     fn take_back(&mut self, engine: &mut Engine<ZvmEvent>) {
         let now = engine.now();
         let Some((ticket, took)) = self.replied.pop_front() else { return };

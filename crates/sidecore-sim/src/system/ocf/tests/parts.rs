@@ -8,7 +8,6 @@ use sidecore_core::time::Nanos;
 struct Bench {
     cards: Cards,
     requests: Vec<(u32, Request)>,
-    /// Requests with the times of their completion, as visible to the software.
     done: Vec<(u32, Nanos)>,
     slowest: f64,
 }
