@@ -244,7 +244,7 @@ impl Api {
         self.own(unsafe { new() }, free, call, None)
     }
 
-    /// Takes the ownership of an object that `call` made within that library context.
+    /// Takes the ownership of an object from `call`, made within this library context.
     fn own(
         &'static self,
         raw: Object,

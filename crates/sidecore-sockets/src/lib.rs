@@ -4,7 +4,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`program`|state of a process: its connection to the service of sockets, its banks, and the thread that goes on without a service|
-//! |`attachment`, `backoff`|the connection with the service and what it holds; waits for the holder of a ring|
+//! |`attachment`, `backoff`|the connection with the service, and its places; waits for the holder of a ring|
 //! |`stream`, `datagrams`|one connection in a ring; whole messages in it|
 //! |`protocol`, `ask`|messages between program and service; those of operators|
 //! |`loadable`|which programs can load a library|

@@ -373,7 +373,7 @@ impl Lane {
         Ok(self.poll())
     }
 
-    /// Makes sure that what it will wait on is still its own, and takes earlier wake-ups out of it.
+    /// Checks that the pipe is still this lane's, and takes earlier wake-ups out of it.
     fn before_sleep(&mut self) -> Result<(), Error> {
         let wake = self.wake.get().ok_or_else(Error::closed)?;
         if std::mem::take(&mut self.woken) {

@@ -26,8 +26,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// The function that begins it, the one that makes a result of an input, if it has one, and the name of the
-    /// latter.
+    /// Its beginning; its transform of an input, if it has one; and the name of its main function.
     fn functions(self, api: &Api) -> (Init, Option<Transform>, &'static str) {
         match self {
             Self::Sign => (api.sign_init, Some(api.sign), "EVP_PKEY_sign"),

@@ -23,7 +23,7 @@ use std::time::Instant;
 /// A user number that nothing else here has.
 const USER: libc::uid_t = 64_021;
 
-/// A service that every user may connect to, and a key that only root may use.
+/// A service for every user, with a key for root only.
 struct Site {
     options: Options,
     _service: Service,
