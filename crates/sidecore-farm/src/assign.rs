@@ -18,8 +18,8 @@ mod show;
 mod stages;
 #[cfg(test)]
 mod tests;
-mod waiting;
 
+use crate::pending::{Pending, Placed};
 use crate::status::Totals;
 use crate::wire::{self, DispatcherMessage, Octets};
 use async_nats::Subject;
@@ -27,14 +27,12 @@ use bytes::Bytes;
 use kinds::Kinds;
 use node::Nodes;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{self, NodeId, NodePool, Placement, Reassignment};
+use sidecore_core::nodes::{self, NodeId, Reassignment};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use stages::Stage;
 use std::collections::VecDeque;
 use std::rc::Rc;
-use waiting::Waiting;
 
 /// Most bytes that a message adds to an event's texts and octets.
 const BESIDE: usize = wire::HEAD;
@@ -108,7 +106,6 @@ pub(crate) struct Room {
 #[derive(Debug)]
 struct PendingEvent<T> {
     event: Event<T>,
-    class: Class,
     arrived: Nanos,
     /// Nodes that refused it.
     refusals: u32,
@@ -116,14 +113,10 @@ struct PendingEvent<T> {
 
 pub(crate) struct Assigner<T> {
     settings: Settings,
-    farm: NodePool,
+    held: Pending<PendingEvent<T>>,
     kinds: Kinds,
     nodes: Nodes,
-    /// By tag.
-    held: Vec<Option<PendingEvent<T>>>,
-    free: Vec<u32>,
     bytes: usize,
-    waiting: Waiting,
     ended: VecDeque<Ended<T>>,
     messages: VecDeque<(Subject, Bytes)>,
     totals: Totals,
@@ -143,13 +136,10 @@ impl<T> Assigner<T> {
             stall: settings.limit.saturating_add(STALL),
         };
         Self {
-            farm: NodePool::new(core),
+            held: Pending::new(core),
             kinds: Kinds::default(),
             nodes: Nodes::new(&settings.farm),
-            held: (0..hold).map(|_| None).collect(),
-            free: (0..hold).rev().collect(),
             bytes: 0,
-            waiting: Waiting::default(),
             ended: VecDeque::new(),
             messages: VecDeque::new(),
             totals: Totals::default(),
@@ -158,7 +148,7 @@ impl<T> Assigner<T> {
     }
 
     pub(crate) fn room(&self) -> Room {
-        Room { events: self.free.len(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
+        Room { events: self.held.room(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
     }
 
     /// Changes the limits of octets held and of one message. Events that are held already stay.
@@ -167,7 +157,7 @@ impl<T> Assigner<T> {
     }
 
     pub(crate) fn is_empty(&self) -> bool {
-        self.free.len() == self.held.len()
+        self.held.room() == self.held.capacity()
     }
 
     /// Adds an event if there is room.
@@ -181,54 +171,52 @@ impl<T> Assigner<T> {
             self.end(now, event, End::Dead { reason, tries: 0 }, None);
             return Offered::Ended;
         }
-        let Some(tag) = self.free.pop_if(|_| size <= self.settings.hold_bytes.saturating_sub(self.bytes)) else {
+        if size > self.room().bytes {
             return Offered::NoRoom(event.origin);
-        };
-        self.totals.seen += 1;
-        self.bytes += size;
-        self.held[tag as usize] = Some(PendingEvent { event, class, arrived: now, refusals: 0 });
-        self.waiting.last(class, tag);
-        Offered::Held(tag)
+        }
+        match self.held.add(class, PendingEvent { event, arrived: now, refusals: 0 }) {
+            Ok(tag) => {
+                self.totals.seen += 1;
+                self.bytes += size;
+                Offered::Held(tag)
+            }
+            Err(pending) => Offered::NoRoom(pending.event.origin),
+        }
     }
 
     /// `T` of events that have not ended: part `part` of `parts`.
     pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
-        self.held.iter().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
+        self.held.slots().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
     }
 
     /// `T` of an event that has not ended.
     pub(crate) fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
-        Some(&mut self.held.get_mut(tag as usize)?.as_mut()?.event.origin)
+        Some(&mut self.held.get_mut(tag)?.event.origin)
     }
 
     /// Handles the time: silent nodes are lost.
     pub(crate) fn tick(&mut self, now: Nanos) {
-        while let Some(member) = self.farm.silent(now) {
+        while let Some(member) = self.held.pool.silent(now) {
             self.lose(now, member);
         }
-        self.farm.reprice(now);
+        self.held.pool.reprice(now);
     }
 
     /// As [`NodePool::was_away`].
     pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
-        self.farm.was_away(now, away);
+        self.held.pool.was_away(now, away);
     }
 
     /// Assigns all events that nodes have credit for.
     pub(crate) fn pump(&mut self, now: Nanos) {
         self.take_moved(now);
-        let Self { farm, waiting, held, nodes, .. } = self;
-        waiting.place(|class, tag| {
-            let Some(event) = &held[tag as usize] else { return waiting::PlaceOutcome::Gone };
-            let size = u32::try_from(event.event.body.len()).unwrap_or(u32::MAX);
-            match farm.place(now, tag, class, size) {
-                Placement::Assigned { member, ticket } => {
-                    nodes.give(member, tag, ticket);
-                    waiting::PlaceOutcome::Given
-                }
-                Placement::Avoided => waiting::PlaceOutcome::Passed,
-                Placement::Full | Placement::NoNode => waiting::PlaceOutcome::Waits,
+        let Self { held, nodes, .. } = self;
+        let size = |event: &PendingEvent<T>| event.event.body.len();
+        held.place(now, size, |tag, _, _, placed| {
+            if let Placed::Assigned(member, ticket) = placed {
+                nodes.give(member, tag, ticket);
             }
+            true
         });
         self.send_events();
     }
@@ -261,16 +249,16 @@ impl<T> Assigner<T> {
     }
 
     fn lose(&mut self, now: Nanos, member: NodeId) {
-        let had = self.farm.view(member).map_or(0, |view| view.in_flight);
+        let had = self.held.pool.view(member).map_or(0, |view| view.in_flight);
         let Some(node) = self.nodes.remove(member, had) else { return };
-        self.farm.lose(now, member);
+        self.held.pool.lose(now, member);
         self.messages.push_back((node.subject, wire::encode(&DispatcherMessage::JoinAgain, 0)));
         self.take_moved(now);
     }
 
     /// Reassigns the events of lost nodes and failed events.
     fn take_moved(&mut self, now: Nanos) {
-        while let Some(moved) = self.farm.next_reassignment(now) {
+        while let Some(moved) = self.held.pool.next_reassignment(now) {
             match moved {
                 Reassignment::Assigned { tag, member, ticket } => {
                     self.totals.redone += 1;
@@ -287,15 +275,12 @@ impl<T> Assigner<T> {
 
     /// An event that was assigned waits again, before all others.
     fn again(&mut self, tag: u32) {
-        if let Some(held) = &self.held[tag as usize] {
-            self.totals.redone += 1;
-            self.waiting.again(held.class, tag);
-        }
+        self.totals.redone += 1;
+        self.held.again(tag);
     }
 
     fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<NodeId>) {
-        let Some(held) = self.held.get_mut(tag as usize).and_then(Option::take) else { return };
-        self.free.push(tag);
+        let Some((_, held)) = self.held.remove(tag) else { return };
         self.bytes -= size_of(&held.event);
         self.end(now, held.event, end, by);
     }
@@ -322,13 +307,13 @@ impl<T> Assigner<T> {
 /// The longest list of events that fits in one message, and its size.
 fn fill<'a, T>(
     given: &[(u32, Ticket)],
-    held: &'a [Option<PendingEvent<T>>],
+    held: &'a Pending<PendingEvent<T>>,
     settings: &Settings,
 ) -> (Vec<wire::Event<'a>>, usize) {
     let mut size = 0;
     let mut list = Vec::with_capacity(given.len().min(wire::MAX_LIST));
     for (tag, ticket) in given.iter().take(wire::MAX_LIST) {
-        let Some(held) = &held[*tag as usize] else { break };
+        let Some(held) = held.get(*tag) else { break };
         let more = size_of(&held.event);
         if !list.is_empty() && size + more + wire::HEAD > settings.message {
             break;

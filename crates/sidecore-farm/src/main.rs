@@ -4,6 +4,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`assign`, `wire`|engine over core's `nodes`: events, nodes, messages, without NATS and clock; their encoding|
+//! |`pending`|requests that wait for a node or are with one: events of `assign`, requests on keys of `keys/router`|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
@@ -30,6 +31,7 @@ mod ids;
 mod keys;
 mod measures;
 mod node;
+mod pending;
 mod quiet;
 mod results;
 mod server;

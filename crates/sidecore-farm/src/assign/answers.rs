@@ -44,7 +44,7 @@ impl<T> Assigner<T> {
             self.lose(now, former);
         }
         let offers = self.kinds.numbers(&join.offers);
-        let Some(member) = self.farm.join(now, join.slots, offers, join.beat_ns) else { return false };
+        let Some(member) = self.held.pool.join(now, join.slots, offers, join.beat_ns) else { return false };
         self.nodes.add(now, member, join.node, join.incarnation);
         true
     }
@@ -54,14 +54,14 @@ impl<T> Assigner<T> {
             return self.reply(beat.node, beat.incarnation, &DispatcherMessage::JoinAgain);
         };
         let member = node.member;
-        if self.farm.beat(now, member, beat.received, beat.answered) != BeatOutcome::Fine {
+        if self.held.pool.beat(now, member, beat.received, beat.answered) != BeatOutcome::Fine {
             self.lose(now, member);
         }
     }
 
     fn leave(&mut self, name: &str, incarnation: u64) {
         if let Some(node) = self.nodes.of(incarnation).filter(|node| &*node.name == name) {
-            self.farm.leave(node.member);
+            self.held.pool.leave(node.member);
         }
     }
 
@@ -84,22 +84,22 @@ impl<T> Assigner<T> {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {
             Outcome::Done(body) => {
-                let done = self.farm.answered(now, member, ticket, answer.held_ns, answer.work_ns);
+                let done = self.held.pool.answered(now, member, ticket, answer.held_ns, answer.work_ns);
                 done.map(|done| self.done(now, member, &done, answer, message.slice_ref(body.0))).is_some()
             }
             Outcome::Failed { reason } => {
-                let failed = self.farm.failed(now, member, ticket);
+                let failed = self.held.pool.failed(now, member, ticket);
                 failed.map(|failed| self.failed(now, member, failed, reason)).is_some()
             }
             Outcome::Refused { reason } => {
-                let refused = self.farm.refused(now, member, ticket);
+                let refused = self.held.pool.refused(now, member, ticket);
                 refused.map(|tag| self.refused(now, member, tag, reason)).is_some()
             }
         }
     }
 
     fn done(&mut self, now: Nanos, member: NodeId, done: &Answered, answer: &Answer, body: Bytes) {
-        let arrived = self.held[done.tag as usize].as_ref().map_or(done.handed, |held| held.arrived);
+        let arrived = self.held.get(done.tag).map_or(done.handed, |held| held.arrived);
         if let Some(node) = self.nodes.get_mut(member) {
             node.done += 1;
             let at_node = answer.held_ns - answer.work_ns;
@@ -123,11 +123,10 @@ impl<T> Assigner<T> {
     /// Another node may be able to do it.
     fn refused(&mut self, now: Nanos, member: NodeId, tag: u32, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
-        let Some(held) = &mut self.held[tag as usize] else { return };
+        let Some(held) = self.held.get_mut(tag) else { return };
         held.refusals += 1;
         if held.refusals > MAX_REFUSALS {
             let reason = format!("no node can do it: {reason}");
-            self.farm.forget(tag);
             return self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
         }
         self.again(tag);

@@ -9,16 +9,16 @@ use sidecore_core::time::Nanos;
 impl<T> Assigner<T> {
     /// The fields that are known here; the owner adds the rest.
     pub(crate) fn show(&mut self, now: Nanos) -> Status {
-        let Self { farm, nodes, settings, .. } = self;
+        let Self { held, nodes, settings, .. } = self;
         Status {
             farm: settings.farm.clone(),
             balance: settings.balance.name().to_owned(),
             dispatcher: settings.dispatcher,
-            held: (self.held.len() - self.free.len()) as u64,
+            held: (held.capacity() - held.room()) as u64,
             held_bytes: self.bytes as u64,
-            waiting: self.waiting.len() as u64,
+            waiting: held.waiting() as u64,
             totals: self.totals,
-            nodes: nodes.iter_mut().filter_map(|node| show(now, farm, node)).collect(),
+            nodes: nodes.iter_mut().filter_map(|node| show(now, &held.pool, node)).collect(),
             ..Status::default()
         }
     }

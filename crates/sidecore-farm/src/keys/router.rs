@@ -1,6 +1,6 @@
 //! A gateway's decisions: the choice of a key server, and the requests of a lost one.
 //!
-//! Core's [`NodePool`] chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
+//! Core's [`NodePool`](sidecore_core::nodes::NodePool) chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
 //! request is answered once, by the first answer to its last attempt. It is answered with [`Outcome::Elsewhere`] if its
 //! key has had no offer for a moment, if it failed at [`TRIES`] key servers, or if its time is over. The caller passes
 //! messages and the time.
@@ -12,11 +12,12 @@ mod tests;
 use super::notes::{Notes, Reason};
 use super::wire::{self, Answer, MessageBody, Presence, RequestBatch, ServerMessage};
 use super::{DEPTH, HEADROOM, subjects};
+use crate::pending::{Pending, Placed};
 use catalog::{KeyCatalog, OfferRefusal};
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{BeatOutcome, Failed, NodeId, NodePool, Placement, Reassignment};
+use sidecore_core::nodes::{BeatOutcome, Failed, NodeId, Reassignment};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::time::Nanos;
@@ -91,7 +92,6 @@ pub(super) struct Outgoing {
 struct Entry {
     /// The service's name for it.
     ticket: u64,
-    class: Class,
     scheme: Scheme,
     operation: Operation,
     input: Vec<u8>,
@@ -113,14 +113,9 @@ struct Server {
 #[derive(Debug)]
 pub(super) struct KeyRouter {
     settings: Settings,
-    farm: NodePool,
     servers: Vec<Server>,
     catalog: KeyCatalog,
-    /// By tag.
-    entries: Vec<Option<Entry>>,
-    free: Vec<u32>,
-    /// Tags that wait for room, by kind.
-    waiting: Vec<VecDeque<u32>>,
+    entries: Pending<Entry>,
     /// Deadlines: time, tag and the service's ticket.
     due: VecDeque<(Nanos, u32, u64)>,
     service_messages: VecDeque<ServiceMessage>,
@@ -151,12 +146,9 @@ impl KeyRouter {
         };
         Self {
             settings,
-            farm: NodePool::new(farm),
             servers: Vec::new(),
             catalog: KeyCatalog::new(),
-            entries: (0..in_flight).map(|_| None).collect(),
-            free: (0..in_flight).rev().collect(),
-            waiting: (0..Class::COUNT).map(|_| VecDeque::new()).collect(),
+            entries: Pending::new(farm),
             due: VecDeque::new(),
             service_messages: VecDeque::new(),
             asks: Vec::new(),
@@ -172,18 +164,16 @@ impl KeyRouter {
         if self.denied.contains(request.key) {
             return self.service_messages.push_back(ServiceMessage::Answer { ticket, ended: DENIED });
         }
-        let room = self.free.last().is_some();
-        let Some(class) = room.then(|| self.catalog.request(request.key)).flatten() else {
+        let has_room = self.entries.room() > 0;
+        let Some(class) = has_room.then(|| self.catalog.request(request.key)).flatten() else {
             return self.service_messages.push_back(ServiceMessage::Answer { ticket, ended: Ended::Elsewhere });
         };
-        let Some(tag) = self.free.pop() else { return };
         let (scheme, input) = (request.scheme.clone(), request.input.to_vec());
         let operation = request.operation;
-        self.entries[tag as usize] = Some(Entry { ticket, class, scheme, operation, input, with: None, open: true });
+        let entry = Entry { ticket, scheme, operation, input, with: None, open: true };
+        let Ok(tag) = self.entries.add(class, entry) else { return };
         self.due.push_back((now.saturating_add(self.settings.patience), tag, ticket));
-        if !self.waiting[class.index()].is_empty() || !self.place(now, tag) {
-            self.waiting[class.index()].push_back(tag);
-        }
+        self.place(now);
     }
 
     /// Handles a message of a key server.
@@ -197,7 +187,8 @@ impl KeyRouter {
         let is_it = |server: &&Server| *server.name == *name && server.incarnation == message.incarnation;
         let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
         match &message.body {
-            MessageBody::Beat { received, answered } => match self.farm.beat(now, member, *received, *answered) {
+            MessageBody::Beat { received, answered } => match self.entries.pool.beat(now, member, *received, *answered)
+            {
                 BeatOutcome::Fine => {}
                 BeatOutcome::Unknown => self.lose(now, member, "is not known any more"),
                 BeatOutcome::Lossy => self.lose(now, member, "lost messages"),
@@ -223,9 +214,8 @@ impl KeyRouter {
         }
         self.catalog.expire(key);
         // Requests under way, and requests that wait.
-        for tag in 0..self.entries.len() as u32 {
-            let entry = self.entries[tag as usize].as_ref();
-            let Some(class) = entry.map(|entry| entry.class) else { continue };
+        for tag in 0..self.entries.capacity() as u32 {
+            let Some(class) = self.entries.class(tag) else { continue };
             if self.catalog.key(class).is_some_and(|(name, _)| *name == *key) {
                 self.give_up(tag, DENIED);
             }
@@ -253,7 +243,7 @@ impl KeyRouter {
 
     /// Handles the time: silent key servers, and requests past their deadline.
     pub(super) fn tick(&mut self, now: Nanos) {
-        while let Some(member) = self.farm.silent(now) {
+        while let Some(member) = self.entries.pool.silent(now) {
             self.lose(now, member, "is silent");
         }
         while let Some((_, tag, ticket)) = self.due.front().copied().filter(|(at, ..)| *at <= now) {
@@ -265,13 +255,13 @@ impl KeyRouter {
                 self.service_messages.push_back(ServiceMessage::Withdraw(key));
             }
         }
-        self.farm.reprice(now);
+        self.entries.pool.reprice(now);
         self.settle(now);
     }
 
     /// As [`NodePool::was_away`].
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
-        self.farm.was_away(now, away);
+        self.entries.pool.was_away(now, away);
     }
 
     pub(super) fn service_messages(&mut self) -> &mut VecDeque<ServiceMessage> {
@@ -293,9 +283,9 @@ impl KeyRouter {
     pub(super) fn outgoing(&mut self, max_payload: usize) -> Vec<Outgoing> {
         let mut asks = std::mem::take(&mut self.asks);
         asks.retain(|(tag, member, ticket)| {
-            self.entries[*tag as usize].as_ref().is_some_and(|entry| entry.with == Some((*member, *ticket)))
+            self.entries.get(*tag).is_some_and(|entry| entry.with == Some((*member, *ticket)))
         });
-        let class = |tag: u32| self.entries[tag as usize].as_ref().map(|entry| entry.class.index());
+        let class = |tag: u32| self.entries.class(tag).map(Class::index);
         asks.sort_by_key(|(tag, member, _)| (member.number(), class(*tag)));
         let together = asks.chunk_by(|one, other| one.1 == other.1 && class(one.0) == class(other.0));
         let most = (max_payload.saturating_sub(HEADROOM) / (MAX_INPUT + HEADROOM)).clamp(1, wire::MAX_LIST);
@@ -305,9 +295,9 @@ impl KeyRouter {
     fn message(&self, list: &[(u32, NodeId, Ticket)]) -> Option<Outgoing> {
         let (tag, member, _) = *list.first()?;
         let server = self.servers.iter().find(|server| server.member == member)?;
-        let (key, _) = self.catalog.key(self.entries[tag as usize].as_ref()?.class)?;
+        let (key, _) = self.catalog.key(self.entries.class(tag)?)?;
         let request = |(tag, _, ticket): &(u32, NodeId, Ticket)| {
-            let entry = self.entries[*tag as usize].as_ref()?;
+            let entry = self.entries.get(*tag)?;
             let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
             Some(Request { ticket: ticket.to_word(), key: &key, scheme, operation, input })
         };
@@ -327,7 +317,8 @@ impl KeyRouter {
         }
         let name: Rc<str> = name.into();
         let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(now, &name, offer)).collect();
-        let member = (!classes.is_empty()).then(|| self.farm.join(now, slots, classes.iter().copied().collect(), 0));
+        let member =
+            (!classes.is_empty()).then(|| self.entries.pool.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
                 self.note(now, &name, Reason::Joined, &format!("offers {} keys", classes.len()));
@@ -375,7 +366,7 @@ impl KeyRouter {
     }
 
     fn leaves(&mut self, now: Nanos, member: NodeId) {
-        self.farm.leave(member);
+        self.entries.pool.leave(member);
         let server = self.servers.iter_mut().find(|server| server.member == member);
         let offers = server.map(|server| std::mem::take(&mut server.offers));
         self.withdraw(now, &offers.unwrap_or_default());
@@ -400,7 +391,7 @@ impl KeyRouter {
             let server = self.servers.swap_remove(place);
             self.withdraw(now, &server.offers);
         }
-        self.farm.lose(now, member);
+        self.entries.pool.lose(now, member);
         self.settle(now);
     }
 
@@ -415,7 +406,7 @@ impl KeyRouter {
             Outcome::Refused(reason) => Ended::Refused(reason),
             Outcome::Elsewhere => return self.failed(now, member, ticket),
         };
-        if let Some(done) = self.farm.answered(now, member, ticket, answer.held_ns, answer.work_ns) {
+        if let Some(done) = self.entries.pool.answered(now, member, ticket, answer.held_ns, answer.work_ns) {
             if matches!(ended, Ended::Done(_)) {
                 self.remember(done.tag, member);
             }
@@ -426,11 +417,10 @@ impl KeyRouter {
     /// Notes the key server of a result. Unchecked results never outnumber requests in flight.
     fn remember(&mut self, tag: u32, member: NodeId) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
-        let entry = self.entries[tag as usize].as_ref();
-        let key = entry.and_then(|entry| self.catalog.key(entry.class)).map(|(key, _)| key);
-        let ticket = entry.map(|entry| entry.ticket);
+        let key = self.entries.class(tag).and_then(|class| self.catalog.key(class)).map(|(key, _)| key);
+        let ticket = self.entries.get(tag).map(|entry| entry.ticket);
         if let (Some(ticket), Some(server), Some(key)) = (ticket, server, key) {
-            if self.done.len() >= self.entries.len() {
+            if self.done.len() >= self.entries.capacity() {
                 self.done.pop_front();
             }
             self.done.push_back((ticket, server, key));
@@ -438,8 +428,8 @@ impl KeyRouter {
     }
 
     fn failed(&mut self, now: Nanos, member: NodeId, ticket: Ticket) {
-        match self.farm.failed(now, member, ticket) {
-            Some(Failed::Again { tag }) => self.again(now, tag),
+        match self.entries.pool.failed(now, member, ticket) {
+            Some(Failed::Again { tag }) => self.again(tag),
             Some(Failed::Dead { tag, .. }) => self.end(tag, Ended::Elsewhere),
             // The attempt is void: another one counts.
             None => {}
@@ -448,49 +438,49 @@ impl KeyRouter {
 
     /// Reassigns requests of lost key servers, and places requests that waited for room.
     fn settle(&mut self, now: Nanos) {
-        while let Some(moved) = self.farm.next_reassignment(now) {
+        while let Some(moved) = self.entries.pool.next_reassignment(now) {
             match moved {
                 Reassignment::Assigned { tag, member, ticket } => self.give(tag, member, ticket),
-                Reassignment::Again { tag } => self.again(now, tag),
+                Reassignment::Again { tag } => self.again(tag),
                 Reassignment::Abandoned { tag } => self.end(tag, Ended::Elsewhere),
             }
         }
-        for kind in 0..self.waiting.len() {
-            while let Some(tag) = self.waiting[kind].pop_front() {
-                if !self.place(now, tag) {
-                    self.waiting[kind].push_front(tag);
-                    break;
-                }
-            }
-        }
+        self.place(now);
     }
 
     /// The request has no key server any more.
-    fn again(&mut self, now: Nanos, tag: u32) {
-        let Some(entry) = &mut self.entries[tag as usize] else { return };
+    fn again(&mut self, tag: u32) {
+        let Some(entry) = self.entries.get_mut(tag) else { return };
         entry.with = None;
-        let class = entry.class;
-        if !entry.open {
+        if entry.open {
+            self.entries.again(tag);
+        } else {
             self.close(tag);
-        } else if !self.place(now, tag) {
-            self.waiting[class.index()].push_front(tag);
         }
     }
 
-    /// Assigns a request to a key server. `false`: it has to wait for room.
-    fn place(&mut self, now: Nanos, tag: u32) -> bool {
-        let Some(entry) = &self.entries[tag as usize] else { return true };
-        let size = u32::try_from(entry.input.len()).unwrap_or(u32::MAX);
-        match self.farm.place(now, tag, entry.class, size) {
-            Placement::Assigned { member, ticket } => self.give(tag, member, ticket),
-            Placement::NoNode if !self.catalog.lingers(entry.class) => self.end(tag, Ended::Elsewhere),
-            Placement::NoNode | Placement::Avoided | Placement::Full => return false,
-        }
-        true
+    /// Assigns the requests that wait to key servers with room.
+    fn place(&mut self, now: Nanos) {
+        let Self { entries, catalog, asks, .. } = self;
+        let mut abandoned = Vec::new();
+        let size = |entry: &Entry| entry.input.len();
+        entries.place(now, size, |tag, class, entry, placed| match placed {
+            Placed::Assigned(member, ticket) => {
+                entry.with = Some((member, ticket));
+                asks.push((tag, member, ticket));
+                false
+            }
+            Placed::NoNode => {
+                let waits = catalog.lingers(class);
+                abandoned.extend((!waits).then_some(tag));
+                waits
+            }
+        });
+        abandoned.into_iter().for_each(|tag| self.end(tag, Ended::Elsewhere));
     }
 
     fn give(&mut self, tag: u32, member: NodeId, ticket: Ticket) {
-        if let Some(entry) = &mut self.entries[tag as usize] {
+        if let Some(entry) = self.entries.get_mut(tag) {
             entry.with = Some((member, ticket));
             self.asks.push((tag, member, ticket));
         }
@@ -498,34 +488,34 @@ impl KeyRouter {
 
     /// Answers a request past its deadline. Its key server may still answer, or is lost later.
     fn too_late(&mut self, tag: u32, ticket: u64) {
-        if self.entries[tag as usize].as_ref().is_some_and(|entry| entry.ticket == ticket) {
+        if self.entries.get(tag).is_some_and(|entry| entry.ticket == ticket) {
             self.give_up(tag, Ended::Elsewhere);
         }
     }
 
     /// Answers the service. A request with a key server keeps its place until that server answers or is lost.
     fn give_up(&mut self, tag: u32, ended: Ended) {
-        let Some(entry) = self.entries[tag as usize].as_mut().filter(|entry| entry.open) else { return };
-        if entry.with.is_some() {
-            entry.open = false;
-            return self.service_messages.push_back(ServiceMessage::Answer { ticket: entry.ticket, ended });
+        let Some(entry) = self.entries.get_mut(tag).filter(|entry| entry.open) else { return };
+        let answer = ServiceMessage::Answer { ticket: entry.ticket, ended };
+        entry.open = false;
+        let is_waiting = entry.with.is_none();
+        self.service_messages.push_back(answer);
+        if is_waiting {
+            self.close(tag);
         }
-        self.waiting[entry.class.index()].retain(|waits| *waits != tag);
-        self.end(tag, ended);
     }
 
     fn end(&mut self, tag: u32, ended: Ended) {
-        if let Some(entry) = self.entries[tag as usize].as_ref().filter(|entry| entry.open) {
+        if let Some(entry) = self.entries.get(tag).filter(|entry| entry.open) {
             self.service_messages.push_back(ServiceMessage::Answer { ticket: entry.ticket, ended });
         }
         self.close(tag);
     }
 
     fn close(&mut self, tag: u32) {
-        let Some(entry) = self.entries[tag as usize].take() else { return };
-        self.catalog.done(entry.class);
-        self.farm.forget(tag);
-        self.free.push(tag);
+        if let Some((class, _)) = self.entries.remove(tag) {
+            self.catalog.done(class);
+        }
     }
 
     fn note(&mut self, now: Nanos, server: &str, reason: Reason, what: &str) {

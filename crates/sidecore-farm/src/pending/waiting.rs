@@ -1,17 +1,15 @@
-//! Events that wait for a node, by class: an event without a possible node does not delay other classes.
+//! Requests that wait for a node, by class: a request without a possible node does not delay other classes.
 
 use sidecore_core::session::Class;
 use std::collections::VecDeque;
 
-/// Most events of one class that one search passes over.
+/// Most requests of one class that one search passes over.
 const MAX_PASSED: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PlaceOutcome {
-    Given,
-    /// It ended while it waited.
-    Gone,
-    /// It waits on. Events behind it may go to nodes that are closed to it.
+    Leaves,
+    /// It waits on. Requests behind it may go to nodes that are closed to it.
     Passed,
     /// It waits on, and so do the others of its class.
     Waits,
@@ -28,7 +26,7 @@ pub(super) struct Waiting {
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Events that a node had before. They come first, and only they are passed over.
+    /// Requests that a node had before. They come first, and only they are passed over.
     again: VecDeque<u32>,
     fresh: VecDeque<u32>,
     /// How many of `again` are passed over in this search.
@@ -44,12 +42,24 @@ impl Waiting {
         self.queue(class).fresh.push_back(tag);
     }
 
-    /// Adds an event that a node had.
+    /// Adds a request that a node had.
     pub(super) fn again(&mut self, class: Class, tag: u32) {
         self.queue(class).again.push_back(tag);
     }
 
-    /// Tries the first event of each class in turn until every class waits.
+    /// Takes out a request. It is usually the first of its class.
+    pub(super) fn remove(&mut self, class: Class, tag: u32) {
+        let Some(queue) = self.queues.get_mut(class.index()) else { return };
+        for list in [&mut queue.again, &mut queue.fresh] {
+            if let Some(at) = list.iter().position(|waits| *waits == tag) {
+                list.remove(at);
+                self.total -= 1;
+                return;
+            }
+        }
+    }
+
+    /// Tries the first request of each class in turn until every class waits.
     pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
         let classes = self.queues.len();
         self.queues.iter_mut().for_each(|queue| queue.passed = 0);
@@ -61,7 +71,7 @@ impl Waiting {
             let queue = &mut self.queues[index];
             let (Some(class), Some(tag)) = (Class::from_index(index), queue.next()) else { continue };
             match place(class, tag) {
-                PlaceOutcome::Given | PlaceOutcome::Gone => {
+                PlaceOutcome::Leaves => {
                     queue.remove_next();
                     self.total -= 1;
                     waits = 0;
@@ -134,16 +144,33 @@ mod tests {
                 return PlaceOutcome::Waits;
             }
             order.push(tag);
-            PlaceOutcome::Given
+            PlaceOutcome::Leaves
         });
         assert_eq!((order, waiting.len()), (vec![0, 10, 11, 12], 2));
         waiting.again(one, 9);
         let mut order = Vec::new();
         waiting.place(|_, tag| {
             order.push(tag);
-            PlaceOutcome::Given
+            PlaceOutcome::Leaves
         });
         assert_eq!((order, waiting.len()), (vec![9, 1, 2], 0));
+    }
+
+    #[test]
+    fn what_is_taken_out_is_not_placed() {
+        let mut waiting = Waiting::default();
+        (0..3).for_each(|tag| waiting.last(class(1), tag));
+        waiting.again(class(1), 3);
+        for tag in [3, 1, 9] {
+            waiting.remove(class(1), tag);
+        }
+        waiting.remove(class(2), 0);
+        let mut order = Vec::new();
+        waiting.place(|_, tag| {
+            order.push(tag);
+            PlaceOutcome::Leaves
+        });
+        assert_eq!((order, waiting.len()), (vec![0, 2], 0));
     }
 
     #[test]
@@ -159,14 +186,14 @@ mod tests {
             2 => PlaceOutcome::Waits,
             _ => {
                 order.push(tag);
-                PlaceOutcome::Given
+                PlaceOutcome::Leaves
             }
         });
         assert_eq!((order, waiting.len()), (vec![8, 0, 1], 2));
         let mut order = Vec::new();
         waiting.place(|_, tag| {
             order.push(tag);
-            PlaceOutcome::Given
+            PlaceOutcome::Leaves
         });
         assert_eq!(order, [7, 2]);
     }
@@ -183,7 +210,7 @@ mod tests {
                 return PlaceOutcome::Passed;
             }
             given.push(tag);
-            PlaceOutcome::Given
+            PlaceOutcome::Leaves
         });
         assert_eq!((asked, given), (MAX_PASSED + 3, vec![1_000, 1_001, 1_002]));
         let mut asked = 0;

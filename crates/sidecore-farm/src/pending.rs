@@ -1,0 +1,135 @@
+//! Requests for nodes: those that wait, and those that a node has.
+//!
+//! Core's [`NodePool`] decides. Here is the caller's data for each request, under a tag while it is held. A dispatcher
+//! holds events, and a gateway holds requests on keys.
+
+mod waiting;
+
+use sidecore_core::inflight::Ticket;
+use sidecore_core::nodes::{NodeId, NodePool, Placement, Settings};
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
+use waiting::{PlaceOutcome, Waiting};
+
+#[derive(Debug)]
+pub(crate) struct Pending<T> {
+    pub(crate) pool: NodePool,
+    /// By tag.
+    held: Vec<Option<Held<T>>>,
+    free: Vec<u32>,
+    waiting: Waiting,
+}
+
+#[derive(Debug)]
+struct Held<T> {
+    class: Class,
+    /// No node has it.
+    waits: bool,
+    request: T,
+}
+
+/// A decision on a request that waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Placed {
+    /// This node has it, under that ticket.
+    Assigned(NodeId, Ticket),
+    /// No node can do it.
+    NoNode,
+}
+
+impl<T> Pending<T> {
+    /// Holds at most [`Settings::in_flight`] requests.
+    pub(crate) fn new(settings: Settings) -> Self {
+        let most = settings.in_flight;
+        Self {
+            pool: NodePool::new(settings),
+            held: (0..most).map(|_| None).collect(),
+            free: (0..most).rev().collect(),
+            waiting: Waiting::default(),
+        }
+    }
+
+    /// Further requests that it can hold.
+    pub(crate) fn room(&self) -> usize {
+        self.free.len()
+    }
+
+    pub(crate) fn capacity(&self) -> usize {
+        self.held.len()
+    }
+
+    /// Requests that wait for a node.
+    pub(crate) fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Adds a request, which waits behind those of its class. The request comes back where there is no room.
+    pub(crate) fn add(&mut self, class: Class, request: T) -> Result<u32, T> {
+        let Some(tag) = self.free.pop() else { return Err(request) };
+        self.held[tag as usize] = Some(Held { class, waits: true, request });
+        self.waiting.last(class, tag);
+        Ok(tag)
+    }
+
+    pub(crate) fn get(&self, tag: u32) -> Option<&T> {
+        Some(&self.held.get(tag as usize)?.as_ref()?.request)
+    }
+
+    pub(crate) fn get_mut(&mut self, tag: u32) -> Option<&mut T> {
+        Some(&mut self.held.get_mut(tag as usize)?.as_mut()?.request)
+    }
+
+    pub(crate) fn class(&self, tag: u32) -> Option<Class> {
+        Some(self.held.get(tag as usize)?.as_ref()?.class)
+    }
+
+    /// All requests by tag; `None` for tags without one.
+    pub(crate) fn slots(&self) -> impl Iterator<Item = Option<&T>> {
+        self.held.iter().map(|held| held.as_ref().map(|held| &held.request))
+    }
+
+    /// A request that a node had waits again, before those of its class that no node had.
+    pub(crate) fn again(&mut self, tag: u32) {
+        if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {
+            held.waits = true;
+            self.waiting.again(held.class, tag);
+        }
+    }
+
+    /// Ends a request. No node may have it.
+    pub(crate) fn remove(&mut self, tag: u32) -> Option<(Class, T)> {
+        let Held { class, waits, request } = self.held.get_mut(tag as usize)?.take()?;
+        if waits {
+            self.waiting.remove(class, tag);
+        }
+        self.pool.forget(tag);
+        self.free.push(tag);
+        Some((class, request))
+    }
+
+    /// Tries to place the requests that wait. `size`: octets of one, for estimates. `placed`: whether it waits on;
+    /// only asked for [`Placed::NoNode`].
+    pub(crate) fn place(
+        &mut self,
+        now: Nanos,
+        size: impl Fn(&T) -> usize,
+        mut placed: impl FnMut(u32, Class, &mut T, Placed) -> bool,
+    ) {
+        let Self { pool, held, waiting, .. } = self;
+        waiting.place(|class, tag| {
+            let Some(Held { waits, request, .. }) = &mut held[tag as usize] else { return PlaceOutcome::Leaves };
+            let size = u32::try_from(size(request)).unwrap_or(u32::MAX);
+            let outcome = match pool.place(now, tag, class, size) {
+                Placement::Assigned { member, ticket } => {
+                    placed(tag, class, request, Placed::Assigned(member, ticket));
+                    PlaceOutcome::Leaves
+                }
+                Placement::Avoided => PlaceOutcome::Passed,
+                Placement::NoNode if !placed(tag, class, request, Placed::NoNode) => PlaceOutcome::Leaves,
+                Placement::Full | Placement::NoNode => PlaceOutcome::Waits,
+            };
+            *waits = outcome != PlaceOutcome::Leaves;
+            outcome
+        });
+    }
+}
