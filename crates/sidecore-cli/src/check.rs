@@ -16,6 +16,7 @@ mod topology;
 mod waiting;
 
 use crate::args::Check;
+use crate::error::CliError;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
 use sidecore_terminal::output;
@@ -25,12 +26,12 @@ use std::path::PathBuf;
 const INSTALLED: &str = "/etc/sidecore/sidecore.toml";
 
 /// Prints one finding a line. `false`: a missing property breaks a promise.
-pub(crate) fn run(args: &Check) -> Result<bool, String> {
+pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
     let config = match &path {
-        Some(path) => Config::read(path, default_socket(None))?,
+        Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
         None => Config { socket: args.socket.clone().unwrap_or_else(|| default_socket(None)), ..Config::default() },
     };
     let mut findings = findings(&config);

@@ -5,6 +5,7 @@
 //! its list.
 
 use crate::args::Export;
+use crate::error::CliError;
 use crate::users::Users;
 use account::Accounts;
 use family::{Family, Labels, encode};
@@ -38,15 +39,13 @@ struct Exporter {
 }
 
 /// Serves requests until the process ends.
-pub(crate) fn run(args: &Export) -> Result<(), String> {
-    let server = Server::bind(args.listen).map_err(|error| {
-        format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
-    })?;
+pub(crate) fn run(args: &Export) -> Result<(), CliError> {
+    let server = Server::bind(args.listen).map_err(|source| CliError::Listen { address: args.listen, source })?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let sockets = Sockets::new(&args.sockets, args.clients as usize);
     let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);
     let exporter = Mutex::new(exporter);
-    server.run(&|wanted| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), wanted))
+    Ok(server.run(&|wanted| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), wanted))?)
 }
 
 fn answer(exporter: &mut Exporter, wanted: &Wanted) -> Answer {
@@ -87,7 +86,7 @@ impl Exporter {
     fn links(&self) -> String {
         let state = match self.read() {
             Ok(now) => format!("The service runs, as process {}.", now.start.pid),
-            Err(why) => format!("The service does not run: {}.", escaped(&why)),
+            Err(why) => format!("The service does not run: {}.", escaped(&why.to_string())),
         };
         format!(
             "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore</title>\n<h1>sidecore</h1>\n<p>{state}</p>\n\
@@ -95,9 +94,9 @@ impl Exporter {
         )
     }
 
-    fn read(&self) -> Result<Snapshot, String> {
-        let now = Snapshot::read(&self.file)?;
-        if now.is_alive() { Ok(now) } else { Err(format!("{}: no heartbeat", self.file.display())) }
+    fn read(&self) -> Result<Snapshot, CliError> {
+        let now = Snapshot::read(&self.file).map_err(CliError::library)?;
+        if now.is_alive() { Ok(now) } else { Err(CliError::NoHeartbeat(self.file.clone())) }
     }
 
     fn families(&mut self, now: Snapshot) -> Vec<Family> {

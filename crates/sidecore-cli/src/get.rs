@@ -1,6 +1,7 @@
 //! `sidecore get`: settings in force in a running service, in the form of `sidecore set` and of its configuration.
 
 use crate::args::Get;
+use crate::error::CliError;
 use crate::set::connect;
 use sidecore::config::{DeviceKind, counters_beside};
 use sidecore::core::dispatch::DeviceState;
@@ -22,8 +23,8 @@ pub(crate) struct Device {
 }
 
 /// Prints one `key=value` a line.
-pub(crate) fn run(args: &Get) -> Result<(), String> {
-    let mut all = connect(&args.socket)?.settings().map_err(|error| error.to_string())?;
+pub(crate) fn run(args: &Get) -> Result<(), CliError> {
+    let mut all = connect(&args.socket)?.settings()?;
     // The configuration may name another counter file.
     let devices = devices(&counters_beside(&args.socket)).unwrap_or_default();
     all.extend(devices.into_iter().map(|device| (format!("device.{}", device.name), device.state.to_owned())));
@@ -32,12 +33,13 @@ pub(crate) fn run(args: &Get) -> Result<(), String> {
         // Writing to a string does not fail.
         let _ = writeln!(text, "{key}={value}");
     }
-    output::print(&text)
+    Ok(output::print(&text)?)
 }
 
 /// The devices of the service that writes these counters.
-pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, String> {
-    let now = Snapshot::read(counters).map_err(|error| format!("{}: {error}", counters.display()))?;
+pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, CliError> {
+    let now = Snapshot::read(counters)
+        .map_err(|error| CliError::Counters { path: counters.to_owned(), source: error.into() })?;
     let mut devices: Vec<Device> = Vec::new();
     for device in &now.devices {
         let state = match device.state() {
@@ -56,7 +58,7 @@ pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, String> {
 }
 
 /// The settings with these keys or in these sections, in the order of the keys.
-fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, String> {
+fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, CliError> {
     if keys.is_empty() {
         return Ok(all.iter().collect());
     }
@@ -67,12 +69,7 @@ fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, S
         let before = chosen.len();
         chosen.extend(all.iter().filter(|(name, _)| is_meant(name)));
         if chosen.len() == before {
-            let where_else = if key.starts_with("device") {
-                ", and devices where the service's counters are beside its socket"
-            } else {
-                ""
-            };
-            return Err(format!("no setting {key:?} is in force: `sidecore get` alone prints all{where_else}"));
+            return Err(CliError::NoSetting { key: key.clone() });
         }
     }
     Ok(chosen)
@@ -94,6 +91,6 @@ mod tests {
         assert_eq!(keys(&[]).unwrap().len(), 4);
         assert_eq!(keys(&["limits", "balance"]).unwrap(), ["limits.lanes", "limits.lanes_per_uid", "balance"]);
         assert_eq!(keys(&["limits.lanes"]).unwrap(), ["limits.lanes"]);
-        assert!(keys(&["balance", "limit"]).unwrap_err().contains("\"limit\""));
+        assert!(keys(&["balance", "limit"]).unwrap_err().to_string().contains("\"limit\""));
     }
 }

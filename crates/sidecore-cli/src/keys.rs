@@ -7,6 +7,7 @@ mod renew;
 mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
+use crate::error::{Cause, CliError, KeysError};
 use sidecore::client::{Admin, Options};
 use sidecore::config::counters_beside;
 use sidecore::counters::{KeyCounter, Snapshot};
@@ -17,15 +18,13 @@ use sidecore::keys::{
     read_public_key, unknown_kind,
 };
 use sidecore_terminal::output;
-use std::error::Error;
-use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
 
 /// Runs one command. `false`: the key or server under test does not work.
-pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
+pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
     let connect = || Admin::connect(&Options { socket: args.socket.clone(), ..Options::default() });
     match args.command {
         KeysCommand::Import { name, file: Some(file), passphrase_file, replace: true, .. } => {
@@ -35,41 +34,41 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
                 "The key {name} is another one now. Programs that have the old one's file or certificate fail until they have the new \
                  ones: `sidecore keys pem {name} --output FILE`, then reload them\n"
             );
-            report(&format!("the key {name} was replaced"), &next)?;
+            report(format!("the key {name} was replaced"), &next)?;
         }
         KeysCommand::Import { name, file, public, passphrase_file, users, .. } => {
             let acl = users.acl();
             let command = if let Some(file) = public {
                 KeyCommand::ImportPublic { public: public_of(&name, &file)?, name, acl }
             } else {
-                let file = file.ok_or("name the file with the key")?;
+                let file = file.ok_or(KeysError::NoFile)?;
                 KeyCommand::Import { pkcs8: key_of(&name, &file, passphrase_file.as_deref())?.0, name, acl }
             };
             let entry = new_key(&mut connect()?, command)?;
-            report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
+            report(format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
             let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
-            report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
+            report(format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Remote { name, also, .. } => drop(connect()?.keys(KeyCommand::Share { name, also })?),
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
         KeysCommand::Passphrase { new_passphrase_file } => {
-            let new = read_passphrase(&new_passphrase_file)?;
+            let new = read_passphrase(&new_passphrase_file).map_err(CliError::library)?;
             let file = connect()?.change_passphrase(new)?;
             let file = file.unwrap_or_else(|| "the file that its configuration names".to_owned());
             let next = format!(
                 "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
                  the new one there now, or where that file is made from.\n"
             );
-            report("the passphrase was changed", &next)?;
+            report("the passphrase was changed".to_owned(), &next)?;
         }
         KeysCommand::Pem { name, output, mode, owner } => {
             pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
         }
         KeysCommand::Renew(renewal) => renew::run(&args.socket, &renewal)?,
-        KeysCommand::Test(trial) => return Ok(trial::run(&args.socket, &trial)?),
+        KeysCommand::Test(trial) => return trial::run(&args.socket, &trial),
         KeysCommand::Acl { name, add, remove, users, .. } => {
             let (acl, none) = (users.acl(), Acl::default());
             let command = match (add, remove) {
@@ -85,30 +84,31 @@ pub(crate) fn run(args: Keys) -> Result<bool, Box<dyn Error>> {
 }
 
 /// Reads the private key and its public part from a file, before any request to the service.
-fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), Box<dyn Error>> {
-    check_name(name)?;
-    let passphrase = passphrase_file.map(read_passphrase).transpose()?;
+fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), CliError> {
+    check_name(name).map_err(CliError::library)?;
+    let passphrase = passphrase_file.map(read_passphrase).transpose().map_err(CliError::library)?;
     let bytes = read(file)?;
-    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| no_key(&bytes, error));
-    let key = key.and_then(|key| public_of_private(&key).map(|public| (key, public)));
-    Ok(key.map_err(|error| format!("{}: {error}", called(file)))?)
+    let refused = |source| KeysError::Content { path: file.to_owned(), source };
+    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| refused(no_key(&bytes, error.into())))?;
+    let public = public_of_private(&key).map_err(|error| refused(error.into()))?;
+    Ok((key, public))
 }
 
-fn no_key(file: &[u8], error: &str) -> String {
+fn no_key(file: &[u8], error: Cause) -> Cause {
     match Uri::from_pem(file) {
-        Ok(uri) => format!(
-            "it is a file of `sidecore keys pem` and names the key {:?}, which is in the service already: name the file with the \
-             private key",
-            uri.name()
-        ),
-        Err(_) => unknown_kind(file).unwrap_or_else(|| error.to_owned()),
+        Ok(uri) => KeysError::NamesKey(uri.name().to_owned()).into(),
+        Err(_) => unknown_kind(file).map_or(error, Into::into),
     }
 }
 
-fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, Box<dyn Error>> {
-    check_name(name)?;
-    let bytes = read(file)?;
-    Ok(read_public_key(&bytes).map_err(|error| format!("{}: {error}", called(file)))?)
+fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, CliError> {
+    check_name(name).map_err(CliError::library)?;
+    Ok(public_in(file, &*read(file)?)?)
+}
+
+/// The public key in the content of that file.
+fn public_in(file: &Path, content: &[u8]) -> Result<Vec<u8>, KeysError> {
+    read_public_key(content).map_err(|error| KeysError::Content { path: file.to_owned(), source: error.into() })
 }
 
 fn requests(socket: &Path, key: &str) -> Option<u64> {
@@ -116,13 +116,8 @@ fn requests(socket: &Path, key: &str) -> Option<u64> {
     Some(counted.keys.iter().find(|stats| stats.name == key)?.get(KeyCounter::Submitted))
 }
 
-/// Name of the file in messages.
-fn called(file: &Path) -> impl Display {
-    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
-}
-
-fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, String> {
-    all_of(file).map_err(|error| format!("{}: {error}; name a file with a key that this user may read", called(file)))
+fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, KeysError> {
+    all_of(file).map_err(|source| KeysError::Unreadable { path: file.to_owned(), source })
 }
 
 /// Reads a whole file into one allocation, so that no copy of a key stays in freed memory.
@@ -138,15 +133,14 @@ fn all_of(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     }
 }
 
-fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, Box<dyn Error>> {
+fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, CliError> {
     let stored = service.keys(command)?.into_iter().next();
-    Ok(stored.ok_or("the service does not say what it stored: use one version of both")?)
+    Ok(stored.ok_or(KeysError::NothingStored)?)
 }
 
 /// Prints text about a completed change. A closed pipe is an error too.
-fn report(done: &str, text: &str) -> Result<(), String> {
-    let told = output::written(text);
-    told.map_err(|error| format!("{done}, but this could not be written to standard output: {error}"))
+fn report(done: String, text: &str) -> Result<(), KeysError> {
+    output::written(text).map_err(|source| KeysError::Unprinted { done, source })
 }
 
 fn in_words(entry: &KeyEntry) -> String {
@@ -162,7 +156,7 @@ fn in_words(entry: &KeyEntry) -> String {
 }
 
 /// All keys, fetched page by page.
-fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
+fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, CliError> {
     let mut entries: Vec<KeyEntry> = Vec::new();
     loop {
         let after = entries.last().map_or_else(String::new, |entry| entry.name.clone());

@@ -5,12 +5,13 @@ mod program;
 mod sockets;
 
 use crate::args::Run;
+use crate::error::LaunchError;
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_terminal::{output, programs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::{Handle, Signals};
 use std::fs;
-use std::io::{ErrorKind, IsTerminal, stdin};
+use std::io::{IsTerminal, stdin};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
@@ -22,13 +23,9 @@ const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
 /// Directories of the provider, relative to the command's.
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 
-/// Exit codes of a shell for a missing command, and for one that cannot be executed.
-const NOT_FOUND: u8 = 127;
-const NOT_EXECUTABLE: u8 = 126;
-
 /// Runs the command to its end. Returns its exit code, or 128 plus the number of the signal that ended it.
-pub(crate) fn run(args: &Run) -> Result<u8, String> {
-    let (program, rest) = args.command.split_first().ok_or("no command: write `sidecore run -- COMMAND`")?;
+pub(crate) fn run(args: &Run) -> Result<u8, LaunchError> {
+    let (program, rest) = args.command.split_first().ok_or(LaunchError::NoCommand)?;
     let mut command = Command::new(program);
     command.args(rest).env("SIDECORE_SOCKET", &args.socket);
     if args.sockets {
@@ -37,16 +34,10 @@ pub(crate) fn run(args: &Run) -> Result<u8, String> {
     // Held as long as the command runs.
     let _scratch = module(args)?.map(|module| provide(&mut command, &module)).transpose()?;
     // Installed before the command starts, so that no signal is lost.
-    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2]).map_err(|e| e.to_string())?;
-    let mut child = match command.spawn() {
-        Ok(child) => child,
-        Err(error) => {
-            output::tell(format_args!("{}: {error}", Path::new(program).display()));
-            return Ok(if error.kind() == ErrorKind::NotFound { NOT_FOUND } else { NOT_EXECUTABLE });
-        }
-    };
+    let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
+    let mut child = command.spawn().map_err(|source| LaunchError::Start { program: program.into(), source })?;
     let (handle, forwarder) = forward(signals, &child);
-    let status = child.wait().map_err(|error| error.to_string());
+    let status = child.wait();
     handle.close();
     let _ = forwarder.join();
     Ok(code(status?))
@@ -76,16 +67,15 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// Path of the provider. `None`: there is none; a warning is printed, and the command runs with its sockets only.
-fn module(args: &Run) -> Result<Option<PathBuf>, String> {
+fn module(args: &Run) -> Result<Option<PathBuf>, LaunchError> {
     if let Some(module) = &args.module {
-        return module.canonicalize().map(Some).map_err(|error| {
-            format!("{}: {error}; name the provider, libsidecore_openssl.so or sidecore.so", module.display())
-        });
+        let unusable = |source| LaunchError::Provider { path: module.clone(), source };
+        return module.canonicalize().map(Some).map_err(unusable);
     }
     let found = programs::find(&NAMES, &PLACES);
     if found.is_none() {
         if !args.sockets {
-            return Err(no_module());
+            return Err(LaunchError::NoProvider);
         }
         output::tell(
             "no provider beside this program or in ../lib/sidecore: the command has its sockets served, and no keys",
@@ -95,27 +85,23 @@ fn module(args: &Run) -> Result<Option<PathBuf>, String> {
 }
 
 /// Configures the command's OpenSSL to load the provider. Returns the directory of that configuration.
-fn provide(command: &mut Command, module: &Path) -> Result<TempDir, String> {
-    let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a configuration: {error}"))?;
+fn provide(command: &mut Command, module: &Path) -> Result<TempDir, LaunchError> {
+    let scratch = tempfile::tempdir().map_err(LaunchError::NoScratch)?;
     command.env("OPENSSL_CONF", write(scratch.path(), module)?);
     Ok(scratch)
 }
 
 /// Writes an OpenSSL configuration with the provider into that directory.
-pub(crate) fn configure(directory: &Path) -> Result<PathBuf, String> {
-    write(directory, &programs::find(&NAMES, &PLACES).ok_or_else(no_module)?)
+pub(crate) fn configure(directory: &Path) -> Result<PathBuf, LaunchError> {
+    write(directory, &programs::find(&NAMES, &PLACES).ok_or(LaunchError::NoProvider)?)
 }
 
-fn write(directory: &Path, module: &Path) -> Result<PathBuf, String> {
-    let configuration = directory.join("openssl.cnf");
-    fs::write(&configuration, text(module)).map_err(|error| format!("{}: {error}", configuration.display()))?;
-    Ok(configuration)
-}
-
-fn no_module() -> String {
-    "no provider beside this program or in ../lib/sidecore: build it with `cargo build --release -p sidecore-openssl`, or name it \
-     with --module"
-        .to_owned()
+fn write(directory: &Path, module: &Path) -> Result<PathBuf, LaunchError> {
+    let path = directory.join("openssl.cnf");
+    match fs::write(&path, text(module)) {
+        Ok(()) => Ok(path),
+        Err(source) => Err(LaunchError::Configuration { path, source }),
+    }
 }
 
 /// OpenSSL's own provider does the operations that ours lacks. No section may be called `default`: that is the name of

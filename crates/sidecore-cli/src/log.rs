@@ -8,6 +8,7 @@ mod line;
 mod queue;
 
 use crate::args::{LogFormat, LogLevel, Serve};
+use crate::error::CliError;
 use line::{Format, Lines};
 use queue::Queue;
 use rustix::fs::fstat;
@@ -36,14 +37,14 @@ impl Log {
     ///
     /// # Errors
     /// The process already has a log.
-    pub(crate) fn collect(args: &Serve) -> Result<Self, String> {
+    pub(crate) fn collect(args: &Serve) -> Result<Self, CliError> {
         let level = args.log_level.level();
         let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
         let queue = Arc::new(Queue::default());
         let filter = Targets::new().with_target(events::TARGET, LevelFilter::from(tracing::Level::from(level)));
         let layer = Lines { queue: queue.clone(), format };
         let subscriber = tracing_subscriber::registry().with(filter).with(layer);
-        tracing::subscriber::set_global_default(subscriber).map_err(|error| format!("the log: {error}"))?;
+        tracing::subscriber::set_global_default(subscriber).map_err(CliError::log)?;
         Ok(Self { queue, format })
     }
 
@@ -51,13 +52,12 @@ impl Log {
     ///
     /// # Errors
     /// Errors of the system.
-    pub(crate) fn write(&self) -> Result<(), String> {
-        let system = |error: io::Error| format!("the log: {error}");
+    pub(crate) fn write(&self) -> Result<(), CliError> {
         // A separate descriptor: other writers to standard error do not wait for a lock of this thread.
-        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(system)?);
+        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(CliError::log)?);
         let (queue, format) = (self.queue.clone(), self.format);
         let writer = thread::Builder::new().name("log".to_owned());
-        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(system)?;
+        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(CliError::log)?;
         Ok(())
     }
 

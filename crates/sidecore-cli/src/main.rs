@@ -7,6 +7,7 @@
 //! |`keys`|stored keys: import, generate, list, test, back up|
 //! |`set`, `get`, `reload`|settings of a running service|
 //! |`top`, `export`, `sockets`|live view; metrics for Prometheus; paths of sockets|
+//! |`error`|errors and exit codes|
 //! |`check`|missing properties of this machine, and errors of a configuration|
 //! |`launch`|`sidecore run`: a command with the provider or the sockets' library|
 
@@ -15,6 +16,7 @@
 
 mod args;
 mod check;
+mod error;
 mod export;
 mod get;
 mod keys;
@@ -30,6 +32,8 @@ mod users;
 
 use args::{Cli, Command};
 use clap::CommandFactory;
+use error::CliError;
+use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::{arguments, output, programs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -56,7 +60,7 @@ fn main() -> ExitCode {
 }
 
 /// Prints usage, or starts the program that has the help for this command. Returns the exit code.
-fn usage(usage: &clap::Error) -> Result<u8, String> {
+fn usage(usage: &clap::Error) -> Result<u8, TerminalError> {
     if is_help_for(&OF_LABORATORY) {
         return Err(laboratory());
     }
@@ -67,23 +71,23 @@ fn usage(usage: &clap::Error) -> Result<u8, String> {
 }
 
 /// Returns the exit code.
-fn run(command: Command) -> Result<u8, String> {
-    let done: Result<(), String> = match command {
-        Command::Serve(args) => serve::run(&args),
-        Command::Keys(args) => return keys::run(args).map(answer).map_err(|error| error.to_string()),
-        Command::Sockets(args) => sockets::run(&args),
-        Command::Set(args) => set::run(&args),
-        Command::Get(args) => get::run(&args),
-        Command::Reload(args) => reload::run(&args),
-        Command::Top(args) => top::run(&args, INTERVAL),
-        Command::Export(args) => export::run(&args),
+fn run(command: Command) -> Result<u8, CliError> {
+    match command {
+        Command::Serve(args) => serve::run(&args)?,
+        Command::Keys(args) => return keys::run(args).map(answer),
+        Command::Sockets(args) => sockets::run(&args)?,
+        Command::Set(args) => set::run(&args)?,
+        Command::Get(args) => get::run(&args)?,
+        Command::Reload(args) => reload::run(&args)?,
+        Command::Top(args) => top::run(&args, INTERVAL)?,
+        Command::Export(args) => export::run(&args)?,
         Command::Check(args) => return check::run(&args).map(answer),
-        Command::Run(args) => return launch::run(&args),
-        Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => Err(laboratory()),
-        Command::Farm(_) => Err(farm()),
-        Command::Manuals(args) => manuals::write(&args.directory),
-    };
-    done.map(|()| 0)
+        Command::Run(args) => return Ok(launch::run(&args)?),
+        Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => return Err(laboratory().into()),
+        Command::Farm(_) => return Err(farm().into()),
+        Command::Manuals(args) => manuals::write(&args.directory)?,
+    }
+    Ok(0)
 }
 
 fn answer(yes: bool) -> u8 {
@@ -91,19 +95,19 @@ fn answer(yes: bool) -> u8 {
 }
 
 /// Replaces this process by the laboratory, a separate program so that root does not run it. Returns only on failure.
-fn laboratory() -> String {
+fn laboratory() -> TerminalError {
     programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
 /// Replaces this process by the farm's program, which has the NATS libraries; root does not run it. Returns only on
 /// failure.
-fn farm() -> String {
+fn farm() -> TerminalError {
     let typed = || std::env::args_os().skip(1);
     let help = typed().next().filter(|first| first == "help");
     go_on_as_farm(help.into_iter().chain(typed().skip_while(|word| word != "farm").skip(1)))
 }
 
-fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> String {
+fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> TerminalError {
     programs::go_on_as("sidecore-farm", &BESIDE, arguments)
 }
 

@@ -1,14 +1,16 @@
 //! `sidecore manuals DIRECTORY`: the manual pages, and scripts of shells that ask this program for completions.
 
 use crate::args::Cli;
+use crate::error::CliError;
 use crate::{BESIDE, OF_FARM, OF_LABORATORY};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
 use sidecore_terminal::arguments::{self, NAME, VARIABLE};
+use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::programs;
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs, io};
 
@@ -64,7 +66,7 @@ pub(crate) fn asked_about() -> Option<OsString> {
 }
 
 /// Writes all files below a directory like `/usr/share`.
-pub(crate) fn write(directory: &Path) -> Result<(), String> {
+pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     let all = arguments::shown(Cli::command());
     // The two other programs write the pages of their own commands.
     let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).any(|other| *other == name);
@@ -77,7 +79,7 @@ pub(crate) fn write(directory: &Path) -> Result<(), String> {
     OTHERS
         .iter()
         .filter_map(|name| programs::find(&[name], &BESIDE))
-        .try_for_each(|other| have_written(&other, directory))
+        .try_for_each(|other| have_written(other, directory))
 }
 
 fn first_page(command: &clap::Command, page: &mut dyn io::Write) -> io::Result<()> {
@@ -102,20 +104,19 @@ fn written(
     directory: &Path,
     name: &str,
     write: impl FnOnce(&mut dyn io::Write) -> io::Result<()>,
-) -> Result<(), String> {
-    let file = directory.join(name);
+) -> Result<(), CliError> {
+    let path = directory.join(name);
     let mut text = Vec::new();
     let written = write(&mut text)
-        .and_then(|()| fs::create_dir_all(file.parent().unwrap_or(directory)))
-        .and_then(|()| fs::write(&file, text));
-    written.map_err(|error| format!("cannot write {}: {error}", file.display()))
+        .and_then(|()| fs::create_dir_all(path.parent().unwrap_or(directory)))
+        .and_then(|()| fs::write(&path, text));
+    written.map_err(|source| CliError::Manual { path, source })
 }
 
-fn have_written(program: &Path, directory: &Path) -> Result<(), String> {
-    let done = Command::new(program).arg("manuals").arg(directory).status();
-    match done {
+fn have_written(program: PathBuf, directory: &Path) -> Result<(), CliError> {
+    match Command::new(&program).arg("manuals").arg(directory).status() {
         Ok(status) if status.success() => Ok(()),
-        Ok(status) => Err(format!("{} wrote no pages: {status}", program.display())),
-        Err(error) => Err(format!("cannot run {}: {error}", program.display())),
+        Ok(status) => Err(CliError::OtherManuals { program, status }),
+        Err(source) => Err(TerminalError::Run { program, source }.into()),
     }
 }

@@ -4,6 +4,7 @@
 //! errors in it immediately.
 
 use crate::args::Reload;
+use crate::error::CliError;
 use crate::get::{self, Device, InForce};
 use crate::set::{apply, connect};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_environment};
@@ -18,13 +19,13 @@ struct Differences {
 }
 
 /// Applies the differences and prints them.
-pub(crate) fn run(args: &Reload) -> Result<(), String> {
-    let mut config = Config::read(&args.config, socket_of_environment())?;
+pub(crate) fn run(args: &Reload) -> Result<(), CliError> {
+    let mut config = Config::read(&args.config, socket_of_environment()).map_err(CliError::library)?;
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
     }
     let mut service = connect(&config.socket)?;
-    let settings = service.settings().map_err(|error| error.to_string())?;
+    let settings = service.settings()?;
     let devices = get::devices(&config.counters_path());
     if let Err(why) = &devices {
         output::tell(format_args!("warning: devices are not compared: {why}"));
@@ -38,7 +39,7 @@ pub(crate) fn run(args: &Reload) -> Result<(), String> {
     }
     let changed =
         if differences.now.is_empty() { "nothing was changed".to_owned() } else { differences.now.join("\n") };
-    output::print(&format!("{changed}\n"))
+    Ok(output::print(&format!("{changed}\n"))?)
 }
 
 /// `devices` is `None`: devices are not compared.

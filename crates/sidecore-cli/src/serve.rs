@@ -1,6 +1,7 @@
 //! `sidecore serve`: the service in its sandbox, until a signal ends it.
 
 use crate::args::Serve;
+use crate::error::CliError;
 use crate::log::Log;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
@@ -20,17 +21,17 @@ use std::path::Path;
 use std::thread;
 
 /// Runs until SIGINT or SIGTERM.
-pub(crate) fn run(args: &Serve) -> Result<(), String> {
+pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let socket = socket_of_environment();
     let mut config = match &args.config {
-        Some(path) => Config::read(path, socket)?,
+        Some(path) => Config::read(path, socket).map_err(CliError::library)?,
         None => Config { socket, ..Config::default() },
     };
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
     }
     // Before the threads start, so that none of them takes the signal.
-    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).map_err(|error| error.to_string())?;
+    let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let log = Log::collect(args)?;
     if config.sockets.is_some() {
         serve_sockets(&config, args, signals, &log)
@@ -40,11 +41,11 @@ pub(crate) fn run(args: &Serve) -> Result<(), String> {
 }
 
 /// Serves keys and requests, over lanes.
-fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
+fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
     // The record is only written at the end, too late to report a wrong path.
     for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
         if let Some(directory) = file.as_ref().filter(|file| file.is_dir()) {
-            return Err(format!("{key}: {} is a directory: name a file", directory.display()));
+            return Err(CliError::Directory { key, path: directory.clone() });
         }
     }
     let unserved = config.unserved();
@@ -52,16 +53,16 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
     // Before the change of the user: only root may be able to read the file.
-    let passphrase = config.keys.passphrase()?;
-    let mut sandbox = sandbox::enter(&config)?;
+    let passphrase = config.keys.passphrase().map_err(CliError::library)?;
+    let mut sandbox = sandbox::enter(&config).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
-    let mut service = Service::start_with(config, passphrase.as_ref(), held()?).map_err(|error| error.to_string())?;
+    let mut service = Service::start_with(config, passphrase.as_ref(), held()?)?;
     drop(passphrase);
     service.hand_over(hold);
     ready();
-    sandbox.filter_calls(&service)?;
+    sandbox.filter_calls(&service).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)));
     if let Some(changes) = service.key_changes() {
         events::keys_at_rest(changes);
@@ -71,36 +72,32 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
 }
 
 /// Serves programs' sockets, without keys.
-fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), String> {
+fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
     if args.passphrase_file.is_some() {
-        return Err(
-            "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out".to_owned()
-        );
+        return Err(CliError::NoPassphrase);
     }
-    let mut sandbox = sandbox::enter(config)?;
+    let mut sandbox = sandbox::enter(config).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
-    let mut sockets = Sockets::start(config).map_err(|error| error.to_string())?;
+    let mut sockets = Sockets::start(config)?;
     ready();
-    sandbox.filter_calls_of_sockets(&sockets)?;
+    sandbox.filter_calls_of_sockets(&sockets).map_err(CliError::library)?;
     warn(sandbox.warnings().iter());
     if let Some(warnings) = sockets.take_warnings() {
         let tell = thread::Builder::new().name("warnings".to_owned());
-        tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter()))).map_err(|e| e.to_string())?;
+        tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter())))?;
     }
     until_a_signal(&policy, sockets.socket(), signals);
     Ok(())
 }
 
 /// Sockets that the service manager kept from the former service.
-fn held() -> Result<Vec<OwnedFd>, String> {
-    let wrong = |error: std::io::Error| {
-        format!("LISTEN_FDS and LISTEN_PID: {error}: a service manager sets them, and nobody else should")
-    };
-    sd_notify::listen_fds().map_err(wrong)?.map(|number| duplicate(number).map_err(wrong)).collect()
+fn held() -> Result<Vec<OwnedFd>, CliError> {
+    let held = sd_notify::listen_fds().map_err(CliError::HeldSockets)?;
+    held.map(|number| duplicate(number).map_err(CliError::HeldSockets)).collect()
 }
 
 /// Asks the service manager to keep this socket for the next service, in the place of the former one. A manager without
@@ -141,7 +138,7 @@ fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
 }
 
 /// Starts the log, and sends panics to it. Earlier panics go to standard error.
-fn begin(log: &Log) -> Result<(), String> {
+fn begin(log: &Log) -> Result<(), CliError> {
     log.write()?;
     end_with_any_thread(log.flusher());
     Ok(())

@@ -1,6 +1,7 @@
 //! `sidecore set`: changes a running service, all settings or none, and prints the settings in force afterwards.
 
 use crate::args::Set;
+use crate::error::CliError;
 use crate::top::in_force;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Setting, counters_beside};
@@ -8,36 +9,37 @@ use sidecore::counters::Snapshot;
 use sidecore_terminal::output;
 use std::path::Path;
 
-pub(crate) fn run(args: &Set) -> Result<(), String> {
+pub(crate) fn run(args: &Set) -> Result<(), CliError> {
     let mut service = connect(&args.socket)?;
     apply(&mut service, &args.settings)?;
-    let unsaid = |error: String| format!("what was set is in force, but this could not be said: {error}");
-    let mut lines = limits(&mut service, &args.settings).map_err(unsaid)?;
+    let unprinted = |error| CliError::Unprinted(Box::new(error));
+    let mut lines = limits(&mut service, &args.settings).map_err(unprinted)?;
     // The configuration may name another counter file.
     lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| in_force(&now)));
-    lines.iter().try_for_each(|line| output::print(&format!("{line}\n"))).map_err(unsaid)
+    let printed = lines.iter().try_for_each(|line| output::print(&format!("{line}\n")));
+    printed.map_err(|error| unprinted(error.into()))
 }
 
 /// The values in force of the limits that were set.
-fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, String> {
+fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, CliError> {
     let keys = set.iter().filter_map(|text| text.split_once('=').map(|(key, _)| key));
     let keys: Vec<&str> = keys.filter(|key| key.starts_with("limits.")).collect();
     if keys.is_empty() {
         return Ok(Vec::new());
     }
-    let all = service.settings().map_err(|error| error.to_string())?;
+    let all = service.settings()?;
     let limits = all.into_iter().filter(|(key, _)| keys.contains(&key.as_str()));
     Ok(limits.map(|(key, value)| format!("{key}={value}")).collect())
 }
 
-pub(crate) fn connect(socket: &Path) -> Result<Admin, String> {
-    Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).map_err(|error| error.to_string())
+pub(crate) fn connect(socket: &Path) -> Result<Admin, CliError> {
+    Ok(Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?)
 }
 
 /// Changes all settings or none, and prints the service's warnings.
-pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), String> {
-    settings.iter().try_for_each(|text| Setting::parse(text).map(drop))?;
-    if let Some(note) = service.set_all(settings.to_vec()).map_err(|error| error.to_string())? {
+pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), CliError> {
+    settings.iter().try_for_each(|text| Setting::parse(text).map(drop).map_err(CliError::library))?;
+    if let Some(note) = service.set_all(settings.to_vec())? {
         output::tell(format_args!("warning: {note}"));
     }
     Ok(())

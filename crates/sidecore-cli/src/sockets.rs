@@ -1,8 +1,7 @@
 //! `sidecore sockets`: sockets of programs whose small messages go through rings, the path of each, and why.
 
 use crate::args::Sockets;
-use crate::top::units::{NONE, amount, count, signed_time};
-use crate::top::{Rows, table};
+use crate::error::CliError;
 use crate::users::Users;
 use programs::Counts;
 use serde_json::json;
@@ -11,12 +10,17 @@ use sidecore::text::shown;
 use sidecore_sockets::ask::{self, List};
 use sidecore_sockets::protocol::{MAX_REPORTED, REPORTED, Row};
 use sidecore_terminal::output;
+use sidecore_terminal::table::Rows;
+use sidecore_terminal::units::{amount, count, known, signed_time};
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;
 
 pub(crate) mod programs;
 
+/// Text instead of an empty table.
+pub(crate) const NO_SOCKETS: &str =
+    "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n";
 /// Rows without `--all`.
 const BUSIEST: usize = 50;
 /// Headings, and whether the column holds numbers. A star marks values that the program reports.
@@ -38,20 +42,20 @@ const COLUMNS: [(&str, bool); 13] = [
 const ALLEGED: &str = "* as the program itself says; KERNEL, KBYTES: messages that it gave to the kernel, and bytes that the kernel took; SAVED: \
                        CPU time, an estimate";
 
-pub(crate) fn run(args: &Sockets) -> Result<(), String> {
+pub(crate) fn run(args: &Sockets) -> Result<(), CliError> {
     let List { mut rows, others } = listed(&args.socket)?;
     let busy = |row: &Row| (Reverse(row.messages), Reverse(row.kernel_bytes));
     rows.sort_by_key(|row| (row.gone_ns.is_some(), busy(row), row.pid, row.descriptor));
     let most = if args.all { rows.len() } else { BUSIEST };
-    output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })
+    Ok(output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })?)
 }
 
 /// The service's list of sockets that this user may see, in printable characters.
 ///
 /// # Errors
 /// There is no service, or it refuses.
-pub(crate) fn listed(socket: &Path) -> Result<List, String> {
-    let mut list = ask::list(socket).map_err(|error| error.to_string())?;
+pub(crate) fn listed(socket: &Path) -> Result<List, CliError> {
+    let mut list = ask::list(socket).map_err(CliError::library)?;
     list.rows.iter_mut().for_each(printable);
     Ok(list)
 }
@@ -66,14 +70,11 @@ fn printable(row: &mut Row) {
 /// A table of at most `most` rows. `others`: sockets beyond the limit of programs' reports.
 fn text(rows: &[Row], most: usize, others: u64) -> String {
     if rows.is_empty() {
-        return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n"
-            .to_owned();
+        return NO_SOCKETS.to_owned();
     }
     let users = Users::default();
     let (shown, more) = rows.split_at(rows.len().min(most));
-    let cells = shown.iter().map(|row| cells(row, &users)).collect();
-    let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
-    let mut text = table(&Rows { columns, cells }) + "\n";
+    let mut text = Rows::new(COLUMNS, shown.iter().map(|row| cells(row, &users))).to_text() + "\n";
     if !more.is_empty() {
         // Numbers that programs report may be arbitrary.
         let messages = more.iter().fold(0_u64, |sum, row| sum.saturating_add(row.messages));
@@ -86,22 +87,20 @@ fn text(rows: &[Row], most: usize, others: u64) -> String {
     text + "\n" + ALLEGED + "\n"
 }
 
-fn cells(row: &Row, users: &Users) -> Vec<String> {
-    vec![
+fn cells(row: &Row, users: &Users) -> [String; 13] {
+    [
         row.program.clone(),
         row.pid.to_string(),
         users.name(row.uid),
         row.descriptor.to_string(),
-        row.peer
-            .as_ref()
-            .map_or_else(|| NONE.to_owned(), |peer| peer.clone() + if is_reported(row) { "*" } else { "" }),
+        known(row.peer.clone(), |peer| peer + if is_reported(row) { "*" } else { "" }),
         count(row.messages),
-        Counts::of(row).messages_a_send().map_or_else(|| NONE.to_owned(), amount),
+        known(Counts::of(row).messages_a_send(), amount),
         count(row.kernel_messages),
-        row.kernel_bytes.map_or_else(|| NONE.to_owned(), count),
+        known(row.kernel_bytes, count),
         count(row.bytes),
         count(row.waiting),
-        row.saved_ns.map_or_else(|| NONE.to_owned(), signed_time),
+        known(row.saved_ns, signed_time),
         why(row),
     ]
 }
@@ -122,8 +121,8 @@ fn why(row: &Row) -> String {
 }
 
 fn objects(rows: &[Row]) -> String {
-    rows.iter().fold(String::new(), |mut lines, row| {
-        let object = json!({
+    let object = |row: &Row| {
+        json!({
             "program": row.program,
             "pid": row.pid,
             "uid": row.uid,
@@ -140,11 +139,9 @@ fn objects(rows: &[Row]) -> String {
             "waiting": row.waiting,
             "cpu_saved_s": row.saved_ns.map(|saved| saved as f64 / 1e9),
             "gone_s": row.gone_ns.map(|gone| gone as f64 / 1e9),
-        });
-        // Writing to a string does not fail.
-        let _ = writeln!(lines, "{object}");
-        lines
-    })
+        })
+    };
+    rows.iter().map(|row| object(row).to_string() + "\n").collect()
 }
 
 #[cfg(test)]

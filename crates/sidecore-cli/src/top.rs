@@ -4,10 +4,10 @@
 //! has ended. A service of sockets has no counter file: `top` requests its list.
 
 use crate::args::Top;
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
+use crate::error::CliError;
 use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
 use sidecore::counters::Snapshot;
+use sidecore_terminal::output::unless_closed;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -17,9 +17,9 @@ mod rows;
 mod sockets;
 #[cfg(test)]
 mod tests;
-pub(crate) mod units;
+mod units;
 
-pub(crate) use rows::{Rows, in_force};
+pub(crate) use rows::in_force;
 
 /// Shows a service's counters until the user quits, with rates over each `interval`. With `once`, or if standard output
 /// is no terminal, prints them once as text with rates over one interval. An interval of zero: since the start.
@@ -27,7 +27,7 @@ pub(crate) use rows::{Rows, in_force};
 /// # Errors
 /// One line with the remedy: the file cannot be read, no service of sockets answers, or the terminal or standard output
 /// cannot be used.
-pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), String> {
+pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), CliError> {
     let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
     match (service_of_sockets(args, &counters), once) {
         (Some(socket), true) => sockets::print(&socket, interval),
@@ -50,40 +50,29 @@ fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
 
 /// Prints the counters of this file. Rates are those of one interval, which the call waits for. Quantiles and counts
 /// are those since the start, and so are rates if the interval is zero or the service does not run.
-fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
-    let first = Snapshot::read(counters)?;
+fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), CliError> {
+    let first = read(counters)?;
     let view = if first.is_alive() && !interval.is_zero() {
         std::thread::sleep(interval);
-        View::new(Snapshot::read(counters)?, Some(&first), false)
+        View::new(read(counters)?, Some(&first), false)
     } else {
         View::new(first, None, false)
     };
-    match output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()) {
-        // The reader has closed the pipe: no error.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        result => result.map_err(|error| format!("cannot write to standard output: {error}")),
-    }
+    Ok(unless_closed(output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()))?)
+}
+
+fn read(counters: &Path) -> Result<Snapshot, CliError> {
+    Snapshot::read(counters).map_err(CliError::library)
 }
 
 fn render(view: &View) -> String {
     let mut text = header(view).join("\n") + "\n";
     let tables = [sidecores(view), devices(view), clients(view, 0), keys(view), classes(view)];
     for rows in tables.iter().filter(|rows| !rows.cells.is_empty()) {
-        text = text + "\n" + &table(rows) + "\n";
+        text = text + "\n" + &rows.to_text() + "\n";
     }
     if !view.total.lanes.is_empty() {
         text = text + "\n" + ALLEGED + "\n";
     }
     text
-}
-
-pub(crate) fn table(rows: &Rows) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);
-    for (column, (_, number)) in table.column_iter_mut().zip(&rows.columns) {
-        column.set_padding((0, 2));
-        column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
-    }
-    table.trim_fmt()
 }

@@ -34,7 +34,10 @@ pub(crate) async fn run(args: &Export) -> Result<u8, String> {
     loop {
         tokio::select! {
             word = words.next() => lock(&watch).take(word?, Instant::now()),
-            ended = &mut server => return ended.map_err(|error| error.to_string())?.map(|()| 0),
+            ended = &mut server => {
+                ended.map_err(|error| error.to_string())??;
+                return Ok(0);
+            }
         }
     }
 }

@@ -84,7 +84,8 @@ fn run(command: Command) -> Result<u8, String> {
             Command::Gateway(args) => keys::gateway::run(&args).await,
             Command::Manuals(args) => {
                 let all = arguments::shown(Cli::command().display_name("sidecore-farm"));
-                arguments::write_pages([&all], &args.directory).map(|()| 0)
+                arguments::write_pages([&all], &args.directory)?;
+                Ok(0)
             }
             Command::KeyServer(args) => keys::server::run(&args).await,
         }

@@ -8,10 +8,7 @@ mod tests;
 
 use crate::args::watch::{Status, Top};
 use crate::status_watch::{View, Words};
-use comfy_table::presets::NOTHING;
-use comfy_table::{CellAlignment, ContentArrangement, Table};
 use sidecore_terminal::output;
-use sidecore_terminal::table::Rows;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
@@ -52,17 +49,6 @@ pub(crate) async fn top(args: Top) -> Result<u8, String> {
 fn render(farm: &str, view: &View) -> String {
     let lines: Vec<String> = rows::header(farm, view).into_iter().chain(rows::trouble(view)).collect();
     let nodes = view.active.as_ref().map(rows::nodes).unwrap_or_default();
-    let table = if nodes.cells.is_empty() { String::new() } else { format!("\n{}\n", text(&nodes)) };
+    let table = if nodes.cells.is_empty() { String::new() } else { format!("\n{}\n", nodes.to_text()) };
     lines.join("\n") + "\n" + &table
-}
-
-fn text(rows: &Rows) -> String {
-    let mut table = Table::new();
-    table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-    table.set_header(rows.columns.iter().map(|(heading, _)| heading)).add_rows(&rows.cells);
-    for (column, (_, number)) in table.column_iter_mut().zip(&rows.columns) {
-        column.set_padding((0, 2));
-        column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
-    }
-    table.trim_fmt()
 }

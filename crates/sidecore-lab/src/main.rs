@@ -51,8 +51,9 @@ fn run(command: Command) -> Result<u8, String> {
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
         Command::Manuals(args) => {
             let all = arguments::shown(Cli::command());
-            arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)
+            arguments::write_pages(arguments::visible(&all), &args.directory)?;
+            Ok(0)
         }
-        Command::Other(arguments) => Err(programs::go_on_as("sidecore", &COMMAND, arguments)),
+        Command::Other(arguments) => Err(programs::go_on_as("sidecore", &COMMAND, arguments).to_string()),
     }
 }

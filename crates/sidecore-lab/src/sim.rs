@@ -60,5 +60,6 @@ fn speed() -> Result<bool, String> {
         grid.push([name.to_owned(), format!("{:.1}", rates[REPEATS / 2] / 1e6)]);
     }
     grid.notes.push(format!("Medians of {REPEATS} repeats."));
-    print(&grid.to_text()).map(|()| true)
+    print(&grid.to_text())?;
+    Ok(true)
 }

@@ -9,19 +9,73 @@ use std::path::{Path, PathBuf};
 /// The argument that names a file, and the file.
 pub type Named<'p> = (&'static str, &'p Path);
 
+/// A result file that cannot be written, with a remedy.
+#[derive(Debug, thiserror::Error)]
+pub enum PathError {
+    /// One file, and the reason.
+    #[error("{argument} {}: {reason}", path.display())]
+    Unwritable {
+        /// The argument that names it.
+        argument: &'static str,
+        /// The file.
+        path: PathBuf,
+        /// The reason.
+        #[source]
+        reason: Reason,
+    },
+    /// Two arguments name one file.
+    #[error("{first} and {second} both name {}: name two files", path.display())]
+    Twice {
+        /// The first argument.
+        first: &'static str,
+        /// The second argument.
+        second: &'static str,
+        /// The file.
+        path: PathBuf,
+    },
+}
+
+impl From<PathError> for String {
+    fn from(error: PathError) -> Self {
+        error.to_string()
+    }
+}
+
+/// Why a file cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum Reason {
+    /// It exists and is a directory.
+    #[error("is a directory: name a file in it")]
+    IsDirectory,
+    /// Its name ends like that of a directory.
+    #[error("names a directory: name a file in it")]
+    NamesDirectory,
+    /// Its directory is missing.
+    #[error("there is no directory {place}: make it with `mkdir -p {place}`, or name another file", place = .0.display())]
+    NoDirectory(PathBuf),
+    /// The system refuses.
+    #[error("{operation} ({source}): {}", remedy(source.kind()))]
+    System {
+        /// The refused operation, in words.
+        operation: String,
+        /// The refusal.
+        source: io::Error,
+    },
+}
+
 /// Checks that each file can be written, and is named only once.
 ///
 /// # Errors
 /// Names the file, the reason and a remedy.
-pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), String> {
-    let mut known: Vec<(&str, PathBuf)> = Vec::new();
+pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), PathError> {
+    let mut known: Vec<(&'static str, PathBuf)> = Vec::new();
     for (argument, path) in named {
-        writable(path).map_err(|why| format!("{argument} {}: {why}", path.display()))?;
+        writable(path).map_err(|reason| PathError::Unwritable { argument, path: path.to_owned(), reason })?;
         // A special file such as /dev/stdout may receive several outputs.
         let own = place(path).filter(|own| fs::metadata(own).is_ok_and(|about| about.is_file()) || !own.exists());
         let Some(own) = own else { continue };
-        if let Some((other, _)) = known.iter().find(|(_, known)| *known == own) {
-            return Err(format!("{other} and {argument} both name {}: name two files", path.display()));
+        if let Some((first, _)) = known.iter().find(|(_, known)| *known == own) {
+            return Err(PathError::Twice { first, second: argument, path: path.to_owned() });
         }
         known.push((argument, own));
     }
@@ -37,48 +91,50 @@ fn directory(path: &Path) -> &Path {
     path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-fn writable(path: &Path) -> Result<(), String> {
+fn writable(path: &Path) -> Result<(), Reason> {
     match fs::metadata(path) {
-        Ok(about) if about.is_dir() => Err("is a directory: name a file in it".to_owned()),
+        Ok(about) if about.is_dir() => Err(Reason::IsDirectory),
         // Opening for writing keeps the content.
         Ok(about) if about.is_file() => {
             let opened = OpenOptions::new().write(true).open(path);
-            opened.map(drop).map_err(|error| cannot("this file cannot be written", &error))
+            opened.map(drop).map_err(|error| cannot("this file cannot be written", error))
         }
         // Opening a pipe would wait for its reader.
         Ok(_) => accessat(CWD, path, Access::WRITE_OK, AtFlags::EACCESS)
-            .map_err(|error| cannot("this cannot be written", &error.into())),
+            .map_err(|error| cannot("this cannot be written", error.into())),
         // A link may lead to a missing file.
         Err(error) if error.kind() == ErrorKind::NotFound => match fs::read_link(path) {
             Ok(target) => can_be_made(&directory(path).join(target)),
             Err(_) => can_be_made(path),
         },
-        Err(error) => Err(cannot("this cannot be looked at", &error)),
+        Err(error) => Err(cannot("this cannot be looked at", error)),
     }
 }
 
 /// Whether a missing file of that name can be created.
-fn can_be_made(path: &Path) -> Result<(), String> {
+fn can_be_made(path: &Path) -> Result<(), Reason> {
     let directory = directory(path);
     if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {
-        return Err("names a directory: name a file in it".to_owned());
+        return Err(Reason::NamesDirectory);
     }
     if !directory.is_dir() {
-        let place = directory.display();
-        return Err(format!("there is no directory {place}: make it with `mkdir -p {place}`, or name another file"));
+        return Err(Reason::NoDirectory(directory.to_owned()));
     }
     // A nameless temporary file, because permissions alone do not decide on all file systems.
     let made = tempfile::tempfile_in(directory).map(drop);
-    made.map_err(|error| cannot(&format!("no file can be made in {}", directory.display()), &error))
+    made.map_err(|error| cannot(format!("no file can be made in {}", directory.display()), error))
 }
 
-fn cannot(what: &str, error: &io::Error) -> String {
-    let remedy = match error.kind() {
+fn cannot(operation: impl Into<String>, source: io::Error) -> Reason {
+    Reason::System { operation: operation.into(), source }
+}
+
+fn remedy(refusal: ErrorKind) -> &'static str {
+    match refusal {
         ErrorKind::PermissionDenied => "name one that this user may write",
         ErrorKind::ReadOnlyFilesystem => "name one on a file system that can be written",
         _ => "name another one",
-    };
-    format!("{what} ({error}): {remedy}")
+    }
 }
 
 #[cfg(test)]
@@ -87,7 +143,7 @@ mod tests {
     use std::os::unix::fs::symlink;
 
     fn said(path: &Path) -> String {
-        check([("--json", path)]).unwrap_err()
+        check([("--json", path)]).unwrap_err().to_string()
     }
 
     #[test]
@@ -109,7 +165,7 @@ mod tests {
     fn a_directory_that_takes_no_files_is_refused_also_for_root() {
         let said = said(Path::new("/proc/rows.json"));
         assert!(said.starts_with("--json /proc/rows.json: no file can be made in /proc ("), "{said}");
-        let told = |kind: ErrorKind| cannot("it", &kind.into());
+        let told = |kind: ErrorKind| cannot("it", kind.into()).to_string();
         assert!(told(ErrorKind::PermissionDenied).ends_with("this user may write"));
         assert!(told(ErrorKind::ReadOnlyFilesystem).ends_with("can be written"));
     }
@@ -128,12 +184,12 @@ mod tests {
     fn two_outputs_are_two_files() {
         let folder = tempfile::tempdir().unwrap();
         let (one, other) = (folder.path().join("one"), folder.path().join("other"));
-        let twice = check([("--json", &*one), ("--html", &*folder.path().join("./one"))]).unwrap_err();
+        let twice = check([("--json", &*one), ("--html", &*folder.path().join("./one"))]).unwrap_err().to_string();
         assert!(twice.starts_with("--json and --html both name"), "{twice}");
         fs::write(&one, "").unwrap();
         symlink(&one, &other).unwrap();
         assert!(check([("--json", &*one), ("--html", &*other)]).is_err());
         let device = Path::new("/dev/null");
-        assert_eq!(check([("--json", device), ("--html", device)]), Ok(()));
+        check([("--json", device), ("--html", device)]).unwrap();
     }
 }

@@ -1,5 +1,6 @@
 //! Arguments, manual pages, and completions of a shell. Each of the three programs answers for its own commands.
 
+use crate::error::{Failure, TerminalError};
 use crate::output;
 use clap::{Args, Command, Parser};
 use clap_complete::CompleteEnv;
@@ -24,16 +25,19 @@ pub struct Manuals {
 
 /// Answers a shell's request for completions, or runs the command. `usage` handles help, version and wrong arguments.
 /// Returns the exit code.
-pub fn run<C: Parser>(
+pub fn run<C: Parser, E: Failure, U: Failure>(
     command: impl Fn() -> Command,
-    run: impl FnOnce(C) -> Result<u8, String>,
-    usage: impl FnOnce(&clap::Error) -> Result<u8, String>,
+    run: impl FnOnce(C) -> Result<u8, E>,
+    usage: impl FnOnce(&clap::Error) -> Result<u8, U>,
 ) -> ExitCode {
-    output::exit_code(match completed(command) {
-        Ok(true) => Ok(0),
-        Ok(false) => output::parsed().map_or_else(|error| usage(&error), run),
-        Err(error) => output::print_usage(&error),
-    })
+    match completed(command) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => match output::parsed() {
+            Ok(arguments) => output::exit_code(run(arguments)),
+            Err(error) => output::exit_code(usage(&error)),
+        },
+        Err(error) => output::exit_code(output::print_usage(&error)),
+    }
 }
 
 /// Whether a shell has asked for completions, which are then printed.
@@ -60,13 +64,13 @@ fn without_help(command: Command) -> Command {
 ///
 /// # Errors
 /// The files could not be written.
-pub fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, directory: &Path) -> Result<(), String> {
-    let pages = directory.join(PAGES);
-    let written = fs::create_dir_all(&pages).and_then(|()| {
+pub fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, directory: &Path) -> Result<(), TerminalError> {
+    let directory = directory.join(PAGES);
+    let written = fs::create_dir_all(&directory).and_then(|()| {
         let mut commands = commands.into_iter();
-        commands.try_for_each(|command| write(command, &pages))
+        commands.try_for_each(|command| write(command, &directory))
     });
-    written.map_err(|error| format!("cannot write pages to {}: {error}", pages.display()))
+    written.map_err(|source| TerminalError::Pages { directory, source })
 }
 
 fn write(command: &Command, pages: &Path) -> io::Result<()> {

@@ -2,6 +2,7 @@
 //!
 //! | Module | Contents |
 //! |---|---|
+//! | `error` | errors of these parts, exit code of an error |
 //! | `arguments` | arguments, manual pages, completions |
 //! | `output` | standard output and error, exit codes |
 //! | `programs` | programs and libraries in the directories around this program |
@@ -10,6 +11,7 @@
 //! | `metrics` | metrics over HTTP |
 
 pub mod arguments;
+pub mod error;
 pub mod metrics;
 pub mod output;
 pub mod programs;

@@ -3,6 +3,7 @@
 //! Both outputs may be a pipe without a reader, or a file on a full disk. Neither ends the program halfway: a failure
 //! of standard output is an error, one of standard error is ignored.
 
+use crate::error::{Failure, TerminalError};
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use std::fmt::Display;
@@ -10,13 +11,13 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 /// Exit code of usage or environment; see the README.
-const USAGE: u8 = 2;
+pub(crate) const USAGE: u8 = 2;
 
 /// Prints text. A closed pipe is no failure: its reader has seen enough.
 ///
 /// # Errors
 /// The text could not be written.
-pub fn print(text: &str) -> Result<(), String> {
+pub fn print(text: &str) -> Result<(), TerminalError> {
     unless_closed(written(text))
 }
 
@@ -76,7 +77,7 @@ fn in_words(usage: &clap::Error) -> Option<String> {
 ///
 /// # Errors
 /// As for [`print`].
-pub fn print_usage(usage: &clap::Error) -> Result<u8, String> {
+pub fn print_usage(usage: &clap::Error) -> Result<u8, TerminalError> {
     let code = if usage.use_stderr() { USAGE } else { 0 };
     let printed = match in_words(usage) {
         Some(text) => io::stderr().write_all(text.as_bytes()),
@@ -86,10 +87,10 @@ pub fn print_usage(usage: &clap::Error) -> Result<u8, String> {
 }
 
 /// The exit code of a run. An error is printed first.
-pub fn exit_code(done: Result<u8, String>) -> ExitCode {
-    ExitCode::from(done.unwrap_or_else(|message| {
-        tell(message);
-        USAGE
+pub fn exit_code(done: Result<u8, impl Failure>) -> ExitCode {
+    ExitCode::from(done.unwrap_or_else(|error| {
+        tell(&error);
+        error.exit_code()
     }))
 }
 
@@ -99,9 +100,13 @@ pub fn tell(message: impl Display) {
     let _ = writeln!(io::stderr().lock(), "sidecore: {message}");
 }
 
-fn unless_closed(written: io::Result<()>) -> Result<(), String> {
+/// No failure if `written` failed at a closed pipe.
+///
+/// # Errors
+/// Any other failure.
+pub fn unless_closed(written: io::Result<()>) -> Result<(), TerminalError> {
     match written {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
-        other => other.map_err(|error| format!("cannot write to standard output: {error}")),
+        other => other.map_err(TerminalError::Output),
     }
 }

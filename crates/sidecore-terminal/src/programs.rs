@@ -1,5 +1,6 @@
 //! The command's other programs and libraries, found from the directory of this program, built by cargo or installed.
 
+use crate::error::TerminalError;
 use std::env;
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -14,12 +15,11 @@ pub fn find(names: &[&str], places: &[&str]) -> Option<PathBuf> {
     files.into_iter().find_map(|path| path.canonicalize().ok())
 }
 
-/// Replaces this process by the program of that name. Returns only on failure: the reason and a remedy.
-pub fn go_on_as(name: &str, places: &[&str], arguments: impl IntoIterator<Item = OsString>) -> String {
+/// Replaces this process by the program of that name. Returns only on failure.
+pub fn go_on_as(name: &str, places: &[&str], arguments: impl IntoIterator<Item = OsString>) -> TerminalError {
     let Some(program) = find(&[name], places) else {
-        let places = places.join(" or ");
-        return format!("no {name} in {places}, seen from this program: `cargo build --release` builds both");
+        return TerminalError::NoProgram { name: name.to_owned(), places: places.join(" or ") };
     };
-    let error = Command::new(&program).args(arguments).exec();
-    format!("cannot run {}: {error}", program.display())
+    let source = Command::new(&program).args(arguments).exec();
+    TerminalError::Run { program, source }
 }

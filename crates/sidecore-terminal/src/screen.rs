@@ -1,13 +1,16 @@
 //! A live view of the whole terminal: keys, refreshing, and the terminal's return.
 
+use crate::error::TerminalError;
 use ratatui::Frame;
-use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyModifiers};
+use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::Line;
+use ratatui::widgets::{Paragraph, Wrap};
 use signal_hook::consts::{SIGHUP, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
+use std::fmt::Display;
 use std::io;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -15,39 +18,111 @@ use std::time::{Duration, Instant};
 /// Rates over shorter intervals are noise.
 const MIN_INTERVAL: Duration = Duration::from_millis(100);
 
-/// A view.
+/// A view: head, body and foot of a screen.
 pub trait Shown {
     /// Its input.
     type Numbers;
+    /// Why there are no newer numbers.
+    type Error: Display;
+
+    /// Replaces the numbers.
+    fn take(&mut self, numbers: Self::Numbers);
+
+    /// The lines of the head, for this width.
+    fn head(&self, columns: u16) -> Vec<Line<'static>>;
+
+    /// The text of the foot, with the legend of the key for a pause.
+    fn foot(&self, pause: String, columns: usize) -> String;
+
+    /// Draws what is between head and foot, without the skipped columns and rows. Limits `skipped` to the last column
+    /// and row.
+    fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize));
+
+    /// Handles a key that has no meaning in every view.
+    fn key(&mut self, _key: KeyCode, _skipped: &mut (usize, usize)) {}
+}
+
+/// A view with the state that every view has.
+#[derive(Debug)]
+pub struct Screen<V> {
+    view: V,
+    /// Columns and rows scrolled past.
+    skipped: (usize, usize),
+    paused: bool,
+    quit: bool,
+    /// Why the numbers are not current.
+    error: Option<String>,
+}
+
+impl<V: Shown> Screen<V> {
+    /// Shows the beginning of this view.
+    pub fn new(view: V) -> Self {
+        Self { view, skipped: (0, 0), paused: false, quit: false, error: None }
+    }
 
     /// Draws everything.
-    fn draw(&mut self, frame: &mut Frame<'_>);
+    pub fn draw(&mut self, frame: &mut Frame<'_>) {
+        let columns = frame.area().width;
+        let mut head = self.view.head(columns);
+        head.extend(self.error.clone().map(|error| Line::styled(error, warning())));
+        head.push(Line::default());
+        let pause = if self.paused { "p go on (paused)" } else { "p pause" };
+        let foot = self.view.foot(pause.to_owned(), columns.into());
+        let heights = [wrapped_height(&head, columns), foot.lines().count() as u16].map(Constraint::Length);
+        let areas = Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]);
+        let [head_area, body, foot_area] = areas.areas(frame.area());
+        frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
+        self.view.body(frame, body, &mut self.skipped);
+        frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
+    }
 
     /// Handles a pressed key.
-    fn key(&mut self, key: KeyEvent);
+    pub fn key(&mut self, key: KeyEvent) {
+        let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
+        let (columns, rows) = &mut self.skipped;
+        match key.code {
+            _ if key.kind == KeyEventKind::Release => {}
+            _ if interrupt => self.quit = true,
+            KeyCode::Char('q') | KeyCode::Esc => self.quit = true,
+            KeyCode::Char('p') => self.paused = !self.paused,
+            KeyCode::Right => *columns += 1,
+            KeyCode::Left => *columns = columns.saturating_sub(1),
+            KeyCode::Down => *rows += 1,
+            KeyCode::Up => *rows = rows.saturating_sub(1),
+            other => self.view.key(other, &mut self.skipped),
+        }
+    }
 
     /// Reads newer numbers unless paused. Without newer ones it shows the last.
-    fn refresh(&mut self, read: impl FnOnce() -> Result<Self::Numbers, String>);
+    pub fn refresh(&mut self, read: impl FnOnce() -> Result<V::Numbers, V::Error>) {
+        if self.paused {
+            return;
+        }
+        match read() {
+            Ok(numbers) => {
+                self.error = None;
+                self.view.take(numbers);
+            }
+            Err(error) => self.error = Some(error.to_string()),
+        }
+    }
 
     /// True once the user has quit.
-    fn quit(&self) -> bool;
+    pub fn quit(&self) -> bool {
+        self.quit
+    }
 }
 
 /// Shows a view until the user quits, with new numbers at each interval.
 ///
 /// # Errors
 /// The terminal cannot be used.
-pub fn show<S: Shown>(
-    screen: &mut S,
-    read: impl Fn() -> Result<S::Numbers, String>,
+pub fn show<V: Shown>(
+    view: V,
+    read: impl Fn() -> Result<V::Numbers, V::Error>,
     interval: Duration,
-) -> Result<(), String> {
-    go_on(screen, read, interval.max(MIN_INTERVAL)).map_err(|error| unusable(&error))
-}
-
-/// The message for a terminal that cannot show a view.
-pub fn unusable(error: &io::Error) -> String {
-    format!("the terminal cannot show the live view: {error}; use --once")
+) -> Result<(), TerminalError> {
+    go_on(&mut Screen::new(view), read, interval.max(MIN_INTERVAL)).map_err(TerminalError::View)
 }
 
 /// Makes signals give the terminal back and end the program. A thread does so: without a terminal, waiting for a key
@@ -66,9 +141,9 @@ fn end_on_signals() -> io::Result<()> {
     thread::Builder::new().name("sidecore-signals".to_owned()).spawn(wait).map(|_| ())
 }
 
-fn go_on<S: Shown>(
-    screen: &mut S,
-    read: impl Fn() -> Result<S::Numbers, String>,
+fn go_on<V: Shown>(
+    screen: &mut Screen<V>,
+    read: impl Fn() -> Result<V::Numbers, V::Error>,
     interval: Duration,
 ) -> io::Result<()> {
     end_on_signals()?;
@@ -102,37 +177,9 @@ impl Drop for Restore {
     }
 }
 
-/// True for keys that end a view.
-pub fn leaves(key: KeyEvent) -> bool {
-    let interrupt = key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL);
-    interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc)
-}
-
-/// Changes with arrow keys how many columns and rows are skipped.
-pub fn pass_over(skipped: &mut (usize, usize), key: KeyEvent) {
-    match key.code {
-        KeyCode::Right => skipped.0 += 1,
-        KeyCode::Left => skipped.0 = skipped.0.saturating_sub(1),
-        KeyCode::Down => skipped.1 += 1,
-        KeyCode::Up => skipped.1 = skipped.1.saturating_sub(1),
-        _ => {}
-    }
-}
-
-/// The legend of the key for a pause.
-pub fn pause(paused: bool) -> String {
-    if paused { "p go on (paused)" } else { "p pause" }.to_owned()
-}
-
 /// The style of warnings.
 pub fn warning() -> Style {
     Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
-}
-
-/// Areas from top to bottom: for the head's lines, for tables, for the foot.
-pub fn areas(frame: &Frame<'_>, head: &[Line<'_>], foot: &str) -> [Rect; 3] {
-    let heights = [wrapped_height(head, frame.area().width), foot.lines().count() as u16].map(Constraint::Length);
-    Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]).areas(frame.area())
 }
 
 /// Joins parts with a gap, and begins a new line where one has no room.

@@ -1,5 +1,7 @@
 //! A table of text, and its drawing in limited room.
 
+use comfy_table::presets::NOTHING;
+use comfy_table::{CellAlignment, ContentArrangement};
 use ratatui::Frame;
 use ratatui::layout::{Alignment, Rect};
 use ratatui::style::{Modifier, Style};
@@ -18,6 +20,26 @@ pub struct Rows {
     pub columns: Vec<(String, bool)>,
     /// One cell for each column.
     pub cells: Vec<Vec<String>>,
+}
+
+impl Rows {
+    /// Rows with these columns: heading, and whether it holds numbers.
+    pub fn new<const N: usize>(columns: [(&str, bool); N], cells: impl IntoIterator<Item = [String; N]>) -> Self {
+        let columns = columns.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
+        Self { columns, cells: cells.into_iter().map(Vec::from).collect() }
+    }
+
+    /// All of it, without lines between cells. The last line has no end.
+    pub fn to_text(&self) -> String {
+        let mut table = comfy_table::Table::new();
+        table.load_style(NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        table.set_header(self.columns.iter().map(|(heading, _)| heading)).add_rows(&self.cells);
+        for (column, (_, number)) in table.column_iter_mut().zip(&self.columns) {
+            column.set_padding((0, 2));
+            column.set_cell_alignment(if *number { CellAlignment::Right } else { CellAlignment::Left });
+        }
+        table.trim_fmt()
+    }
 }
 
 /// Draws the columns and rows that have room, and a line with the number of the others. The last line stays empty.

@@ -3,6 +3,11 @@
 /// Stands where there is no number.
 pub const NONE: &str = "-";
 
+/// The text of a number that may be missing.
+pub fn known<T>(value: Option<T>, text: impl FnOnce(T) -> String) -> String {
+    value.map_or_else(|| NONE.to_owned(), text)
+}
+
 /// Three digits and a decimal prefix: `12.3k`.
 pub fn amount(value: f64) -> String {
     let (scaled, prefix) = match value {

@@ -1,5 +1,6 @@
 //! The command line of `sidecore keys`.
 
+use crate::error::IdError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use sidecore::keys::{Acl, Kind};
@@ -64,9 +65,8 @@ pub(crate) struct Renewal {
 }
 
 /// Of a file: permissions only.
-fn mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
-    mode.ok_or_else(|| "write an octal number from 0000 to 0777".to_owned())
+fn mode(text: &str) -> Result<u32, IdError> {
+    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or(IdError::Mode)
 }
 
 #[derive(Debug, Subcommand)]
@@ -208,31 +208,25 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
 ///
 /// # Errors
 /// The highest number: the kernel takes it for -1, no user and no group.
-pub(crate) fn number(text: &str) -> Result<Option<u32>, String> {
+pub(crate) fn number(text: &str) -> Result<Option<u32>, IdError> {
     match text.parse() {
-        Ok(u32::MAX) => {
-            Err(format!("{} is the kernel's -1, which stands for no user and no group: give another", u32::MAX))
-        }
+        Ok(u32::MAX) => Err(IdError::MinusOne),
         number => Ok(number.ok()),
     }
 }
 
-fn user(text: &str) -> Result<u32, String> {
+fn user(text: &str) -> Result<u32, IdError> {
     if let Some(number) = number(text)? {
         return Ok(number);
     }
-    let found = nix::unistd::User::from_name(text).map_err(|error| error.to_string())?;
-    found
-        .map(|user| user.uid.as_raw())
-        .ok_or_else(|| "there is no such user here, name one of `getent passwd`".to_owned())
+    let found = nix::unistd::User::from_name(text)?.map(|user| user.uid.as_raw());
+    found.ok_or(IdError::Unknown { kind: "user", database: "passwd" })
 }
 
-fn group(text: &str) -> Result<u32, String> {
+fn group(text: &str) -> Result<u32, IdError> {
     if let Some(number) = number(text)? {
         return Ok(number);
     }
-    let found = nix::unistd::Group::from_name(text).map_err(|error| error.to_string())?;
-    found
-        .map(|group| group.gid.as_raw())
-        .ok_or_else(|| "there is no such group here, name one of `getent group`".to_owned())
+    let found = nix::unistd::Group::from_name(text)?.map(|group| group.gid.as_raw());
+    found.ok_or(IdError::Unknown { kind: "group", database: "group" })
 }

@@ -14,23 +14,17 @@ topics! {
 
 /// The caller has read the file and checked its numbers against each other.
 pub(super) fn judge(path: &Path, config: &Config) -> Finding {
-    let cores = check_cpus(config).map_err(|error| error.to_string());
-    let wrong = [cores, user(config), passphrase(config)].into_iter().find_map(Result::err);
+    let cores = check_cpus(config).err().map(|error| error.to_string());
+    let passphrase = || config.keys.passphrase().err().map(|error| error.to_string());
+    let wrong = cores.or_else(|| no_user(config)).or_else(passphrase);
     let fine = wrong.is_none();
     CONFIGURATION
         .ok_if(fine, wrong.unwrap_or_else(|| format!("{} was read, and what it names is here", path.display())))
 }
 
-fn user(config: &Config) -> Result<(), String> {
-    let Some(name) = &config.sandbox.user else { return Ok(()) };
-    let found = User::from_name(name).ok().flatten();
-    found
-        .map(drop)
-        .ok_or_else(|| format!("sandbox.user: there is no user {name:?}: make it, e.g. useradd --system {name}"))
-}
-
-fn passphrase(config: &Config) -> Result<(), String> {
-    config.keys.passphrase().map(drop)
+fn no_user(config: &Config) -> Option<String> {
+    let name = config.sandbox.user.as_ref().filter(|name| User::from_name(name).ok().flatten().is_none())?;
+    Some(format!("sandbox.user: there is no user {name:?}: make it, e.g. useradd --system {name}"))
 }
 
 #[cfg(test)]

@@ -1,6 +1,17 @@
 //! OpenSSL and the provider, which servers with keys in the service need.
 
 use super::finding::{Finding, FindingState, topics};
+use std::io;
+
+/// Why OpenSSL does not load the provider.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum LoadError {
+    #[error(transparent)]
+    NotStarted(#[from] io::Error),
+    /// The first line of its errors.
+    #[error("{0}")]
+    Refused(String),
+}
 
 /// Output of the command `openssl`.
 #[derive(Debug, Default)]
@@ -9,8 +20,7 @@ pub(super) struct OpenSsl {
     pub(super) version: Option<String>,
     /// Path of the provider's file. `None`: it was not found.
     pub(super) module: Option<String>,
-    /// Whether OpenSSL loads the provider, and its error if not.
-    pub(super) loads: Option<Result<(), String>>,
+    pub(super) loads: Option<Result<(), LoadError>>,
 }
 
 topics! {
@@ -37,7 +47,7 @@ pub(super) fn judge(openssl: &OpenSsl) -> Vec<Finding> {
     };
     let loads = match &openssl.loads {
         Some(Ok(())) => LOADS.is(FindingState::Ok, "it loads"),
-        Some(Err(why)) => LOADS.is(FindingState::Lacks, why.as_str()),
+        Some(Err(why)) => LOADS.is(FindingState::Lacks, why.to_string()),
         None => LOADS.is(FindingState::Unknown, "not tried"),
     };
     vec![version, module, loads]
@@ -80,7 +90,7 @@ mod tests {
             [Lacks, Lacks, Unknown]
         );
         let module = Some("/x.so".to_owned());
-        let loads = Some(Err("no symbol".to_owned()));
+        let loads = Some(Err(LoadError::Refused("no symbol".to_owned())));
         assert_eq!(states(&OpenSsl { version: version(TEXT), module: module.clone(), loads }), [Ok, Ok, Lacks]);
         assert_eq!(states(&OpenSsl { version: version(TEXT), module, loads: Some(Result::Ok(())) }), [Ok; 3]);
     }

@@ -3,8 +3,8 @@
 use super::cores::{CPUS, Cores};
 use super::kernel::Kernel;
 use super::memory::Memory;
-use super::openssl::{OpenSsl, module_directory};
-use super::service::{Owned, Service};
+use super::openssl::{LoadError, OpenSsl, module_directory};
+use super::service::{NoAnswer, Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -67,10 +67,10 @@ pub(super) fn memory() -> Memory {
 pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
     let socket = config.socket.clone();
     let answer = if config.sockets.is_some() {
-        ask::listens(&socket).map_err(|error| format!("no service of sockets at {}: {error}", socket.display()))
+        ask::listens(&socket).map_err(|source| NoAnswer::Sockets { socket, source })
     } else {
         let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };
-        Client::connect(&options).map(drop).map_err(|error| error.to_string())
+        Client::connect(&options).map(drop).map_err(NoAnswer::Keys)
     };
     // A dead service's counter file names a process id that another program may have by now.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
@@ -103,15 +103,15 @@ fn module(version: &str) -> Option<PathBuf> {
 }
 
 /// Lets OpenSSL load the provider in a process of its own.
-fn loads(module: &Path) -> Result<(), String> {
+fn loads(module: &Path) -> Result<(), LoadError> {
     let directory = module.parent().unwrap_or(Path::new("."));
     let name = module.file_stem().unwrap_or_default();
     let mut list = Command::new("openssl");
     list.args(["list", "-providers", "-provider-path"]).arg(directory).arg("-provider").arg(name);
-    let output = list.output().map_err(|error| error.to_string())?;
+    let output = list.output()?;
     if output.status.success() {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(said.lines().next().unwrap_or("openssl says nothing").to_owned())
+    Err(LoadError::Refused(said.lines().next().unwrap_or("openssl says nothing").to_owned()))
 }

@@ -4,12 +4,23 @@ use super::finding::{Finding, FindingState, topics};
 use super::topology::Topology;
 use sidecore::service::ParkTimes;
 use sidecore::sys::cpu;
+use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Nanoseconds, or why nothing was measured.
-type Trip = Result<f64, String>;
+type Trip = Result<f64, TripError>;
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum TripError {
+    #[error("no thread can be tied to core {cpu}: {source}")]
+    Untied { cpu: usize, source: io::Error },
+    #[error("no word came back in time: other programs keep these cores busy; try again")]
+    Disturbed,
+    #[error("a thread ended")]
+    Ended,
+}
 
 #[derive(Debug)]
 pub(super) struct Trips {
@@ -37,7 +48,6 @@ const BATCH: u32 = 64;
 const POLLS: u32 = 256;
 /// Value of the word that ends the other side.
 const STOP: u64 = u64::MAX;
-const DISTURBED: &str = "no word came back in time: other programs keep these cores busy; try again";
 
 /// A word with two cache lines: the processor fetches the adjacent line too.
 #[derive(Debug, Default)]
@@ -78,14 +88,14 @@ fn trip(from: usize, to: usize, time: Duration) -> Trip {
             trip
         });
         match (echo.join(), ask.join()) {
-            (Ok(echo), Ok(ask)) => echo.and(ask)?.ok_or_else(|| DISTURBED.to_owned()),
-            _ => Err("a thread ended".to_owned()),
+            (Ok(echo), Ok(ask)) => echo.and(ask)?.ok_or(TripError::Disturbed),
+            _ => Err(TripError::Ended),
         }
     })
 }
 
-fn tie(cpu: usize) -> Result<(), String> {
-    cpu::pin(cpu).map_err(|error| format!("no thread can be tied to core {cpu}: {error}"))
+fn tie(cpu: usize) -> Result<(), TripError> {
+    cpu::pin(cpu).map_err(|source| TripError::Untied { cpu, source })
 }
 
 /// The fastest batch, ns for each round trip.
@@ -162,8 +172,9 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
     };
     let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
         // A core that cannot be used is a more useful reason than a busy one.
-        let why = trips.to.iter().filter_map(|(_, trip)| trip.clone().err()).max_by_key(|why| why != DISTURBED);
-        return ROUND_TRIP.is(FindingState::Unknown, why.unwrap_or_default());
+        let all = trips.to.iter().filter_map(|(_, trip)| trip.as_ref().err());
+        let why = all.max_by_key(|why| !matches!(why, TripError::Disturbed));
+        return ROUND_TRIP.is(FindingState::Unknown, why.map_or_else(String::new, ToString::to_string));
     };
     let places = match took.len() {
         1 => name(near),
@@ -203,8 +214,8 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
-    fn trips(to: &[(usize, Trip)]) -> Trips {
-        Trips { from: 1, to: to.to_vec(), park: Some(ParkTimes { cost: 2_000, wake: 3_000 }) }
+    fn trips<const N: usize>(to: [(usize, Trip); N]) -> Trips {
+        Trips { from: 1, to: to.into(), park: Some(ParkTimes { cost: 2_000, wake: 3_000 }) }
     }
 
     #[test]
@@ -213,7 +224,7 @@ mod tests {
         fs::create_dir_all(root.path().join("cpu1/cache/index3")).unwrap();
         fs::write(root.path().join("cpu1/cache/index3/shared_cpu_list"), "0-1\n").unwrap();
         let topology = topology::read(root.path(), &[1]);
-        let findings = judge(Some(&trips(&[(0, Ok(110.0))])), &[], &topology);
+        let findings = judge(Some(&trips([(0, Ok(110.0))])), &[], &topology);
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
         assert_eq!((findings[0].state, findings[0].found.as_str()), (FindingState::Ok, text));
@@ -221,7 +232,7 @@ mod tests {
                     request comes sooner than that, parking where it comes later; a wake-up takes longer than it costs, and \
                     `learn` keeps its bound as long as none takes longer than that";
         assert_eq!((findings[1].state, findings[1].found.as_str()), (FindingState::Ok, text));
-        let far = trips(&[(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(DISTURBED.to_owned())), (4, Ok(250.0))]);
+        let far = trips([(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(TripError::Disturbed)), (4, Ok(250.0))]);
         let text = &judge(Some(&far), &[], &topology)[0].found;
         let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \
                      (other third-level cache) and back 0.33 us, the farthest";
@@ -235,12 +246,12 @@ mod tests {
         assert!(one[0].state == Unknown && one[0].found.starts_with("one core"), "{one:?}");
         let taken = judge(None, &[1], &topology);
         assert!(taken[0].state == Unknown && taken[0].found.contains("has core 1 for itself"), "{taken:?}");
-        let untied = trips(&[(0, Err("no thread can be tied to core 0: not permitted".to_owned()))]);
+        let untied = trips([(0, Err(TripError::Untied { cpu: 0, source: io::Error::other("not permitted") }))]);
         let text = &judge(Some(&untied), &[], &topology)[0].found;
         assert_eq!(text, "no thread can be tied to core 0: not permitted");
-        let busy = &judge(Some(&trips(&[(0, Err(DISTURBED.to_owned()))])), &[], &topology)[0];
+        let busy = &judge(Some(&trips([(0, Err(TripError::Disturbed))])), &[], &topology)[0];
         assert!(busy.state == Unknown && busy.found.contains("busy"), "{busy:?}");
-        let slow = &judge(Some(&trips(&[(0, Ok(2_500.0))])), &[], &topology)[0];
+        let slow = &judge(Some(&trips([(0, Ok(2_500.0))])), &[], &topology)[0];
         assert_eq!(slow.state, Lacks);
     }
 
@@ -259,9 +270,13 @@ mod tests {
         let allowed = cpu::allowed();
         // With one core both threads share it. A round trip then takes two turns of the scheduler and may time out.
         let trip = trip(allowed[0], allowed[allowed.len() - 1], TIME);
-        assert!(!matches!(&trip, Err(why) if why != DISTURBED), "{trip:?}");
-        assert!(matches!(super::trip(allowed[0], 1 << 20, LONG), Err(why) if why.contains("tied to core 1048576")));
-        assert!(matches!(super::trip(1 << 20, allowed[0], LONG), Err(why) if why.contains("tied to core 1048576")));
+        assert!(!matches!(&trip, Err(TripError::Untied { .. } | TripError::Ended)), "{trip:?}");
+        assert!(
+            matches!(super::trip(allowed[0], 1 << 20, LONG), Err(why) if why.to_string().contains("tied to core 1048576"))
+        );
+        assert!(
+            matches!(super::trip(1 << 20, allowed[0], LONG), Err(why) if why.to_string().contains("tied to core 1048576"))
+        );
         assert_eq!(cpu::allowed(), allowed, "the calling thread stays where it was");
         assert!(measure(&[0], &[], &[]).is_none() && measure(&[], &[3], &[]).is_none());
         assert!(measure(&[0, 1], &[1], &[1]).is_none(), "a service that spins there is not disturbed");

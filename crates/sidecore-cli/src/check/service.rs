@@ -1,6 +1,9 @@
 //! The running service, if there is one, and its directories.
 
 use super::finding::{Finding, FindingState, topics};
+use sidecore::client::ConnectError;
+use std::io;
+use std::path::PathBuf;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
@@ -14,11 +17,19 @@ impl Owned {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
+pub(super) enum NoAnswer {
+    #[error("no service of sockets at {}: {source}", socket.display())]
+    Sockets { socket: PathBuf, source: io::Error },
+    #[error(transparent)]
+    Keys(#[from] ConnectError),
+}
+
 /// State of the service as seen from outside.
 #[derive(Debug, Default)]
 pub(super) struct Service {
     /// Result of asking for a lane.
-    pub(super) answer: Option<Result<(), String>>,
+    pub(super) answer: Option<Result<(), NoAnswer>>,
     /// Content of the service's `/proc/PID/status`.
     pub(super) status: Option<String>,
     /// The socket's directory.
@@ -56,7 +67,7 @@ pub(super) fn judge(service: &Service) -> Vec<Finding> {
         match &service.answer {
             None => ANSWERS.is(FindingState::Unknown, "not asked"),
             Some(Ok(())) => ANSWERS.is(FindingState::Ok, "one answers"),
-            Some(Err(why)) => ANSWERS.is(FindingState::Lacks, why.as_str()),
+            Some(Err(why)) => ANSWERS.is(FindingState::Lacks, why.to_string()),
         },
         SANDBOXED.of(value("Seccomp").zip(value("NoNewPrivs")), |(seccomp, privileges)| {
             ((seccomp, privileges) == ("2", "1"), format!("Seccomp {seccomp}, NoNewPrivs {privileges}"))
@@ -110,7 +121,8 @@ mod tests {
 
     #[test]
     fn without_a_service_little_is_known_and_nothing_is_broken() {
-        let findings = judge(&Service { answer: Some(Err("no service".to_owned())), ..Service::default() });
+        let none = NoAnswer::Sockets { socket: "socket".into(), source: io::ErrorKind::NotFound.into() };
+        let findings = judge(&Service { answer: Some(Err(none)), ..Service::default() });
         assert!(findings.iter().all(|finding| !finding.breaks_a_promise()));
         assert_eq!((findings[1].state, findings[2].state, findings[5].state), (Lacks, Unknown, Unknown));
     }

@@ -7,7 +7,7 @@ use super::family::{Family, Labels, Value};
 use super::{OTHERS, families};
 use crate::args::SocketsService;
 use crate::sockets::listed;
-use crate::sockets::programs::{Counts, Seen, Way};
+use crate::sockets::programs::{Account, Counts, Seen};
 use crate::users::Users;
 use sidecore::counters::Kind;
 use sidecore_sockets::protocol::Row;
@@ -41,35 +41,6 @@ pub(super) enum List {
     Silence,
     /// There is no service, and the command line names none.
     Nobody,
-}
-
-/// One program, or all programs of one name.
-#[derive(Debug, Default)]
-struct Account {
-    sum: Counts,
-    in_rings: u64,
-    on_kernel: BTreeMap<&'static str, u64>,
-    waiting: u64,
-}
-
-impl Account {
-    fn take(&mut self, row: &Row, recent: &Counts) {
-        self.sum.add(recent);
-        if row.gone_ns.is_some() {
-            return;
-        }
-        self.waiting = self.waiting.saturating_add(row.waiting);
-        match Way::of(row) {
-            Some(Way::Ring) => self.in_rings += 1,
-            Some(Way::Kernel(why)) => *self.on_kernel.entry(why).or_default() += 1,
-            None => {}
-        }
-    }
-
-    /// Drops the levels, which are unknown from now on, and keeps the sums.
-    fn clear_levels(&mut self) {
-        *self = Self { sum: self.sum, ..Self::default() };
-    }
 }
 
 impl Sockets {

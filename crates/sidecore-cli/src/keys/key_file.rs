@@ -1,5 +1,6 @@
 //! Replaces a file of `keys pem` in one step. Any other file of that name stays.
 
+use crate::error::KeyFileError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fstat, fsync, openat,
@@ -60,13 +61,13 @@ impl KeyFile {
     ///
     /// # Errors
     /// The file is of another kind, which the message names.
-    pub(super) fn open(file: &Path) -> Result<Self, String> {
-        let name = file.file_name().ok_or("it is a directory: name a file")?.to_owned();
+    pub(super) fn open(file: &Path) -> Result<Self, KeyFileError> {
+        let name = file.file_name().ok_or(KeyFileError::NoName)?.to_owned();
         let path = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let directory = openat(CWD, &path, flags, Mode::empty()).map_err(|error| match error {
-            Errno::NOENT | Errno::NOTDIR => "there is no such directory: make it, or name another file".to_owned(),
-            other => described(other),
+            Errno::NOENT | Errno::NOTDIR => KeyFileError::NoDirectory,
+            other => other.into(),
         })?;
         let present = present(&directory, &name)?;
         Ok(Self { directory, path, name, present })
@@ -78,46 +79,47 @@ impl KeyFile {
     }
 
     /// Writes a temporary file. Its owner and mode are set before it can be put in place.
-    pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, String> {
+    pub(super) fn draft(&self, text: &str, access: Access) -> Result<Draft<'_>, KeyFileError> {
         let (mut file, name) = self.beside()?;
-        let id = fstat(&file).map(|found| id(&found)).map_err(described)?;
+        let id = id(&fstat(&file)?);
         let draft = Draft { key_file: self, name, id };
-        file.write_all(text.as_bytes()).map_err(|error| error.to_string())?;
+        file.write_all(text.as_bytes())?;
         if access.uid.is_some() || access.gid.is_some() {
             fchown(&file, access.uid.map(Uid::from_raw), access.gid.map(Gid::from_raw))
-                .map_err(|error| format!("cannot give it to that owner: {}", described(error)))?;
+                .map_err(|error| KeyFileError::Owner(error.into()))?;
         }
-        fchmod(&file, Mode::from_raw_mode(access.mode)).and_then(|()| fsync(&file)).map_err(described)?;
+        fchmod(&file, Mode::from_raw_mode(access.mode))?;
+        fsync(&file)?;
         Ok(draft)
     }
 
-    fn beside(&self) -> Result<(File, String), String> {
+    fn beside(&self) -> Result<(File, String), KeyFileError> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let process = std::process::id();
         for number in 0..MAX_TRIES {
             let name = format!(".sidecore-{process}-{number}");
             match openat(&self.directory, &name, flags, Mode::RUSR | Mode::WUSR) {
                 Err(Errno::EXIST) => {}
-                opened => return opened.map(|file| (file.into(), name)).map_err(described),
+                opened => return Ok((opened?.into(), name)),
             }
         }
-        Err(format!("remove {}/.sidecore-{process}-*: it is of commands that were killed", self.path.display()))
+        Err(KeyFileError::Leftovers { directory: self.path.clone(), process })
     }
 
     /// Restores the state before the file `put` was put in place.
-    pub(super) fn undo(&self, put: Id) -> Result<(), String> {
+    pub(super) fn undo(&self, put: Id) -> Result<(), KeyFileError> {
         match &self.present {
             Some(present) => self.draft(&present.text, present.access)?.put_over(Some(put)),
             None => self.remove(put),
         }
     }
 
-    fn remove(&self, put: Id) -> Result<(), String> {
-        let found = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
+    fn remove(&self, put: Id) -> Result<(), KeyFileError> {
+        let found = statat(&self.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         if id(&found) != put {
-            return Err(CHANGED.to_owned());
+            return Err(KeyFileError::Changed);
         }
-        unlinkat(&self.directory, &self.name, AtFlags::empty()).map_err(described)
+        Ok(unlinkat(&self.directory, &self.name, AtFlags::empty())?)
     }
 }
 
@@ -127,26 +129,26 @@ impl Draft<'_> {
     }
 
     /// Moves the file into its place, unless another program has changed that place meanwhile.
-    pub(super) fn put(self) -> Result<Id, String> {
+    pub(super) fn put(self) -> Result<Id, KeyFileError> {
         let expected = self.key_file.present.as_ref().map(|present| present.id);
         self.put_over(expected)?;
         Ok(self.id)
     }
 
-    fn put_over(&self, expected: Option<Id>) -> Result<(), String> {
+    fn put_over(&self, expected: Option<Id>) -> Result<(), KeyFileError> {
         let flags = if expected.is_some() { RenameFlags::EXCHANGE } else { RenameFlags::NOREPLACE };
         match (self.rename(flags), expected) {
             (Ok(()), None) => {}
             (Ok(()), Some(expected)) => self.check_taken(expected)?,
-            (Err(Errno::EXIST | Errno::NOENT), _) => return Err(CHANGED.to_owned()),
+            (Err(Errno::EXIST | Errno::NOENT), _) => return Err(KeyFileError::Changed),
             // This file system (NFS) cannot exchange or refuse to replace: a file created in this instant is lost.
             (Err(Errno::INVAL | Errno::NOSYS), _) => {
                 let (directory, name) = (&self.key_file.directory, &self.key_file.name);
-                renameat(directory, &self.name, directory, name).map_err(described)?;
+                renameat(directory, &self.name, directory, name)?;
             }
-            (Err(error), _) => return Err(described(error)),
+            (Err(error), _) => return Err(error.into()),
         }
-        fsync(&self.key_file.directory).map_err(described)
+        Ok(fsync(&self.key_file.directory)?)
     }
 
     fn rename(&self, flags: RenameFlags) -> Result<(), Errno> {
@@ -155,13 +157,13 @@ impl Draft<'_> {
     }
 
     /// After the exchange the former file has the temporary name. Exchanges back if it is not the expected file.
-    fn check_taken(&self, expected: Id) -> Result<(), String> {
-        let taken = statat(&self.key_file.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW).map_err(described)?;
+    fn check_taken(&self, expected: Id) -> Result<(), KeyFileError> {
+        let taken = statat(&self.key_file.directory, &self.name, AtFlags::SYMLINK_NOFOLLOW)?;
         if id(&taken) == expected {
             return Ok(());
         }
-        self.rename(RenameFlags::EXCHANGE).map_err(described)?;
-        Err(CHANGED.to_owned())
+        self.rename(RenameFlags::EXCHANGE)?;
+        Err(KeyFileError::Changed)
     }
 }
 
@@ -172,55 +174,45 @@ impl Drop for Draft<'_> {
     }
 }
 
-const CHANGED: &str = "another program put something there meanwhile: look what, and run this again";
-
-fn described(error: Errno) -> String {
-    std::io::Error::from(error).to_string()
-}
-
 fn id(found: &Stat) -> Id {
     (found.st_dev, found.st_ino)
 }
 
 /// The file of `keys pem` with this name. `None`: there is no file.
-fn present(directory: &OwnedFd, name: &OsString) -> Result<Option<Present>, String> {
+fn present(directory: &OwnedFd, name: &OsString) -> Result<Option<Present>, KeyFileError> {
     let found = match statat(directory, name, AtFlags::SYMLINK_NOFOLLOW) {
         Err(Errno::NOENT) => return Ok(None),
-        found => found.map_err(described)?,
+        found => found?,
     };
     check_regular(directory, name, &found)?;
     // Another file may have replaced it: opening must not block then.
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
-    let file = File::from(openat(directory, name, flags, Mode::empty()).map_err(described)?);
-    let found = fstat(&file).map_err(described)?;
+    let file = File::from(openat(directory, name, flags, Mode::empty())?);
+    let found = fstat(&file)?;
     check_regular(directory, name, &found)?;
     let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
-    file.take(MAX_FILE).read_to_end(&mut content).map_err(|error| error.to_string())?;
+    file.take(MAX_FILE).read_to_end(&mut content)?;
     // Byte for byte: a longer file was assembled by another program.
     let own = Uri::from_pem(&content).ok().map(|uri| (uri.to_pem(), uri));
-    let (text, uri) = own.filter(|(text, _)| text.as_bytes() == content.as_slice()).ok_or_else(|| {
-        format!(
-            "{}, and only a file of `sidecore keys pem` is replaced: name another file, or move this one away",
-            kind(&content)
-        )
-    })?;
+    let own = own.filter(|(text, _)| text.as_bytes() == content.as_slice());
+    let (text, uri) = own.ok_or_else(|| KeyFileError::Foreign(kind(&content)))?;
     let access = Access { mode: found.st_mode & 0o7777, uid: Some(found.st_uid), gid: Some(found.st_gid) };
     Ok(Some(Present { text, access, key: uri.name().to_owned(), id: id(&found) }))
 }
 
-fn check_regular(directory: &OwnedFd, name: &OsString, found: &Stat) -> Result<(), String> {
+fn check_regular(directory: &OwnedFd, name: &OsString, found: &Stat) -> Result<(), KeyFileError> {
     let what = match FileType::from_raw_mode(found.st_mode) {
         FileType::RegularFile => return Ok(()),
         FileType::Directory => "a directory".to_owned(),
         FileType::Symlink => {
-            let to = readlinkat(directory, name, Vec::new()).map_err(described)?;
+            let to = readlinkat(directory, name, Vec::new())?;
             format!("a link to {:?}", to.to_string_lossy())
         }
         FileType::CharacterDevice | FileType::BlockDevice => "a device".to_owned(),
         FileType::Fifo => "a pipe".to_owned(),
         _ => "a socket".to_owned(),
     };
-    Err(format!("it is {what}: name a file"))
+    Err(KeyFileError::NoFile(what))
 }
 
 /// Names a file's kind by its content.
@@ -279,7 +271,7 @@ mod tests {
             ("text", "another kind"),
         ] {
             fs::write(path("file"), content).unwrap();
-            let said = KeyFile::open(&path("file")).unwrap_err();
+            let said = KeyFile::open(&path("file")).unwrap_err().to_string();
             assert!(said.contains(what), "{content}: {said}");
             assert_eq!(fs::read_to_string(path("file")).unwrap(), content);
         }
@@ -288,7 +280,7 @@ mod tests {
         for (file, what) in
             [(path("link"), "a link to \"ours\""), (path(""), "directory"), ("/dev/null".into(), "device")]
         {
-            let said = KeyFile::open(&file).unwrap_err();
+            let said = KeyFile::open(&file).unwrap_err().to_string();
             assert!(said.contains(what), "{}: {said}", file.display());
         }
     }
@@ -298,7 +290,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("www.key");
         let stays = |draft: Draft<'_>| {
-            assert_eq!(draft.put().unwrap_err(), CHANGED);
+            assert!(matches!(draft.put().unwrap_err(), KeyFileError::Changed));
             assert_eq!(fs::read_to_string(&file).unwrap(), "a private key");
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
             fs::remove_file(&file).unwrap();

@@ -5,15 +5,10 @@ use comfy_table::{ContentArrangement, Table};
 use nix::unistd::{Gid, Group, Uid, User};
 use serde_json::json;
 use sidecore::keys::{Acl, KeyEntry};
-use std::fmt::Write as _;
 
 pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
     if json {
-        return entries.iter().fold(String::new(), |mut lines, entry| {
-            // Writing to a string does not fail.
-            let _ = writeln!(lines, "{}", object(entry));
-            lines
-        });
+        return entries.iter().map(|entry| object(entry).to_string() + "\n").collect();
     }
     if entries.is_empty() {
         return "no keys\n".to_owned();

@@ -2,11 +2,11 @@
 
 use super::key_file::{Access, KeyFile};
 use crate::args::keys::number;
+use crate::error::{CliError, KeysError};
 use nix::unistd::{Group, User};
 use sidecore::client::Admin;
 use sidecore::keys::uri::Uri;
 use sidecore_terminal::output;
-use std::error::Error;
 use std::path::Path;
 
 /// User and group of the file. `None`: as for any new file.
@@ -19,23 +19,24 @@ pub(super) fn run(
     file: Option<&Path>,
     mode: u32,
     owner: Option<&str>,
-) -> Result<(), Box<dyn Error>> {
+) -> Result<(), CliError> {
     let (uid, gid) = owner.map(find).transpose()?.unwrap_or_default();
     let text = text(service, name)?;
     let Some(file) = file else { return Ok(output::print(&text)?) };
     let put = || KeyFile::open(file)?.draft(&text, Access { mode, uid, gid })?.put();
-    put().map(drop).map_err(|error| format!("{}: {error}; nothing was changed there", file.display()).into())
+    put().map_err(|source| KeysError::Put { path: file.to_owned(), source })?;
+    Ok(())
 }
 
 /// Holds the key's public part too, so that a server can load it while no service runs.
-pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, Box<dyn Error>> {
-    let uri = Uri::new(name)?;
+pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, CliError> {
+    let uri = Uri::new(name).map_err(CliError::library)?;
     let info = service.key_info(name)?;
-    Ok(uri.with_public(info.public)?.to_pem())
+    Ok(uri.with_public(info.public).map_err(CliError::library)?.to_pem())
 }
 
 /// Parses `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
-fn find(owner: &str) -> Result<Owner, String> {
+fn find(owner: &str) -> Result<Owner, KeysError> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
     let uid = id(user, "passwd", |name| Some(User::from_name(name).ok()??.uid.as_raw()))?;
     let gid = id(group, "group", |name| Some(Group::from_name(name).ok()??.gid.as_raw()))?;
@@ -43,12 +44,12 @@ fn find(owner: &str) -> Result<Owner, String> {
 }
 
 /// A number, or the number of a name in the system's database. `None` for an empty text.
-fn id(text: &str, database: &str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, String> {
+fn id(text: &str, database: &'static str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, KeysError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let found = number(text).map_err(|error| format!("--owner: {error}"))?.or_else(|| by_name(text));
-    found.map(Some).ok_or_else(|| format!("--owner: there is no {text:?} here: name one of `getent {database}`"))
+    let found = number(text)?.or_else(|| by_name(text));
+    found.map(Some).ok_or_else(|| KeysError::UnknownOwner { name: text.to_owned(), database })
 }
 
 #[cfg(test)]
@@ -57,11 +58,11 @@ mod tests {
 
     #[test]
     fn owners_are_names_or_numbers() {
-        assert_eq!(find("root"), Ok((Some(0), None)));
-        assert_eq!(find("7:root"), Ok((Some(7), Some(0))));
-        assert_eq!(find(":9"), Ok((None, Some(9))));
-        assert!(find("nobody-of-this-name").unwrap_err().contains("getent passwd"));
-        assert!(find("4294967295").unwrap_err().contains("stands for no user"));
-        assert!(find("root:none-of-this-name").unwrap_err().contains("getent group"));
+        assert_eq!(find("root").unwrap(), (Some(0), None));
+        assert_eq!(find("7:root").unwrap(), (Some(7), Some(0)));
+        assert_eq!(find(":9").unwrap(), (None, Some(9)));
+        assert!(find("nobody-of-this-name").unwrap_err().to_string().contains("getent passwd"));
+        assert!(find("4294967295").unwrap_err().to_string().contains("stands for no user"));
+        assert!(find("root:none-of-this-name").unwrap_err().to_string().contains("getent group"));
     }
 }

@@ -5,15 +5,15 @@
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
 use super::key_file::{Access, Id, KeyFile};
-use super::{all, called, key_of, list, new_key, pem, read, requests};
+use super::{all, key_of, list, new_key, pem, public_in, read, requests};
 use crate::args::keys::Renewal;
+use crate::error::{CliError, RenewError, called};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::{Admin, Options};
-use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name, read_public_key};
+use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name};
 use sidecore_terminal::output;
-use std::error::Error;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -43,22 +43,17 @@ impl<E: ToString> From<E> for Failure {
 }
 
 /// Completes all steps, or restores the former state.
-pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>> {
+pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     let name = &renewal.name;
-    check_name(&format!("{name}.{:0DIGITS$}", 0))?;
+    check_name(&format!("{name}.{:0DIGITS$}", 0)).map_err(CliError::library)?;
     if let Some(base) = name.rsplit_once('.').and_then(|(base, _)| stamp(base, name).and(Some(base))) {
-        return Err(format!("{name} is a key of {base}: give the name that they have in common, {base}").into());
+        return Err(RenewError::WholeName { name: name.clone(), base: base.to_owned() }.into());
     }
     let _alone = alone(&renewal.file)?;
     let (pkcs8, public) = key_of(name, &renewal.file, renewal.passphrase_file.as_deref())?;
-    let certificate = read(&renewal.certificate)?;
-    let certified =
-        read_public_key(&certificate).map_err(|error| format!("{}: {error}", called(&renewal.certificate)))?;
-    if certified != public {
-        let (certificate, file) = (called(&renewal.certificate), called(&renewal.file));
-        let why =
-            format!("{certificate} is of another key than {file}: give those of one renewal; nothing was changed");
-        return Err(why.into());
+    if public_in(&renewal.certificate, &*read(&renewal.certificate)?)? != public {
+        let (certificate, key) = (renewal.certificate.clone(), renewal.file.clone());
+        return Err(RenewError::OtherKey { certificate, key }.into());
     }
     let key_file = key_file(renewal)?;
     let mut service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?;
@@ -74,14 +69,12 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), Box<dyn Error>
     };
     if let Err(failure) = switch(socket, renewal, &key_file, &mut service, &key) {
         let kept = known.is_some() || !failure.put_back;
-        let gone = if kept { Err(format!("the key {key} is kept")) } else { delete(&mut service, &key) };
-        let gone = gone.map_or_else(|kept| kept, |()| format!("the key {key} is deleted again"));
-        return Err(format!(
-            "{}; {gone}. A server that runs goes on with its former key; where its certificate's file is the new one already, run \
-             this again before the server starts anew",
-            failure.why
-        )
-        .into());
+        let key = match (!kept).then(|| delete(&mut service, &key)) {
+            None => format!("the key {key} is kept"),
+            Some(Ok(())) => format!("the key {key} is deleted again"),
+            Some(Err(error)) => error.to_string(),
+        };
+        return Err(RenewError::Undone { why: failure.why, key }.into());
     }
     tell(&mut service, renewal, &key)
 }
@@ -131,35 +124,32 @@ fn undone(key_file: &KeyFile, put: Id, renewal: &Renewal, why: &str, asked: bool
 }
 
 /// Locks the file: two simultaneous renewals of one key would undo each other's changes.
-fn alone(file: &Path) -> Result<Option<File>, String> {
+fn alone(file: &Path) -> Result<Option<File>, RenewError> {
     if file == Path::new("-") {
         return Ok(None);
     }
     // The later read reports a file that cannot be opened.
     let Ok(opened) = File::open(file) else { return Ok(None) };
     match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => {
-            Err(format!("{}: another renewal with this file is at work: wait until it has ended", file.display()))
-        }
+        Err(Errno::WOULDBLOCK) => Err(RenewError::Busy(file.to_owned())),
         // Some file systems have no locks.
         _ => Ok(Some(opened)),
     }
 }
 
 /// The server's file. An existing file must name a key of this name.
-fn key_file(renewal: &Renewal) -> Result<KeyFile, String> {
-    let output = renewal.output.display();
-    let key_file = KeyFile::open(&renewal.output).map_err(|error| format!("{output}: {error}; nothing was changed"))?;
+fn key_file(renewal: &Renewal) -> Result<KeyFile, RenewError> {
+    let output = || renewal.output.clone();
+    let key_file = KeyFile::open(&renewal.output).map_err(|source| RenewError::Output { output: output(), source })?;
     match key_file.present() {
-        Some(present) if stamp(&renewal.name, &present.key).is_none() => Err(format!(
-            "{output} names the key {:?}, which is none of {:?}: give its own name, or another file; nothing was changed",
-            present.key, renewal.name
-        )),
+        Some(present) if stamp(&renewal.name, &present.key).is_none() => {
+            Err(RenewError::OtherName { output: output(), key: present.key.clone(), name: renewal.name.clone() })
+        }
         _ => Ok(key_file),
     }
 }
 
-fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, Box<dyn Error>> {
+fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, CliError> {
     Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some()).collect())
 }
 
@@ -186,30 +176,30 @@ fn users(renewal: &Renewal, key_file: &KeyFile, keys: &[KeyEntry]) -> Acl {
 }
 
 /// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.
-fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), String> {
+fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), RenewError> {
     let mut test = Command::new("/proc/self/exe");
     test.args(["keys", "test"]).arg(file).arg("--socket").arg(socket);
     if let Some(user) = &renewal.user {
         test.args(["--as", user]);
     }
-    let done = test.output().map_err(|error| format!("cannot run `sidecore keys test`: {error}"))?;
+    let done = test.output().map_err(RenewError::NoTest)?;
     if done.status.success() {
         return Ok(());
     }
     let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    let failed = said.lines().last().unwrap_or("`sidecore keys test` was ended");
-    Err(format!("{failed}; {} is as it was", renewal.output.display()))
+    let said = said.lines().last().unwrap_or("`sidecore keys test` was ended").to_owned();
+    Err(RenewError::Test { said, output: renewal.output.clone() })
 }
 
-fn delete(service: &mut Admin, key: &str) -> Result<(), String> {
+fn delete(service: &mut Admin, key: &str) -> Result<(), RenewError> {
     let deleted = service.keys(KeyCommand::Delete { name: key.to_owned() });
-    deleted.map(drop).map_err(|error| format!("the key {key} could not be deleted: {error}"))
+    deleted.map(drop).map_err(|source| RenewError::Delete { key: key.to_owned(), source })
 }
 
 /// Deletes former keys after their grace and prints the state. The renewal is complete: a failure here is no error.
-fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), Box<dyn Error>> {
+fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), CliError> {
     let (name, keys) = (&renewal.name, family(service, &renewal.name)?);
-    let in_use = keys.iter().find(|entry| entry.name == key).ok_or("the service has the new key no more")?;
+    let in_use = keys.iter().find(|entry| entry.name == key).ok_or(RenewError::Gone)?;
     let (output, kind) = (renewal.output.display(), in_use.kind.name());
     let mut lines = vec![format!("{output} names the key {key} now, of kind {kind}; {}", list::users(&in_use.acl))];
     for (former, is_over) in formers(name, &keys, key, now(), u64::from(renewal.grace) * DAY_SECONDS) {
@@ -220,7 +210,7 @@ fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), Box<dyn
                 renewal.grace
             ),
             Some(Ok(())) => format!("the former key {former} is deleted"),
-            Some(Err(error)) => error,
+            Some(Err(error)) => error.to_string(),
         });
     }
     lines.push(format!("{} still holds the key: certbot renews nothing without this file", called(&renewal.file)));

@@ -2,6 +2,7 @@
 
 use super::requests;
 use crate::args::keys::Trial;
+use crate::error::{CliError, TrialError};
 use crate::launch;
 use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
@@ -15,7 +16,7 @@ use std::ffi::CString;
 use std::fmt::Write;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
@@ -24,74 +25,68 @@ const HANDSHAKE_SECONDS: &str = "20";
 /// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
 
-/// The step's result, or the fault and its remedy.
-type Step = Result<String, String>;
+/// Text for a step that succeeded.
+type Step = Result<String, TrialError>;
+
+/// The lines of the steps so far.
+struct Told(String);
+
+impl Told {
+    /// `None`: the step failed.
+    fn step<T>(&mut self, what: &str, step: Result<T, TrialError>, found: impl FnOnce(&T) -> String) -> Option<T> {
+        let (state, text) =
+            step.as_ref().map_or_else(|wrong| ("FAILED", wrong.to_string()), |value| ("ok", found(value)));
+        // Writing to a string does not fail.
+        let _ = writeln!(self.0, "{state:<6} {what}: {text}");
+        step.ok()
+    }
+
+    fn tell(&mut self, what: &str, step: Step) -> Option<()> {
+        self.step(what, step, Clone::clone).map(drop)
+    }
+}
 
 /// Runs the steps up to the first failure and prints each result. `true`: all succeeded.
-pub(super) fn run(socket: &Path, trial: &Trial) -> Result<bool, String> {
+pub(super) fn run(socket: &Path, trial: &Trial) -> Result<bool, CliError> {
     if let Some(name) = &trial.user {
         become_user(name)?;
     }
-    let mut told = String::new();
+    let mut told = Told(String::new());
     let fine = try_all(socket, trial, &mut told).is_some();
-    output::print(&told)?;
+    output::print(&told.0)?;
     Ok(fine)
 }
 
-/// `None`: a step failed; `told` has its message.
-fn try_all(socket: &Path, trial: &Trial, told: &mut String) -> Option<()> {
-    let mut tell = |what: &str, step: Step| {
-        let (state, text) = step.as_ref().map_or_else(|wrong| ("FAILED", wrong), |found| ("ok", found));
-        let _ = writeln!(told, "{state:<6} {what}: {text}");
-        step.ok()
-    };
+/// `None`: a step failed.
+fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     let file = trial.file.as_path();
-    let text = fs::read(file).map_err(|error| cannot_read(file, &error));
-    let uri = text.as_ref().map_err(String::clone);
-    let uri = uri.and_then(|text| Uri::from_pem(text).map_err(|error| error.to_string()));
-    tell("file", uri.as_ref().map(|uri| format!("it names the key {:?}", uri.name())).map_err(String::clone))?;
-    let (text, uri) = (text.ok()?, uri.ok()?);
+    let named = |(_, uri): &(_, Uri)| format!("it names the key {:?}", uri.name());
+    let (text, uri) = told.step("file", named_key(file), named)?;
     let service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() });
-    let mut service = match service {
-        Ok(service) => service,
-        Err(error) => {
-            tell("service", Err(error.to_string()));
-            return None;
-        }
-    };
-    tell("service", Ok(format!("it answers at {}", socket.display())));
-    let info = service.key_info(uri.name()).map_err(|error| error.to_string());
-    tell(
-        "key",
-        info.as_ref()
-            .map(|info| format!("of kind {}, which this user may use", info.kind.name()))
-            .map_err(String::clone),
-    )?;
-    let info = info.ok()?;
-    tell("public part", same_public(&uri, &info, file))?;
+    let answers = |_: &Admin| format!("it answers at {}", socket.display());
+    let mut service = told.step("service", service.map_err(TrialError::refused), answers)?;
+    let info = service.key_info(uri.name()).map_err(TrialError::refused);
+    let usable = |info: &KeyInfo| format!("of kind {}, which this user may use", info.kind.name());
+    let info = told.step("key", info, usable)?;
+    told.tell("public part", same_public(&uri, &info, file))?;
     if let Some(certificate) = certificate_of(trial, &text) {
-        tell("certificate", certificate.and_then(|public| belongs(&public, &info)))?;
+        told.tell("certificate", certificate.and_then(|public| belongs(&public, &info)))?;
     }
-    let scratch = tempfile::tempdir().map_err(|error| format!("no directory for a signature: {error}"));
-    let openssl = scratch.and_then(|scratch| OpenSsl::new(scratch, socket));
-    let openssl = match openssl {
-        Ok(openssl) => openssl,
-        Err(wrong) => {
-            tell("provider", Err(wrong));
-            return None;
-        }
-    };
-    tell("provider", openssl.loads(file))?;
+    let openssl = OpenSsl::new(socket).and_then(|openssl| Ok((openssl.loads(file)?, openssl)));
+    let (_, openssl) = told.step("provider", openssl, |(loaded, _)| loaded.clone())?;
     if matches!(info.kind, Kind::X25519 | Kind::MlKem768) {
-        return tell("use", Ok("this kind agrees on secrets, which is not tried".to_owned())).map(drop);
+        return told.tell("use", Ok("this kind agrees on secrets, which is not tried".to_owned()));
     }
-    tell("signature", openssl.signs(file, &info.public))?;
+    told.tell("signature", openssl.signs(file, &info.public))?;
     let Some(server) = &trial.server else { return Some(()) };
-    tell("server", shakes_hands(server, socket, &info)).map(drop)
+    told.tell("server", shakes_hands(server, socket, &info))
 }
 
-fn cannot_read(file: &Path, error: &std::io::Error) -> String {
-    format!("{}: {error}: name a file of `sidecore keys pem` that this user may read", file.display())
+/// The content of the file, and the key that it names.
+fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), TrialError> {
+    let text = fs::read(file).map_err(|source| TrialError::Unreadable { path: file.to_owned(), source })?;
+    let uri = Uri::from_pem(&text).map_err(TrialError::refused)?;
+    Ok((text, uri))
 }
 
 /// Whether the file and the service have the same public key.
@@ -101,19 +96,15 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
         Some(public) if read_public_key(public).is_ok_and(|public| public == info.public) => {
             Ok("it is that of the service's key".to_owned())
         }
-        Some(_) => Err(format!(
-            "it is that of another key, e.g. of an older one: write the file again with `sidecore keys pem {} --output {}`",
-            uri.name(),
-            file.display()
-        )),
+        Some(_) => Err(TrialError::OldPublic { key: uri.name().to_owned(), path: file.to_owned() }),
     }
 }
 
 /// Public key of the named certificate, or of one in the file. `None`: there is no certificate.
-fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, String>> {
-    let read = |bytes: &[u8]| read_public_key(bytes).map_err(str::to_owned);
+fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, TrialError>> {
+    let read = |bytes: &[u8]| read_public_key(bytes).map_err(TrialError::refused);
     if let Some(file) = &trial.certificate {
-        let bytes = fs::read(file).map_err(|error| format!("{}: {error}", file.display()));
+        let bytes = fs::read(file).map_err(|source| TrialError::File { path: file.clone(), source });
         return Some(bytes.and_then(|bytes| read(&bytes)));
     }
     first_block(text, |label| label == b"CERTIFICATE").map(|certificate| read(&certificate))
@@ -123,7 +114,7 @@ fn belongs(public: &[u8], info: &KeyInfo) -> Step {
     if public == info.public {
         return Ok("it is of this key".to_owned());
     }
-    Err("it is of another key: give the server the certificate that was issued for this one".to_owned())
+    Err(TrialError::OtherKey)
 }
 
 /// The command `openssl`, configured like a server's OpenSSL.
@@ -134,7 +125,8 @@ struct OpenSsl {
 }
 
 impl OpenSsl {
-    fn new(scratch: TempDir, socket: &Path) -> Result<Self, String> {
+    fn new(socket: &Path) -> Result<Self, TrialError> {
+        let scratch = tempfile::tempdir().map_err(TrialError::NoScratch)?;
         let named = std::env::var("OPENSSL_CONF").ok();
         let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
         let configuration = match named.or_else(installed) {
@@ -144,23 +136,25 @@ impl OpenSsl {
         Ok(Self { scratch, configuration, socket: socket.display().to_string() })
     }
 
-    fn run(&self, configuration: &str, arguments: &[&str]) -> Result<(), String> {
+    fn run(&self, configuration: &str, arguments: &[&str]) -> Result<(), TrialError> {
         let mut command = Command::new("openssl");
         command.args(arguments).env("OPENSSL_CONF", configuration).env("SIDECORE_SOCKET", &self.socket);
-        let done =
-            command.output().map_err(|error| format!("openssl: {error}; install it, e.g. apt-get install openssl"))?;
+        let done = output_of(&mut command, "openssl", "openssl")?;
         if done.status.success() {
             Ok(())
         } else {
-            Err(String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; "))
+            Err(TrialError::OpenSsl(String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; ")))
         }
     }
 
     /// Whether OpenSSL accepts the file as a private key.
     fn loads(&self, file: &Path) -> Step {
-        let file = file.to_str().ok_or("the file's name is no text: give it another one")?;
-        self.run(&self.configuration, &["pkey", "-in", file, "-noout"])
-            .map_err(|error| format!("OpenSSL does not load the file with {}: {error}", self.configuration))?;
+        let file = file.to_str().ok_or(TrialError::Name)?;
+        let loaded = self.run(&self.configuration, &["pkey", "-in", file, "-noout"]);
+        loaded.map_err(|error| TrialError::NotLoaded {
+            configuration: self.configuration.clone(),
+            source: error.into(),
+        })?;
         Ok(format!("OpenSSL loads the file with OPENSSL_CONF={}", self.configuration))
     }
 
@@ -169,55 +163,57 @@ impl OpenSsl {
         let path = |name: &str| self.scratch.path().join(name).display().to_string();
         let (message, public_file, signature) = (path("message"), path("public.der"), path("signature"));
         let written = fs::write(&message, MESSAGE).and_then(|()| fs::write(&public_file, public));
-        written.map_err(|error| format!("{}: {error}", self.scratch.path().display()))?;
-        let file = file.to_str().ok_or("the file's name is no text: give it another one")?;
+        written.map_err(|source| TrialError::File { path: self.scratch.path().to_owned(), source })?;
+        let file = file.to_str().ok_or(TrialError::Name)?;
         let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", file, "-in", &message, "-out", &signature];
-        self.run(&self.configuration, &sign).map_err(|error| format!("none was made: {error}"))?;
+        self.run(&self.configuration, &sign).map_err(|error| TrialError::NotSigned(error.into()))?;
         let key = ["-pubin", "-keyform", "DER", "-inkey", &public_file];
         let verify = ["pkeyutl", "-verify", "-rawin", "-in", &message, "-sigfile", &signature];
-        self.run("/dev/null", &[&verify[..], &key].concat()).map_err(|error| format!("it does not verify: {error}"))?;
+        self.run("/dev/null", &[&verify[..], &key].concat()).map_err(|error| TrialError::NotVerified(error.into()))?;
         Ok("one was made by the service, and OpenSSL's own code verified it".to_owned())
     }
 }
 
 /// Whether the server proves its identity with the service's key. The service's counters show the signature.
 fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
-    let counted = || requests(socket, &info.name).ok_or("the service's counters cannot be read".to_owned());
+    let counted = || requests(socket, &info.name).ok_or(TrialError::NoCounters);
     let before = counted()?;
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
     let mut client = Command::new("timeout");
     client.args([HANDSHAKE_SECONDS, "openssl", "s_client", "-connect", server, "-servername", host]);
-    let done = client.env("OPENSSL_CONF", "/dev/null").stdin(Stdio::null()).output();
-    let done = done.map_err(|error| format!("timeout: {error}; install it, e.g. apt-get install coreutils"))?;
+    let client = client.env("OPENSSL_CONF", "/dev/null").stdin(Stdio::null());
+    let done = output_of(client, "timeout", "coreutils")?;
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     let certificate = out.find("-----BEGIN CERTIFICATE-----").map(|from| read_public_key(&out.as_bytes()[from..]));
     let public = certificate.filter(|_| done.status.success()).ok_or_else(|| {
         // ID:error:NUMBER:LIBRARY:FUNCTION:REASON
         let said = err.lines().find_map(|line| line.split(':').skip_while(|part| *part != "error").nth(4));
-        format!("no TLS handshake with {server}: {}; is it started?", said.unwrap_or("it does not answer"))
+        let said = said.unwrap_or("it does not answer").to_owned();
+        TrialError::NoHandshake { server: server.to_owned(), said }
     })?;
-    belongs(&public?, info)?;
+    belongs(&public.map_err(TrialError::refused)?, info)?;
     let (made, all) = counted().map(|after| (after - before.min(after), after))?;
     if made == 0 {
-        return Err(format!(
-            "{server} shook hands by a key of its own: name this file as its key, let it load the provider \
-             (OPENSSL_CONF={INSTALLED}), and restart it"
-        ));
+        return Err(TrialError::OwnKey { server: server.to_owned(), configuration: INSTALLED });
     }
     Ok(format!("{server} shook hands by the key {:?}, which signed for it: {made}, in all: {all}", info.name))
 }
 
+fn output_of(command: &mut Command, program: &'static str, package: &'static str) -> Result<Output, TrialError> {
+    command.output().map_err(|source| TrialError::NoProgram { program, package, source })
+}
+
 /// Changes this process to that user, with its groups. The process has one thread, and its child processes inherit the
 /// user.
-fn become_user(name: &str) -> Result<(), String> {
-    let user = User::from_name(name).ok().flatten().ok_or_else(|| format!("there is no user {name:?} (--as)"))?;
+fn become_user(name: &str) -> Result<(), TrialError> {
+    let user = User::from_name(name).ok().flatten().ok_or_else(|| TrialError::NoUser(name.to_owned()))?;
     if geteuid().as_raw() == user.uid.as_raw() {
         return Ok(());
     }
     if !geteuid().is_root() {
-        return Err(format!("only root can try it as {name}: run this as root, or as {name} without --as"));
+        return Err(TrialError::NotRoot(name.to_owned()));
     }
-    let cannot = |error: std::io::Error| format!("cannot become {name}: {error}");
+    let cannot = |source| TrialError::Become { user: name.to_owned(), source };
     let known = CString::new(name).map_err(|error| cannot(error.into()))?;
     let groups = getgrouplist(&known, user.gid).map_err(|error| cannot(error.into()))?;
     let groups: Vec<_> = groups.into_iter().map(|group| rustix::fs::Gid::from_raw(group.as_raw())).collect();

@@ -2,13 +2,14 @@
 
 use super::{PLACES, program};
 use crate::args::Run;
+use crate::error::LaunchError;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use sidecore_terminal::{output, programs};
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 /// Names of the library's file: installed, and built by cargo.
@@ -21,12 +22,10 @@ const PRELOAD: &str = "LD_PRELOAD";
 ///
 /// # Errors
 /// The library is missing or cannot be preloaded; the message has the remedy.
-pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), String> {
+pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), LaunchError> {
     let library = match &args.preload {
-        Some(library) => library
-            .canonicalize()
-            .map_err(|error| format!("{}: {error}; name libsidecore_preload.so", library.display()))?,
-        None => find()?,
+        Some(path) => path.canonicalize().map_err(|source| LaunchError::Preload { path: path.clone(), source })?,
+        None => programs::find(&NAMES, &PLACES).ok_or(LaunchError::NoPreload)?,
     };
     let looked = program::look(name);
     if let Some(obstacle) = &looked.obstacle {
@@ -48,21 +47,11 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
     Ok(())
 }
 
-fn find() -> Result<PathBuf, String> {
-    programs::find(&NAMES, &PLACES).ok_or_else(|| {
-        let remedy = "build it with `cargo build --release -p sidecore-preload`, or name it with --preload";
-        format!("no library for sockets beside this program or in ../lib/sidecore: {remedy}")
-    })
-}
-
 /// Appends the library to the list. Listed libraries come first: they intercepted the program's calls before, and some
 /// require the first place.
-fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, String> {
+fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, LaunchError> {
     if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
-        let library = library.display();
-        return Err(format!(
-            "{library}: {PRELOAD} holds no path with a colon or a space; move it, and name it with --preload"
-        ));
+        return Err(LaunchError::PreloadPath(library.to_owned()));
     }
     let mut list = before.unwrap_or_default();
     if !list.is_empty() {
@@ -86,7 +75,7 @@ mod tests {
     #[test]
     fn a_path_that_the_loader_would_cut_is_refused() {
         for path in ["/a b/ours.so", "/a:b/ours.so"] {
-            assert!(preloaded(None, Path::new(path)).unwrap_err().contains("--preload"));
+            assert!(preloaded(None, Path::new(path)).unwrap_err().to_string().contains("--preload"));
         }
     }
 }

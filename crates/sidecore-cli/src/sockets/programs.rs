@@ -5,7 +5,7 @@
 
 use sidecore::core::streams::rule::PathReason;
 use sidecore_sockets::protocol::Row;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Counts {
@@ -89,7 +89,7 @@ impl Seen {
 
 /// Current path of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Way {
+enum Way {
     /// The service moves its messages.
     Ring,
     Kernel(&'static str),
@@ -97,7 +97,7 @@ pub(crate) enum Way {
 
 impl Way {
     /// `None`: the socket is closed.
-    pub(crate) fn of(row: &Row) -> Option<Self> {
+    fn of(row: &Row) -> Option<Self> {
         if row.open {
             return Some(Self::Ring);
         }
@@ -105,6 +105,35 @@ impl Way {
         let is_closed = row.gone_ns.is_some() || matches!(why, Some(PathReason::Row | PathReason::Closed));
         let words = why.map_or("unknown", PathReason::words).trim_start_matches("on the kernel: ");
         (!is_closed).then_some(Self::Kernel(words))
+    }
+}
+
+/// Sums over the sockets of one program, or of all programs of one name.
+#[derive(Debug, Default)]
+pub(crate) struct Account {
+    pub(crate) sum: Counts,
+    pub(crate) in_rings: u64,
+    pub(crate) on_kernel: BTreeMap<&'static str, u64>,
+    pub(crate) waiting: u64,
+}
+
+impl Account {
+    pub(crate) fn take(&mut self, row: &Row, recent: &Counts) {
+        self.sum.add(recent);
+        if row.gone_ns.is_some() {
+            return;
+        }
+        self.waiting = self.waiting.saturating_add(row.waiting);
+        match Way::of(row) {
+            Some(Way::Ring) => self.in_rings += 1,
+            Some(Way::Kernel(why)) => *self.on_kernel.entry(why).or_default() += 1,
+            None => {}
+        }
+    }
+
+    /// Drops the levels, which are unknown from now on, and keeps the sums.
+    pub(crate) fn clear_levels(&mut self) {
+        *self = Self { sum: self.sum, ..Self::default() };
     }
 }
 

@@ -1,30 +1,29 @@
 //! The counters as they change, on the whole terminal.
 
-use super::rows::{ALLEGED, Rows, SORTS, View, classes, clients, devices, header, keys, short_header, sidecores};
+use super::read;
+use super::rows::{ALLEGED, SORTS, View, classes, clients, devices, header, keys, short_header, sidecores};
+use crate::error::CliError;
 use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
+use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
-use ratatui::style::{Modifier, Style};
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Wrap};
+use ratatui::widgets::Paragraph;
 use sidecore::counters::Snapshot;
+use sidecore_terminal::screen::{Shown, show, warning, wrapped};
+use sidecore_terminal::table::{Rows, draw_table};
 use std::path::Path;
 use std::time::Duration;
-
-pub(super) use sidecore_terminal::screen::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
-pub(super) use sidecore_terminal::table::draw_table;
 
 /// Lines of a table with little room: heading, one row, the number of further rows, and the empty line below.
 const SMALL_TABLE: u16 = 4;
 
-pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    show(&mut Screen::new(Snapshot::read(counters)?), || latest(counters), interval)
+pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), CliError> {
+    Ok(show(Pages::new(read(counters)?), || latest(counters), interval)?)
 }
 
 /// The service removes its counter file when it ends.
-pub(super) fn latest(counters: &Path) -> Result<Snapshot, String> {
-    let ended = |_| "the service ended: these are its last numbers".to_owned();
-    Snapshot::read(counters).map_err(|error| if counters.exists() { error } else { ended(error) })
+pub(super) fn latest(counters: &Path) -> Result<Snapshot, CliError> {
+    read(counters).map_err(|error| if counters.exists() { error } else { CliError::Ended })
 }
 
 /// The pages. The first shows the beginning of each table.
@@ -52,108 +51,23 @@ p50/p99          median and 99th percentile of sampled requests
 *                as the client itself says";
 
 #[derive(Debug)]
-pub(super) struct Screen {
+pub(super) struct Pages {
     view: View,
     /// Index into [`PAGES`].
     page: usize,
     /// Index into [`SORTS`].
     sort: usize,
-    /// Rows and columns scrolled past in the table of clients or keys.
-    skipped: (usize, usize),
-    paused: bool,
     /// Shows [`HELP`], and the head's lines whole.
     help: bool,
-    quit: bool,
-    /// Why the numbers are not current.
-    error: Option<String>,
 }
 
-impl Screen {
+impl Pages {
     /// Rates are those since the start until there is a second snapshot.
     pub(super) fn new(first: Snapshot) -> Self {
-        Self {
-            view: View::new(first, None, true),
-            page: OVERVIEW,
-            sort: 0,
-            skipped: (0, 0),
-            paused: false,
-            help: false,
-            quit: false,
-            error: None,
-        }
+        Self { view: View::new(first, None, true), page: OVERVIEW, sort: 0, help: false }
     }
 
-    /// The first page follows the last.
-    fn turn_to(&mut self, page: usize) {
-        (self.page, self.skipped) = (page % PAGES.len(), (0, 0));
-    }
-}
-
-impl Shown for Screen {
-    type Numbers = Snapshot;
-
-    fn refresh(&mut self, read: impl FnOnce() -> Result<Snapshot, String>) {
-        if self.paused {
-            return;
-        }
-        match read() {
-            Ok(now) => {
-                self.error = None;
-                let users = std::mem::take(&mut self.view.users);
-                self.view = View { users, ..View::new(now, Some(&self.view.total), true) };
-            }
-            Err(error) => self.error = Some(error),
-        }
-    }
-
-    fn key(&mut self, key: KeyEvent) {
-        match key.code {
-            _ if key.kind == KeyEventKind::Release => {}
-            _ if leaves(key) => self.quit = true,
-            KeyCode::Char('?') => self.help = !self.help,
-            KeyCode::Char('s') => self.sort = (self.sort + 1) % SORTS.len(),
-            KeyCode::Char('p') => self.paused = !self.paused,
-            KeyCode::Tab => self.turn_to(self.page + 1),
-            KeyCode::BackTab => self.turn_to(self.page + PAGES.len() - 1),
-            KeyCode::Char('o') => self.turn_to(OVERVIEW),
-            KeyCode::Char('c') => self.turn_to(CLIENTS),
-            KeyCode::Char('k') => self.turn_to(KEYS),
-            _ => pass_over(&mut self.skipped, key),
-        }
-    }
-
-    fn quit(&self) -> bool {
-        self.quit
-    }
-
-    /// Limits the scrolled position to the last row and column.
-    fn draw(&mut self, frame: &mut Frame<'_>) {
-        let head = self.head(frame.area().width);
-        let foot = self.foot(frame.area().width);
-        let [head_area, tables, foot_area] = areas(frame, &head, &foot);
-        frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
-        match self.page {
-            _ if self.help => frame.render_widget(Paragraph::new(HELP), tables),
-            OVERVIEW => self.draw_overview(frame, tables),
-            CLIENTS => {
-                let rows = clients(&self.view, self.sort);
-                self.skipped = draw_table(frame, tables, &rows, Some(SORTS[self.sort].0), self.skipped);
-            }
-            _ => {
-                let rows = keys(&self.view);
-                if rows.cells.is_empty() {
-                    frame.render_widget(Paragraph::new("no key is stored: see `sidecore keys`"), tables);
-                } else {
-                    self.skipped = draw_table(frame, tables, &rows, None, self.skipped);
-                }
-            }
-        }
-        frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
-    }
-}
-
-impl Screen {
-    fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect) {
+    fn draw_overview(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize)) {
         let [cores, cards, stored, kinds] =
             [sidecores(&self.view), devices(&self.view), keys(&self.view), classes(&self.view)];
         let rows = clients(&self.view, self.sort);
@@ -167,24 +81,45 @@ impl Screen {
         for (rows, area) in &others {
             draw_table(frame, *area, rows, None, (0, 0));
         }
-        self.skipped = draw_table(frame, lanes, &rows, Some(SORTS[self.sort].0), self.skipped);
+        *skipped = draw_table(frame, lanes, &rows, Some(SORTS[self.sort].0), *skipped);
+    }
+}
+
+impl Shown for Pages {
+    type Numbers = Snapshot;
+    type Error = CliError;
+
+    fn take(&mut self, now: Snapshot) {
+        let users = std::mem::take(&mut self.view.users);
+        self.view = View { users, ..View::new(now, Some(&self.view.total), true) };
+    }
+
+    /// Another page is shown from its beginning. The first page follows the last.
+    fn key(&mut self, key: KeyCode, skipped: &mut (usize, usize)) {
+        let page = match key {
+            KeyCode::Char('?') => return self.help = !self.help,
+            KeyCode::Char('s') => return self.sort = (self.sort + 1) % SORTS.len(),
+            KeyCode::Tab => self.page + 1,
+            KeyCode::BackTab => self.page + PAGES.len() - 1,
+            KeyCode::Char('o') => OVERVIEW,
+            KeyCode::Char('c') => CLIENTS,
+            KeyCode::Char('k') => KEYS,
+            _ => return,
+        };
+        (self.page, *skipped) = (page % PAGES.len(), (0, 0));
     }
 
     fn head(&self, columns: u16) -> Vec<Line<'static>> {
         let styled = |(i, line)| if i < 2 { Line::raw(line) } else { Line::styled(line, warning()) };
         let whole = self.help || columns >= WIDE;
         let lines = if whole { header(&self.view) } else { short_header(&self.view) };
-        let mut lines: Vec<Line<'static>> = lines.into_iter().enumerate().map(styled).collect();
-        lines.extend(self.error.clone().map(|error| Line::styled(error, warning())));
-        lines.push(Line::default());
-        lines
+        lines.into_iter().enumerate().map(styled).collect()
     }
 
     /// The keyboard commands that fit in one line.
-    fn foot(&self, columns: u16) -> String {
+    fn foot(&self, pause: String, columns: usize) -> String {
         let pages = PAGES.map(|page| if page == PAGES[self.page] { format!("[{page}]") } else { page.to_owned() });
-        let mut parts =
-            vec!["q quit".to_owned(), "? help".to_owned(), format!("tab {}", pages.join(" ")), pause(self.paused)];
+        let mut parts = vec!["q quit".to_owned(), "? help".to_owned(), format!("tab {}", pages.join(" ")), pause];
         if self.page != KEYS {
             parts.push(format!("s sort ({})", SORTS[self.sort].0));
         }
@@ -192,8 +127,21 @@ impl Screen {
         if self.page != KEYS {
             parts.push(ALLEGED.to_owned());
         }
-        let text = wrapped(&parts, usize::from(columns));
-        text.lines().next().unwrap_or_default().to_owned()
+        wrapped(&parts, columns).lines().next().unwrap_or_default().to_owned()
+    }
+
+    fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize)) {
+        let (rows, sorted) = match self.page {
+            _ if self.help => return frame.render_widget(Paragraph::new(HELP), area),
+            OVERVIEW => return self.draw_overview(frame, area, skipped),
+            CLIENTS => (clients(&self.view, self.sort), Some(SORTS[self.sort].0)),
+            _ => (keys(&self.view), None),
+        };
+        if self.page == KEYS && rows.cells.is_empty() {
+            frame.render_widget(Paragraph::new("no key is stored: see `sidecore keys`"), area);
+        } else {
+            *skipped = draw_table(frame, area, &rows, sorted, *skipped);
+        }
     }
 }
 

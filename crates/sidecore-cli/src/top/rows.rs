@@ -1,6 +1,6 @@
 //! The tables of both views, as text.
 
-use super::units::{NONE, age, count, time};
+use super::units::{NONE, age, count, known, time};
 use crate::users::Users;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::notify::{Audit, Notify};
@@ -13,7 +13,7 @@ mod clients;
 mod table;
 
 pub(super) use clients::{SORTS, clients};
-pub(crate) use sidecore_terminal::table::Rows;
+use sidecore_terminal::table::Rows;
 
 /// The line below the clients, which explains the star in their headings.
 pub(super) const ALLEGED: &str = "* as the client itself says";
@@ -58,7 +58,7 @@ pub(super) fn header(view: &View) -> Vec<String> {
 pub(super) fn sidecores(view: &View) -> Rows {
     Table::new(view, seen(view, |snapshot| &snapshot.sidecores))
         .text("SIDECORE", |one| one.total.index.to_string())
-        .number("CORE", |one| one.total.place.cpu.map_or_else(|| NONE.to_owned(), |cpu| cpu.to_string()))
+        .number("CORE", |one| known(one.total.place.cpu, |cpu| cpu.to_string()))
         .counters(&[S::Requests, S::CpuNs, S::EmptyPolls, S::Parks, S::Naps])
         .number("WAIT/OPT", |one| ratio(&one.recent.audit()))
         .number("DORMANT", |one| {

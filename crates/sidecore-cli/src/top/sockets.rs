@@ -1,19 +1,17 @@
 //! The programs of a service of sockets: messages through their rings, and the CPU time that this saves.
 
-use super::live::{Shown, areas, draw_table, leaves, pass_over, pause, show, warning, wrapped};
-use super::rows::Rows;
-use super::table;
-use super::units::{NONE, amount, count, signed_time};
-use crate::sockets::listed;
-use crate::sockets::programs::{Counts, Seen, Way};
+use crate::error::CliError;
+use crate::sockets::programs::{Account, Counts, Seen};
+use crate::sockets::{NO_SOCKETS, listed};
 use crate::users::Users;
 use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
-use ratatui::style::{Modifier, Style};
+use ratatui::layout::Rect;
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Wrap};
 use sidecore_sockets::protocol::Row;
 use sidecore_terminal::output;
+use sidecore_terminal::screen::{Shown, show, wrapped};
+use sidecore_terminal::table::{Rows, draw_table};
+use sidecore_terminal::units::{amount, count, known, signed_time};
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -42,31 +40,31 @@ type List = (Vec<Row>, Instant);
 ///
 /// # Errors
 /// No service answers there, or the terminal cannot be used.
-pub(super) fn run(socket: &Path, interval: Duration) -> Result<(), String> {
-    let mut screen = Screen { view: View::default(), skipped: (0, 0), paused: false, quit: false, error: None };
-    screen.view.take(list(socket)?);
-    show(&mut screen, || list(socket), interval)
+pub(super) fn run(socket: &Path, interval: Duration) -> Result<(), CliError> {
+    let mut view = View::default();
+    view.take(list(socket)?);
+    Ok(show(view, || list(socket), interval)?)
 }
 
 /// Prints the programs once, with the rates of one interval.
 ///
 /// # Errors
 /// No service answers there, or standard output cannot be written.
-pub(super) fn print(socket: &Path, interval: Duration) -> Result<(), String> {
+pub(super) fn print(socket: &Path, interval: Duration) -> Result<(), CliError> {
     let mut view = View::default();
     view.take(list(socket)?);
     std::thread::sleep(interval);
     view.take(list(socket)?);
-    output::print(&render(&view))
+    Ok(output::print(&render(&view))?)
 }
 
-fn list(socket: &Path) -> Result<List, String> {
+fn list(socket: &Path) -> Result<List, CliError> {
     Ok((listed(socket)?.rows, Instant::now()))
 }
 
 fn render(view: &View) -> String {
     let rows = view.rows();
-    let tables = if rows.cells.is_empty() { String::new() } else { format!("\n{}\n\n{ALLEGED}\n", table(&rows)) };
+    let tables = if rows.cells.is_empty() { String::new() } else { format!("\n{}\n\n{ALLEGED}\n", rows.to_text()) };
     view.header() + "\n" + &tables
 }
 
@@ -86,132 +84,82 @@ struct Program {
     name: String,
     pid: u32,
     uid: u32,
-    rings: u64,
-    kernel: u64,
-    waiting: u64,
-    /// Over the interval of the rates.
-    recent: Counts,
+    /// Counts are those over the interval of the rates.
+    account: Account,
+}
+
+impl Program {
+    fn on_kernel(&self) -> u64 {
+        self.account.on_kernel.values().sum()
+    }
 }
 
 impl View {
-    /// Replaces the list. Rates are those since the one before.
+    fn header(&self) -> String {
+        let sum = |of: fn(&Program) -> u64| self.programs.iter().map(of).sum::<u64>();
+        let programs = self.programs.len();
+        if programs == 0 {
+            return NO_SOCKETS.trim_end().to_owned();
+        }
+        let (rings, kernel) = (sum(|program| program.account.in_rings), sum(Program::on_kernel));
+        format!("service of sockets; programs: {programs}; connections in rings: {rings}, on the kernel: {kernel}")
+    }
+
+    fn rows(&self) -> Rows {
+        Rows::new(COLUMNS, self.programs.iter().map(|program| self.cells(program)))
+    }
+
+    fn cells(&self, program: &Program) -> [String; 11] {
+        let seconds = self.over.map(|over| over.as_secs_f64()).filter(|seconds| *seconds > 0.0);
+        let rate = |sum: u64| known(seconds, |seconds| amount(sum as f64 / seconds));
+        let Counts { messages, kernel_messages, bytes, saved_ns, .. } = program.account.sum;
+        let a_send = program.account.sum.messages_a_send().filter(|_| seconds.is_some());
+        let saved = saved_ns.zip(seconds).map(|(saved, seconds)| (saved as f64 / seconds) as i64);
+        [
+            program.name.clone(),
+            program.pid.to_string(),
+            self.users.name(program.uid),
+            count(program.account.in_rings),
+            count(program.on_kernel()),
+            rate(messages),
+            known(a_send, amount),
+            rate(bytes),
+            rate(kernel_messages),
+            count(program.account.waiting),
+            known(saved, signed_time),
+        ]
+    }
+}
+
+impl Shown for View {
+    type Numbers = List;
+    type Error = CliError;
+
     fn take(&mut self, (rows, now): List) {
         self.over = self.taken.replace(now).map(|before| now.saturating_duration_since(before));
         let mut programs: BTreeMap<u32, Program> = BTreeMap::new();
         let counted = rows.iter().zip(self.seen.take(&rows));
         for (row, recent) in counted.filter(|(row, _)| row.gone_ns.is_none()) {
-            programs.entry(row.serial).or_insert_with(|| Program::of(row)).add(row, &recent);
+            let new = || {
+                let (name, pid, uid) = (row.program.clone(), row.pid, row.uid);
+                Program { name, pid, uid, account: Account::default() }
+            };
+            programs.entry(row.serial).or_insert_with(new).account.take(row, &recent);
         }
         self.programs = programs.into_values().collect();
-        self.programs.sort_by_key(|program| (Reverse(program.recent.messages), program.pid));
+        self.programs.sort_by_key(|program| (Reverse(program.account.sum.messages), program.pid));
     }
 
-    fn header(&self) -> String {
-        let sum = |of: fn(&Program) -> u64| self.programs.iter().map(of).sum::<u64>();
-        let programs = self.programs.len();
-        if programs == 0 {
-            return "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages"
-                .to_owned();
-        }
-        let (rings, kernel) = (sum(|program| program.rings), sum(|program| program.kernel));
-        format!("service of sockets; programs: {programs}; connections in rings: {rings}, on the kernel: {kernel}")
+    fn head(&self, _: u16) -> Vec<Line<'static>> {
+        vec![Line::raw(self.header())]
     }
 
-    fn rows(&self) -> Rows {
-        let columns = COLUMNS.map(|(heading, number)| (heading.to_owned(), number)).to_vec();
-        Rows { columns, cells: self.programs.iter().map(|program| self.cells(program)).collect() }
+    fn foot(&self, pause: String, columns: usize) -> String {
+        wrapped(&["q quit".to_owned(), pause, "arrows move".to_owned(), ALLEGED.to_owned()], columns)
     }
 
-    fn cells(&self, program: &Program) -> Vec<String> {
-        let seconds = self.over.map(|over| over.as_secs_f64()).filter(|seconds| *seconds > 0.0);
-        let rate = |sum: u64| seconds.map_or_else(|| NONE.to_owned(), |seconds| amount(sum as f64 / seconds));
-        let Counts { messages, kernel_messages, bytes, saved_ns, .. } = program.recent;
-        let a_send = program.recent.messages_a_send().filter(|_| seconds.is_some());
-        let saved = saved_ns.zip(seconds).map(|(saved, seconds)| signed_time((saved as f64 / seconds) as i64));
-        vec![
-            program.name.clone(),
-            program.pid.to_string(),
-            self.users.name(program.uid),
-            count(program.rings),
-            count(program.kernel),
-            rate(messages),
-            a_send.map_or_else(|| NONE.to_owned(), amount),
-            rate(bytes),
-            rate(kernel_messages),
-            count(program.waiting),
-            saved.unwrap_or_else(|| NONE.to_owned()),
-        ]
-    }
-}
-
-impl Program {
-    /// The program without its sockets.
-    fn of(row: &Row) -> Self {
-        let (name, pid, uid) = (row.program.clone(), row.pid, row.uid);
-        Self { name, pid, uid, rings: 0, kernel: 0, waiting: 0, recent: Counts::default() }
-    }
-
-    fn add(&mut self, row: &Row, recent: &Counts) {
-        match Way::of(row) {
-            Some(Way::Ring) => self.rings += 1,
-            Some(Way::Kernel(_)) => self.kernel += 1,
-            None => {}
-        }
-        self.waiting = self.waiting.saturating_add(row.waiting);
-        self.recent.add(recent);
-    }
-}
-
-#[derive(Debug)]
-struct Screen {
-    view: View,
-    /// Rows and columns scrolled past.
-    skipped: (usize, usize),
-    paused: bool,
-    quit: bool,
-    /// Why the numbers are not current.
-    error: Option<String>,
-}
-
-impl Shown for Screen {
-    type Numbers = List;
-
-    fn draw(&mut self, frame: &mut Frame<'_>) {
-        let mut head = vec![Line::raw(self.view.header())];
-        head.extend(self.error.clone().map(|error| Line::styled(error, warning())));
-        head.push(Line::default());
-        let parts = ["q quit".to_owned(), pause(self.paused), "arrows move".to_owned(), ALLEGED.to_owned()];
-        let foot = wrapped(&parts, usize::from(frame.area().width));
-        let [head_area, table, foot_area] = areas(frame, &head, &foot);
-        frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
-        self.skipped = draw_table(frame, table, &self.view.rows(), Some(COLUMNS[5].0), self.skipped);
-        frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
-    }
-
-    fn key(&mut self, key: KeyEvent) {
-        match key.code {
-            _ if key.kind == KeyEventKind::Release => {}
-            _ if leaves(key) => self.quit = true,
-            KeyCode::Char('p') => self.paused = !self.paused,
-            _ => pass_over(&mut self.skipped, key),
-        }
-    }
-
-    fn refresh(&mut self, read: impl FnOnce() -> Result<List, String>) {
-        if self.paused {
-            return;
-        }
-        match read() {
-            Ok(list) => {
-                self.error = None;
-                self.view.take(list);
-            }
-            Err(error) => self.error = Some(error),
-        }
-    }
-
-    fn quit(&self) -> bool {
-        self.quit
+    fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize)) {
+        *skipped = draw_table(frame, area, &self.rows(), Some(COLUMNS[5].0), *skipped);
     }
 }
 
@@ -220,6 +168,7 @@ mod tests {
     use super::super::tests::{drawn, line, press};
     use super::*;
     use crate::sockets::programs::made_up::row;
+    use sidecore_terminal::screen::Screen;
 
     /// Two programs, with two lists half a second apart.
     fn view() -> View {
@@ -256,9 +205,9 @@ mod tests {
 
     #[test]
     fn the_live_view_goes_on_with_the_last_numbers_and_ends_with_q() {
-        let mut screen = Screen { view: view(), skipped: (0, 0), paused: false, quit: false, error: None };
+        let mut screen = Screen::new(view());
         assert!(drawn(&mut screen, 120, 12).contains("50.0k"));
-        screen.refresh(|| Err("it is gone".to_owned()));
+        screen.refresh(|| Err(CliError::library("it is gone")));
         let text = drawn(&mut screen, 120, 12);
         assert!(text.contains("it is gone") && text.contains("50.0k"), "{text}");
         press(&mut screen, 'p');

@@ -3,7 +3,7 @@
 use sidecore::core::histogram::Summary;
 use sidecore::core::time::Nanos;
 
-pub(crate) use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
+pub(super) use sidecore_terminal::units::{NONE, amount, count, known, time};
 
 /// Median and 99th percentile: `1.2us/34us`.
 pub(super) fn quantiles(summary: &Summary) -> String {

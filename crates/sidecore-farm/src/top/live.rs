@@ -4,11 +4,10 @@ use super::rows::{header, nodes, trouble};
 use crate::args::Farm;
 use crate::status_watch::{StatusWatch, View, Words};
 use ratatui::Frame;
-use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyEventKind};
-use ratatui::style::{Modifier, Style};
+use ratatui::layout::Rect;
 use ratatui::text::Line;
-use ratatui::widgets::{Paragraph, Wrap};
-use sidecore_terminal::screen::{Shown, areas, leaves, pass_over, pause, show, warning, wrapped};
+use ratatui::widgets::Paragraph;
+use sidecore_terminal::screen::{Shown, show, warning, wrapped};
 use sidecore_terminal::table::draw_table;
 use std::convert::Infallible;
 use std::future::pending;
@@ -26,7 +25,8 @@ pub(super) async fn run(farm: &Farm) -> Result<(), String> {
     let (shown, name) = (Arc::clone(&watch), farm.farm.clone());
     let screen = spawn_blocking(move || {
         let read = || view(&shown);
-        show(&mut Screen::new(name, read()?), read, INTERVAL)
+        let first = FarmScreen { farm: name, view: read()? };
+        Ok(show(first, read, INTERVAL)?)
     });
     tokio::select! {
         ended = screen => ended.map_err(|error| format!("the view ended: {error}"))?,
@@ -60,72 +60,37 @@ fn view(known: &Known) -> Result<View, String> {
 }
 
 #[derive(Debug)]
-pub(super) struct Screen {
-    farm: String,
-    view: View,
-    /// Columns and rows scrolled past.
-    skipped: (usize, usize),
-    paused: bool,
-    quit: bool,
-    /// Why the view is not current.
-    error: Option<String>,
+pub(super) struct FarmScreen {
+    pub(super) farm: String,
+    pub(super) view: View,
 }
 
-impl Screen {
-    pub(super) fn new(farm: String, view: View) -> Self {
-        Self { farm, view, skipped: (0, 0), paused: false, quit: false, error: None }
+impl Shown for FarmScreen {
+    type Numbers = View;
+    type Error = String;
+
+    fn take(&mut self, view: View) {
+        self.view = view;
     }
 
-    fn head(&self) -> Vec<Line<'static>> {
+    fn head(&self, _: u16) -> Vec<Line<'static>> {
         let styled = |line| if self.view.active.is_some() { Line::raw(line) } else { Line::styled(line, warning()) };
         let mut lines: Vec<Line<'static>> = header(&self.farm, &self.view).into_iter().map(styled).collect();
-        let wrong = trouble(&self.view).into_iter().chain(self.error.clone());
-        lines.extend(wrong.map(|wrong| Line::styled(wrong, warning())));
-        lines.push(Line::default());
+        lines.extend(trouble(&self.view).map(|wrong| Line::styled(wrong, warning())));
         lines
     }
-}
 
-impl Shown for Screen {
-    type Numbers = View;
-
-    fn refresh(&mut self, read: impl FnOnce() -> Result<View, String>) {
-        if self.paused {
-            return;
-        }
-        match read() {
-            Ok(view) => (self.view, self.error) = (view, None),
-            Err(error) => self.error = Some(error),
-        }
+    fn foot(&self, pause: String, columns: usize) -> String {
+        wrapped(&["q quit".to_owned(), pause, "arrows move".to_owned()], columns)
     }
 
-    fn key(&mut self, key: KeyEvent) {
-        match key.code {
-            _ if key.kind == KeyEventKind::Release => {}
-            _ if leaves(key) => self.quit = true,
-            KeyCode::Char('p') => self.paused = !self.paused,
-            _ => pass_over(&mut self.skipped, key),
-        }
-    }
-
-    fn quit(&self) -> bool {
-        self.quit
-    }
-
-    /// Limits the scrolled position to the last row and column.
-    fn draw(&mut self, frame: &mut Frame<'_>) {
-        let parts = ["q quit".to_owned(), pause(self.paused), "arrows move".to_owned()];
-        let foot = wrapped(&parts, usize::from(frame.area().width));
-        let head = self.head();
-        let [head_area, table, foot_area] = areas(frame, &head, &foot);
-        frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
+    fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize)) {
         match &self.view.active {
             Some(status) if !status.nodes.is_empty() => {
-                self.skipped = draw_table(frame, table, &nodes(status), None, self.skipped);
+                *skipped = draw_table(frame, area, &nodes(status), None, *skipped);
             }
-            Some(_) => frame.render_widget(Paragraph::new("no node has joined: see `sidecore farm work`"), table),
+            Some(_) => frame.render_widget(Paragraph::new("no node has joined: see `sidecore farm work`"), area),
             None => {}
         }
-        frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
     }
 }

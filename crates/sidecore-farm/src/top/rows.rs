@@ -55,9 +55,8 @@ pub(super) fn nobody(farm: &str, standing_by: usize) -> String {
 pub(super) fn nodes(status: &Status) -> Rows {
     let mut nodes: Vec<&Node> = status.nodes.iter().collect();
     nodes.sort_by(|one, other| one.name.cmp(&other.name));
-    let columns = COLUMNS.map(|(heading, number, _)| (heading.to_owned(), number)).to_vec();
-    let cells = nodes.iter().map(|node| COLUMNS.map(|(_, _, cell)| cell(node)).to_vec()).collect();
-    Rows { columns, cells }
+    let columns = COLUMNS.map(|(heading, number, _)| (heading, number));
+    Rows::new(columns, nodes.iter().map(|node| COLUMNS.map(|(_, _, cell)| cell(node))))
 }
 
 fn who(status: &Status, standing_by: usize) -> String {

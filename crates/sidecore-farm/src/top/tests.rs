@@ -1,13 +1,13 @@
 //! Text and screen of a made-up farm.
 
-use super::live::Screen;
+use super::live::FarmScreen;
 use super::render;
 use crate::status::{Node, NodeState, Quantiles, Stages, Status, Totals};
 use crate::status_watch::View;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent};
-use sidecore_terminal::screen::Shown;
+use sidecore_terminal::screen::Screen;
 
 fn node(name: &str) -> Node {
     Node {
@@ -45,7 +45,7 @@ fn view() -> View {
     View { active: Some(status), standing_by: 1 }
 }
 
-fn drawn(screen: &mut Screen, columns: u16) -> String {
+fn drawn(screen: &mut Screen<FarmScreen>, columns: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(columns, 20)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     terminal.backend().to_string()
@@ -106,7 +106,7 @@ fn without_a_dispatcher_it_says_what_to_do() {
 
 #[test]
 fn the_screen_shows_the_newest_view_and_arrows_move_in_it() {
-    let mut screen = Screen::new("f".to_owned(), View::default());
+    let mut screen = Screen::new(FarmScreen { farm: "f".to_owned(), view: View::default() });
     assert!(drawn(&mut screen, 100).contains("nobody dispatches in farm f: "));
     screen.refresh(|| Ok(view()));
     let shown = drawn(&mut screen, 100);

@@ -66,7 +66,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     let printed = print(&grid.to_text());
     let cells: Vec<Cell> = cells.into_iter().map(|predicted| predicted.cell).collect();
     output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 /// A prediction, with half of the interval that contains one run's figure.

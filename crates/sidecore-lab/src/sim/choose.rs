@@ -36,7 +36,8 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
     let command = command(args);
     let title = format!("{}: what to choose", plan.title);
     output::write(&args.output, &json(&answer), &output::page(&title, &command, &body), &[(file, svg)])?;
-    printed.map(|()| answer.best.is_some())
+    printed?;
+    Ok(answer.best.is_some())
 }
 
 /// The arguments that repeat the run.

@@ -84,7 +84,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     let grid = grid(&cells, left_out);
     let printed = print(&grid.to_text());
     output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 fn read(path: &Path) -> Result<Vec<Measured>, String> {

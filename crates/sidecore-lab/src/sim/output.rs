@@ -44,7 +44,8 @@ pub(super) fn show(
     let form = |form: fn(&Grid) -> String| tables.iter().map(form).collect::<Vec<_>>().join("\n");
     let printed = print(&form(Grid::to_text));
     write(files, lines, &page(title, command, &form(Grid::to_markdown)), &[])?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 /// A Markdown page about that command's simulation.

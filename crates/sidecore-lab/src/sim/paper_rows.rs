@@ -111,7 +111,8 @@ pub(super) fn compare(
     let grid = grid(&cells, unknown, others.len());
     let printed = print(&grid.to_text());
     output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 /// Whether the row has that name and the same load: messages of the same size, or datagrams that each fill a packet.

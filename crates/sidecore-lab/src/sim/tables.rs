@@ -25,7 +25,8 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
     let plans = read(&args.files, &args.set)?;
     if args.parameters {
         let text: String = plans.iter().map(|plan| parameters(plan).to_text() + "\n").collect();
-        return print(&text).map(|()| true);
+        print(&text)?;
+        return Ok(true);
     }
     if args.sensitivity {
         return fit::sensitivity(&plans, args);
@@ -90,7 +91,8 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
     let command = format!("{} {}", files.join(" "), args.effort.arguments());
     let summary = if summary.rows.is_empty() { String::new() } else { summary.to_markdown() + "\n" };
     output::write(&args.output, &rows, &output::page(&args.title, &command, &(summary + &sections)), &drawn)?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 /// The plan's own table and those of its variants.

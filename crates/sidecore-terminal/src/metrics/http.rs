@@ -2,6 +2,7 @@
 //! beyond the limit ends the oldest, so idle clients keep no scraper out.
 
 use super::format::Format;
+use crate::error::TerminalError;
 use nix::errno::Errno;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -128,7 +129,7 @@ impl Server {
     ///
     /// # Errors
     /// The socket takes no connections any more.
-    pub fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), String> {
+    pub fn run(&self, page: &(impl Fn(&Wanted) -> Answer + Sync)) -> Result<(), TerminalError> {
         let open = Open::default();
         std::thread::scope(|scope| {
             loop {
@@ -144,7 +145,7 @@ impl Server {
                         });
                     }
                     Err(error) if is_passing(&error) => std::thread::sleep(Duration::from_millis(10)),
-                    Err(error) => return Err(format!("cannot take connections any more: {error}")),
+                    Err(error) => return Err(TerminalError::Accept(error)),
                 }
             }
         })

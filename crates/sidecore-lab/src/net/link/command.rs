@@ -103,7 +103,7 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
     }
     if args.command.is_empty() {
-        return print(&format!("\n{text}"));
+        return Ok(print(&format!("\n{text}"))?);
     }
     tell(format_args!("the link has counted\n{text}"));
     Ok(())
