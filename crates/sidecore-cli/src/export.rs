@@ -38,7 +38,6 @@ struct Exporter {
     sockets: Sockets,
 }
 
-/// Serves requests until the process ends.
 pub(crate) fn run(args: &Export) -> Result<(), CliError> {
     let server = Server::bind(args.listen).map_err(|source| CliError::Listen { address: args.listen, source })?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
@@ -82,7 +81,6 @@ impl Exporter {
         encode(all)
     }
 
-    /// The start page: a link to the metrics, and the service's state.
     fn links(&self) -> String {
         let state = match self.read() {
             Ok(now) => format!("The service runs, as process {}.", now.start.pid),

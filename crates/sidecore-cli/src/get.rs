@@ -10,7 +10,6 @@ use sidecore_terminal::output;
 use std::fmt::Write;
 use std::path::Path;
 
-/// Key and value of a setting in force.
 pub(crate) type InForce = (String, String);
 
 /// A device that receives requests, or may receive them again.
@@ -22,7 +21,6 @@ pub(crate) struct Device {
     pub(crate) is_remote: bool,
 }
 
-/// Prints one `key=value` a line.
 pub(crate) fn run(args: &Get) -> Result<(), CliError> {
     let mut all = connect(&args.socket)?.settings()?;
     // The configuration may name another counter file.
@@ -36,7 +34,6 @@ pub(crate) fn run(args: &Get) -> Result<(), CliError> {
     Ok(output::print(&text)?)
 }
 
-/// The devices of the service that writes these counters.
 pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, CliError> {
     let now = Snapshot::read(counters)
         .map_err(|error| CliError::Counters { path: counters.to_owned(), source: error.into() })?;

@@ -106,7 +106,6 @@ fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, CliError> {
     Ok(public_in(file, &*read(file)?)?)
 }
 
-/// The public key in the content of that file.
 fn public_in(file: &Path, content: &[u8]) -> Result<Vec<u8>, KeysError> {
     read_public_key(content).map_err(|error| KeysError::Content { path: file.to_owned(), source: error.into() })
 }
@@ -155,7 +154,6 @@ fn in_words(entry: &KeyEntry) -> String {
     what + "It is in memory only and gone when the service ends: to keep keys, configure keys.directory\n"
 }
 
-/// All keys, fetched page by page.
 fn all(service: &mut Admin) -> Result<Vec<KeyEntry>, CliError> {
     let mut entries: Vec<KeyEntry> = Vec::new();
     loop {

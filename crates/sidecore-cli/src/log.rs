@@ -33,10 +33,6 @@ pub(crate) struct Log {
 }
 
 impl Log {
-    /// Collects the service's events from now on.
-    ///
-    /// # Errors
-    /// The process already has a log.
     pub(crate) fn collect(args: &Serve) -> Result<Self, CliError> {
         let level = args.log_level.level();
         let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
@@ -48,10 +44,6 @@ impl Log {
         Ok(Self { queue, format })
     }
 
-    /// Starts the thread that writes.
-    ///
-    /// # Errors
-    /// Errors of the system.
     pub(crate) fn write(&self) -> Result<(), CliError> {
         // A separate descriptor: other writers to standard error do not wait for a lock of this thread.
         let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(CliError::log)?);

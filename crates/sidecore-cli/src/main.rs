@@ -41,7 +41,6 @@ use std::time::Duration;
 
 /// Directories of the laboratory and the farm: cargo builds all programs into one, `packaging/install` uses the other.
 const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
-/// Interval of the live view.
 const INTERVAL: Duration = Duration::from_secs(1);
 /// Exit code of a negative answer; see the README.
 const NO: u8 = 1;

@@ -14,11 +14,9 @@ use sidecore_terminal::output;
 struct Differences {
     /// Settings that `sidecore set` can change, in its form.
     now: Vec<String>,
-    /// Settings that need a restart.
     at_next_start: Vec<String>,
 }
 
-/// Applies the differences and prints them.
 pub(crate) fn run(args: &Reload) -> Result<(), CliError> {
     let mut config = Config::read(&args.config, socket_of_environment()).map_err(CliError::library)?;
     if let Some(socket) = &args.socket {

@@ -20,7 +20,6 @@ use std::panic::{self, PanicHookInfo};
 use std::path::Path;
 use std::thread;
 
-/// Runs until SIGINT or SIGTERM.
 pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let socket = socket_of_environment();
     let mut config = match &args.config {
@@ -161,7 +160,6 @@ fn words<'p>(panic: &'p PanicHookInfo<'_>) -> &'p str {
     text.or_else(|| what.downcast_ref::<&str>().copied()).unwrap_or_default()
 }
 
-/// Warning about operations that no device does.
 fn refused(unserved: &[Class]) -> Option<String> {
     let (first, more) = (unserved.first()?.name(), unserved.len() - 1);
     let all = if more == 0 { first.to_owned() } else { format!("{first} and {more} more operations") };

@@ -20,7 +20,6 @@ pub(crate) fn run(args: &Set) -> Result<(), CliError> {
     printed.map_err(|error| unprinted(error.into()))
 }
 
-/// The values in force of the limits that were set.
 fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, CliError> {
     let keys = set.iter().filter_map(|text| text.split_once('=').map(|(key, _)| key));
     let keys: Vec<&str> = keys.filter(|key| key.starts_with("limits.")).collect();

@@ -18,10 +18,8 @@ use std::path::Path;
 
 pub(crate) mod programs;
 
-/// Text instead of an empty table.
 pub(crate) const NO_SOCKETS: &str =
     "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n";
-/// Rows without `--all`.
 const BUSIEST: usize = 50;
 /// Headings, and whether the column holds numbers. A star marks values that the program reports.
 const COLUMNS: [(&str, bool); 13] = [
@@ -51,9 +49,6 @@ pub(crate) fn run(args: &Sockets) -> Result<(), CliError> {
 }
 
 /// The service's list of sockets that this user may see, in printable characters.
-///
-/// # Errors
-/// There is no service, or it refuses.
 pub(crate) fn listed(socket: &Path) -> Result<List, CliError> {
     let mut list = ask::list(socket).map_err(CliError::library)?;
     list.rows.iter_mut().for_each(printable);

@@ -23,10 +23,6 @@ pub(crate) use rows::in_force;
 
 /// Shows a service's counters until the user quits, with rates over each `interval`. With `once`, or if standard output
 /// is no terminal, prints them once as text with rates over one interval. An interval of zero: since the start.
-///
-/// # Errors
-/// One line with the remedy: the file cannot be read, no service of sockets answers, or the terminal or standard output
-/// cannot be used.
 pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), CliError> {
     let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
     match (service_of_sockets(args, &counters), once) {

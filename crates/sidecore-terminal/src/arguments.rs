@@ -40,10 +40,6 @@ pub fn run<C: Parser, E: Failure, U: Failure>(
     }
 }
 
-/// Whether a shell has asked for completions, which are then printed.
-///
-/// # Errors
-/// There is no such shell, or the answer could not be written.
 fn completed(command: impl Fn() -> Command) -> clap::error::Result<bool> {
     let directory = env::current_dir().ok();
     CompleteEnv::with_factory(command).var(VARIABLE).bin(NAME).try_complete(env::args_os(), directory.as_deref())

@@ -205,9 +205,6 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
 }
 
 /// The number in a text. `None`: the text is a name.
-///
-/// # Errors
-/// The highest number: the kernel takes it for -1, no user and no group.
 pub(crate) fn number(text: &str) -> Result<Option<u32>, IdError> {
     match text.parse() {
         Ok(u32::MAX) => Err(IdError::MinusOne),

@@ -38,7 +38,6 @@ topics! {
 }
 /// Longest exit latency of an idle state that keeps parking cheap, us.
 const DEEP: u32 = 100;
-/// Most groups of hardware threads that a finding names.
 const NAMED: usize = 4;
 
 pub(super) fn judge(cores: &Cores, text: Text) -> Vec<Finding> {

@@ -13,7 +13,6 @@ pub(super) enum LoadError {
     Refused(String),
 }
 
-/// Output of the command `openssl`.
 #[derive(Debug, Default)]
 pub(super) struct OpenSsl {
     /// Output of `openssl version -v -m`. `None`: there is no such command.

@@ -32,7 +32,6 @@ pub(super) struct Service {
     pub(super) answer: Option<Result<(), NoAnswer>>,
     /// Content of the service's `/proc/PID/status`.
     pub(super) status: Option<String>,
-    /// The socket's directory.
     pub(super) directory: Option<Owned>,
     /// The directory of stored keys, if the configuration names one and it exists.
     pub(super) keys: Option<Owned>,

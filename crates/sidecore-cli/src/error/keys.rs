@@ -7,7 +7,6 @@ use std::fmt::Display;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// A wrong number, user, group or mode on the command line.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum IdError {
     #[error("{} is the kernel's -1, which stands for no user and no group: give another", u32::MAX)]
@@ -164,7 +163,6 @@ impl TrialError {
     }
 }
 
-/// Name of the file in messages.
 pub(crate) fn called(file: &Path) -> impl Display {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }

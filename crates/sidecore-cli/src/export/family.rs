@@ -35,7 +35,6 @@ pub(super) struct Family {
 #[derive(Debug)]
 struct Families(Vec<Family>);
 
-/// The whole page as `OpenMetrics` text.
 pub(super) fn encode(families: Vec<Family>) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Families(families)));

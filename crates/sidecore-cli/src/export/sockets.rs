@@ -18,7 +18,6 @@ use std::time::{Duration, Instant};
 /// Longest age of a list before the next request.
 const AGE: Duration = Duration::from_secs(1);
 
-/// State between two lists.
 #[derive(Debug)]
 pub(super) struct Sockets {
     socket: PathBuf,

@@ -30,7 +30,6 @@ pub(super) struct Access {
     pub(super) gid: Option<u32>,
 }
 
-/// An existing file of `keys pem`.
 #[derive(Clone, Debug)]
 pub(super) struct Present {
     pub(super) text: String,
@@ -58,9 +57,6 @@ pub(super) struct Draft<'a> {
 
 impl KeyFile {
     /// Opens the directory and reads an existing file of `keys pem`.
-    ///
-    /// # Errors
-    /// The file is of another kind, which the message names.
     pub(super) fn open(file: &Path) -> Result<Self, KeyFileError> {
         let name = file.file_name().ok_or(KeyFileError::NoName)?.to_owned();
         let path = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -215,7 +211,6 @@ fn check_regular(directory: &OwnedFd, name: &OsString, found: &Stat) -> Result<(
     Err(KeyFileError::NoFile(what))
 }
 
-/// Names a file's kind by its content.
 fn kind(content: &[u8]) -> &'static str {
     let has = |mark: &[u8]| content.windows(mark.len()).any(|window| window == mark);
     match content {

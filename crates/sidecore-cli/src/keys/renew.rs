@@ -42,7 +42,6 @@ impl<E: ToString> From<E> for Failure {
     }
 }
 
-/// Completes all steps, or restores the former state.
 pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     let name = &renewal.name;
     check_name(&format!("{name}.{:0DIGITS$}", 0)).map_err(CliError::library)?;

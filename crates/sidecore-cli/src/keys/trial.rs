@@ -25,10 +25,8 @@ const HANDSHAKE_SECONDS: &str = "20";
 /// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
 
-/// Text for a step that succeeded.
 type Step = Result<String, TrialError>;
 
-/// The lines of the steps so far.
 struct Told(String);
 
 impl Told {
@@ -82,14 +80,12 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     told.tell("server", shakes_hands(server, socket, &info))
 }
 
-/// The content of the file, and the key that it names.
 fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), TrialError> {
     let text = fs::read(file).map_err(|source| TrialError::Unreadable { path: file.to_owned(), source })?;
     let uri = Uri::from_pem(&text).map_err(TrialError::refused)?;
     Ok((text, uri))
 }
 
-/// Whether the file and the service have the same public key.
 fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
     match uri.public() {
         None => Ok("the file has none: a server that loads it needs the service".to_owned()),
@@ -147,7 +143,6 @@ impl OpenSsl {
         }
     }
 
-    /// Whether OpenSSL accepts the file as a private key.
     fn loads(&self, file: &Path) -> Step {
         let file = file.to_str().ok_or(TrialError::Name)?;
         let loaded = self.run(&self.configuration, &["pkey", "-in", file, "-noout"]);

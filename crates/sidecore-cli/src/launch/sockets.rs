@@ -19,9 +19,6 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 /// Sets the command's environment. An obstacle that leaves connections on the kernel is printed as a warning, not an
 /// error.
-///
-/// # Errors
-/// The library is missing or cannot be preloaded; the message has the remedy.
 pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), LaunchError> {
     let library = match &args.preload {
         Some(path) => path.canonicalize().map_err(|source| LaunchError::Preload { path: path.clone(), source })?,

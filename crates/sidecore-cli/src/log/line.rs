@@ -16,7 +16,6 @@ use tracing_subscriber::layer::Context;
 
 /// Longest value in bytes; a longer one is cut.
 const MAX_VALUE_BYTES: usize = 2048;
-/// Mark behind a value that was cut.
 const CUT: &str = "…";
 
 #[derive(Clone, Copy, Debug)]

@@ -34,7 +34,6 @@ const KEYS: usize = 2;
 
 /// Least width that shows the head's lines whole: most then fit in one line.
 const WIDE: u16 = 120;
-/// Text that the key `?` shows.
 const HELP: &str = "\
 q, Esc   quit
 ?        this help, or the tables again
@@ -55,7 +54,6 @@ pub(super) struct Pages {
     view: View,
     /// Index into [`PAGES`].
     page: usize,
-    /// Index into [`SORTS`].
     sort: usize,
     /// Shows [`HELP`], and the head's lines whole.
     help: bool,

@@ -42,7 +42,6 @@ impl View {
     }
 }
 
-/// Lines with the service's state and settings.
 pub(super) fn header(view: &View) -> Vec<String> {
     let now = &view.total;
     let mut lines = vec![alive(now), in_force(now)];

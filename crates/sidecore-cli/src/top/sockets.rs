@@ -36,20 +36,12 @@ const ALLEGED: &str = "* as the program itself says; SAVED: CPU time, an estimat
 
 type List = (Vec<Row>, Instant);
 
-/// Shows the programs of that service until the user quits.
-///
-/// # Errors
-/// No service answers there, or the terminal cannot be used.
 pub(super) fn run(socket: &Path, interval: Duration) -> Result<(), CliError> {
     let mut view = View::default();
     view.take(list(socket)?);
     Ok(show(view, || list(socket), interval)?)
 }
 
-/// Prints the programs once, with the rates of one interval.
-///
-/// # Errors
-/// No service answers there, or standard output cannot be written.
 pub(super) fn print(socket: &Path, interval: Duration) -> Result<(), CliError> {
     let mut view = View::default();
     view.take(list(socket)?);
@@ -68,7 +60,6 @@ fn render(view: &View) -> String {
     view.header() + "\n" + &tables
 }
 
-/// The programs at the last list.
 #[derive(Debug, Default)]
 struct View {
     seen: Seen,

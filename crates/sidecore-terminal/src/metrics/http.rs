@@ -16,7 +16,6 @@ const CONNECTIONS: usize = 16;
 const THREADS: usize = 2 * CONNECTIONS;
 /// Longest request, bytes.
 const REQUEST: usize = 8 * 1024;
-/// Most header lines.
 const HEADERS: usize = 64;
 /// Lifetime of a connection.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -99,7 +98,6 @@ impl Open {
     }
 }
 
-/// A connection and when it ends.
 struct Connection {
     stream: TcpStream,
     until: Instant,
@@ -179,7 +177,6 @@ impl Connection {
         self.stream.shutdown(Shutdown::Write)
     }
 
-    /// Reads until the request is whole.
     fn request(&mut self) -> io::Result<Result<Wanted, Answer>> {
         let (mut bytes, mut len) = ([0; REQUEST], 0);
         while len < REQUEST {

@@ -55,7 +55,6 @@ fn by_pid(snapshot: &Snapshot) -> BTreeMap<u32, (LaneStats, usize)> {
     clients
 }
 
-/// The client's name, with its protocol fault if there is one.
 fn name(lane: &LaneStats) -> String {
     match lane.fault() {
         Some(fault) => format!("{} ({})", lane.name, fault.name()),

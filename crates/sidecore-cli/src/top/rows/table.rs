@@ -41,7 +41,6 @@ impl<'a, C: Counter> Table<'a, C> {
         self.column(heading, true, cell)
     }
 
-    /// A column of median and 99th percentile.
     pub(super) fn times(self, heading: &str, stage: Stage) -> Self {
         self.number(&format!("{heading} p50/p99"), |one| quantiles(&one.times.stage(stage).summary()))
     }
