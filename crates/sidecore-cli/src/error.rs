@@ -1,21 +1,18 @@
 //! Errors of the command. Each message is one line with a remedy.
 
-mod keys;
-mod launch;
-
-pub(crate) use keys::{IdError, KeyFileError, KeysError, RenewError, TrialError, called};
-pub(crate) use launch::LaunchError;
-
 use sidecore::client::{self, ConnectError};
 use sidecore::service::StartError;
-use sidecore_terminal::error::{Failure, TerminalError};
+use sidecore_terminal::error::{Failure, TerminalError, USAGE};
 use std::error::Error;
-use std::io;
-use std::net::SocketAddr;
+use std::fmt::Display;
+use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
-/// Any error of a library.
+/// Exit codes of a shell for a missing command, and for one that cannot be executed.
+const NOT_FOUND: u8 = 127;
+const NOT_EXECUTABLE: u8 = 126;
+
 pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
@@ -29,65 +26,77 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Terminal(#[from] TerminalError),
     #[error(transparent)]
-    Keys(#[from] KeysError),
-    #[error(transparent)]
-    Renew(#[from] RenewError),
-    #[error(transparent)]
-    Trial(#[from] TrialError),
-    #[error(transparent)]
-    Launch(#[from] LaunchError),
-    #[error(transparent)]
     System(#[from] io::Error),
-    /// The library refuses a configuration, a setting, a counter file or a key.
+    /// The library refuses a configuration, a setting, a counter file, a key or its name.
     #[error(transparent)]
     Library(Cause),
-    #[error("{}: {source}", path.display())]
-    Counters { path: PathBuf, source: Cause },
+    /// Wrong input, or something that has to be there first.
+    #[error("{0}")]
+    Usage(String),
+    /// A file, an address or a program that cannot be used.
+    #[error("{what}: {source}; {note}")]
+    Unusable { what: String, source: Cause, note: &'static str },
+    /// An operation, or the use of a file.
+    #[error("{what}: {source}")]
+    Failed { what: String, source: Cause },
+    /// `sidecore run` cannot start the command.
+    #[error("{}: {source}", program.display())]
+    Command { program: PathBuf, source: io::Error },
+    #[error("LISTEN_FDS and LISTEN_PID: {0}: a service manager sets them, and nobody else should")]
+    HeldSockets(#[source] io::Error),
     #[error("{}: no heartbeat", .0.display())]
     NoHeartbeat(PathBuf),
     #[error("the service ended: these are its last numbers")]
     Ended,
-    #[error("what was set is in force, but this could not be said: {0}")]
-    Unprinted(#[source] Box<CliError>),
-    #[error("no setting {key:?} is in force: `sidecore get` alone prints all{}", where_else(key))]
-    NoSetting { key: String },
-    #[error("{key}: {} is a directory: name a file", path.display())]
-    Directory { key: &'static str, path: PathBuf },
-    #[error("--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out")]
-    NoPassphrase,
-    #[error("LISTEN_FDS and LISTEN_PID: {0}: a service manager sets them, and nobody else should")]
-    HeldSockets(#[source] io::Error),
-    #[error("the log: {0}")]
-    Log(#[source] Cause),
-    #[error("{address}: {source}; name another address and port of this machine with --listen")]
-    Listen { address: SocketAddr, source: io::Error },
-    #[error("cannot write {}: {source}", path.display())]
-    Manual { path: PathBuf, source: io::Error },
+    #[error("the service does not say what it stored: use one version of both")]
+    NothingStored,
+    #[error("the service's counters cannot be read")]
+    NoCounters,
+    #[error("it is of another key: give the server the certificate that was issued for this one")]
+    OtherKey,
+    /// A step of `keys test`.
+    #[error("{0}")]
+    Trial(String),
+    /// Standard error of the command `openssl`.
+    #[error("{0}")]
+    OpenSsl(String),
+    #[error(
+        "{why}; {key}. A server that runs goes on with its former key; where its certificate's file is the new one already, run \
+         this again before the server starts anew"
+    )]
+    NotRenewed { why: String, key: String },
+    #[error("the service has the new key no more")]
+    KeyGone,
     #[error("{} wrote no pages: {status}", program.display())]
     OtherManuals { program: PathBuf, status: ExitStatus },
 }
 
 impl CliError {
-    /// For an error of the library in words or as a type.
     pub(crate) fn library(error: impl Into<Cause>) -> Self {
         Self::Library(error.into())
     }
 
-    pub(crate) fn log(error: impl Into<Cause>) -> Self {
-        Self::Log(error.into())
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self::Usage(message.into())
     }
+}
+
+/// Puts the operation or the file in front of the cause.
+pub(crate) fn failed<E: Into<Cause>>(what: impl Display) -> impl FnOnce(E) -> CliError {
+    move |error| CliError::Failed { what: what.to_string(), source: error.into() }
+}
+
+/// As [`failed`], with a remedy or the state behind the cause.
+pub(crate) fn unusable<E: Into<Cause>>(what: impl Display, note: &'static str) -> impl FnOnce(E) -> CliError {
+    move |error| CliError::Unusable { what: what.to_string(), source: error.into(), note }
 }
 
 impl Failure for CliError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Launch(error) => error.exit_code(),
-            Self::Terminal(error) => error.exit_code(),
-            _ => 2,
+            Self::Command { source, .. } if source.kind() == ErrorKind::NotFound => NOT_FOUND,
+            Self::Command { .. } => NOT_EXECUTABLE,
+            _ => USAGE,
         }
     }
-}
-
-fn where_else(key: &str) -> &'static str {
-    if key.starts_with("device") { ", and devices where the service's counters are beside its socket" } else { "" }
 }

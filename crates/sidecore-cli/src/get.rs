@@ -1,7 +1,7 @@
 //! `sidecore get`: settings in force in a running service, in the form of `sidecore set` and of its configuration.
 
 use crate::args::Get;
-use crate::error::CliError;
+use crate::error::{CliError, failed};
 use crate::set::connect;
 use sidecore::config::{DeviceKind, counters_beside};
 use sidecore::core::dispatch::DeviceState;
@@ -35,8 +35,7 @@ pub(crate) fn run(args: &Get) -> Result<(), CliError> {
 }
 
 pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, CliError> {
-    let now = Snapshot::read(counters)
-        .map_err(|error| CliError::Counters { path: counters.to_owned(), source: error.into() })?;
+    let now = Snapshot::read(counters).map_err(failed(counters.display()))?;
     let mut devices: Vec<Device> = Vec::new();
     for device in &now.devices {
         let state = match device.state() {
@@ -66,7 +65,10 @@ fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, C
         let before = chosen.len();
         chosen.extend(all.iter().filter(|(name, _)| is_meant(name)));
         if chosen.len() == before {
-            return Err(CliError::NoSetting { key: key.clone() });
+            let devices = ", and devices where the service's counters are beside its socket";
+            let devices = if key.starts_with("device") { devices } else { "" };
+            let why = format!("no setting {key:?} is in force: `sidecore get` alone prints all{devices}");
+            return Err(CliError::Usage(why));
         }
     }
     Ok(chosen)

@@ -7,7 +7,7 @@ mod renew;
 mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
-use crate::error::{Cause, CliError, KeysError};
+use crate::error::{Cause, CliError, failed, unusable};
 use sidecore::client::{Admin, Options};
 use sidecore::config::counters_beside;
 use sidecore::counters::{KeyCounter, Snapshot};
@@ -18,6 +18,7 @@ use sidecore::keys::{
     read_public_key, unknown_kind,
 };
 use sidecore_terminal::output;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -34,22 +35,22 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
                 "The key {name} is another one now. Programs that have the old one's file or certificate fail until they have the new \
                  ones: `sidecore keys pem {name} --output FILE`, then reload them\n"
             );
-            report(format!("the key {name} was replaced"), &next)?;
+            report(&format!("the key {name} was replaced"), &next)?;
         }
         KeysCommand::Import { name, file, public, passphrase_file, users, .. } => {
             let acl = users.acl();
             let command = if let Some(file) = public {
                 KeyCommand::ImportPublic { public: public_of(&name, &file)?, name, acl }
             } else {
-                let file = file.ok_or(KeysError::NoFile)?;
+                let file = file.ok_or_else(|| CliError::usage("name the file with the key"))?;
                 KeyCommand::Import { pkcs8: key_of(&name, &file, passphrase_file.as_deref())?.0, name, acl }
             };
             let entry = new_key(&mut connect()?, command)?;
-            report(format!("the key {} was imported", entry.name), &in_words(&entry))?;
+            report(&format!("the key {} was imported", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Generate { name, kind, users } => {
             let entry = new_key(&mut connect()?, KeyCommand::Generate { name, kind, acl: users.acl() })?;
-            report(format!("the key {} was made", entry.name), &in_words(&entry))?;
+            report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Remote { name, also, .. } => drop(connect()?.keys(KeyCommand::Share { name, also })?),
         KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
@@ -62,7 +63,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
                 "The passphrase is changed, all keys are sealed anew. The service reads it at its next start from {file}: put \
                  the new one there now, or where that file is made from.\n"
             );
-            report("the passphrase was changed".to_owned(), &next)?;
+            report("the passphrase was changed", &next)?;
         }
         KeysCommand::Pem { name, output, mode, owner } => {
             pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
@@ -88,26 +89,31 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Se
     check_name(name).map_err(CliError::library)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose().map_err(CliError::library)?;
     let bytes = read(file)?;
-    let refused = |source| KeysError::Content { path: file.to_owned(), source };
-    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| refused(no_key(&bytes, error.into())))?;
-    let public = public_of_private(&key).map_err(|error| refused(error.into()))?;
+    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| no_key(&bytes, error.into()));
+    let key = key.map_err(failed(called(file)))?;
+    let public = public_of_private(&key).map_err(failed(called(file)))?;
     Ok((key, public))
 }
 
 fn no_key(file: &[u8], error: Cause) -> Cause {
     match Uri::from_pem(file) {
-        Ok(uri) => KeysError::NamesKey(uri.name().to_owned()).into(),
+        Ok(uri) => format!(
+            "it is a file of `sidecore keys pem` and names the key {:?}, which is in the service already: name the file with the \
+             private key",
+            uri.name()
+        )
+        .into(),
         Err(_) => unknown_kind(file).map_or(error, Into::into),
     }
 }
 
 fn public_of(name: &str, file: &Path) -> Result<Vec<u8>, CliError> {
     check_name(name).map_err(CliError::library)?;
-    Ok(public_in(file, &*read(file)?)?)
+    public_in(file)
 }
 
-fn public_in(file: &Path, content: &[u8]) -> Result<Vec<u8>, KeysError> {
-    read_public_key(content).map_err(|error| KeysError::Content { path: file.to_owned(), source: error.into() })
+fn public_in(file: &Path) -> Result<Vec<u8>, CliError> {
+    read_public_key(&read(file)?).map_err(failed(called(file)))
 }
 
 fn requests(socket: &Path, key: &str) -> Option<u64> {
@@ -115,8 +121,13 @@ fn requests(socket: &Path, key: &str) -> Option<u64> {
     Some(counted.keys.iter().find(|stats| stats.name == key)?.get(KeyCounter::Submitted))
 }
 
-fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, KeysError> {
-    all_of(file).map_err(|source| KeysError::Unreadable { path: file.to_owned(), source })
+/// Name of the file in messages.
+fn called(file: &Path) -> impl Display {
+    if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
+}
+
+fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, CliError> {
+    all_of(file).map_err(unusable(called(file), "name a file with a key that this user may read"))
 }
 
 /// Reads a whole file into one allocation, so that no copy of a key stays in freed memory.
@@ -134,12 +145,12 @@ fn all_of(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
 
 fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, CliError> {
     let stored = service.keys(command)?.into_iter().next();
-    Ok(stored.ok_or(KeysError::NothingStored)?)
+    stored.ok_or(CliError::NothingStored)
 }
 
 /// Prints text about a completed change. A closed pipe is an error too.
-fn report(done: String, text: &str) -> Result<(), KeysError> {
-    output::written(text).map_err(|source| KeysError::Unprinted { done, source })
+fn report(done: &str, text: &str) -> Result<(), CliError> {
+    output::written(text).map_err(failed(format_args!("{done}, but this could not be written to standard output")))
 }
 
 fn in_words(entry: &KeyEntry) -> String {

@@ -5,7 +5,7 @@ mod program;
 mod sockets;
 
 use crate::args::Run;
-use crate::error::LaunchError;
+use crate::error::{CliError, failed, unusable};
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_terminal::{output, programs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -24,8 +24,9 @@ const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 
 /// Runs the command to its end. Returns its exit code, or 128 plus the number of the signal that ended it.
-pub(crate) fn run(args: &Run) -> Result<u8, LaunchError> {
-    let (program, rest) = args.command.split_first().ok_or(LaunchError::NoCommand)?;
+pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
+    let (program, rest) =
+        args.command.split_first().ok_or_else(|| CliError::usage("no command: write `sidecore run -- COMMAND`"))?;
     let mut command = Command::new(program);
     command.args(rest).env("SIDECORE_SOCKET", &args.socket);
     if args.sockets {
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, LaunchError> {
     let _scratch = module(args)?.map(|module| provide(&mut command, &module)).transpose()?;
     // Installed before the command starts, so that no signal is lost.
     let signals = Signals::new([SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2])?;
-    let mut child = command.spawn().map_err(|source| LaunchError::Start { program: program.into(), source })?;
+    let mut child = command.spawn().map_err(|source| CliError::Command { program: program.into(), source })?;
     let (handle, forwarder) = forward(signals, &child);
     let status = child.wait();
     handle.close();
@@ -67,15 +68,15 @@ fn code(status: ExitStatus) -> u8 {
 }
 
 /// Path of the provider. `None`: there is none; a warning is printed, and the command runs with its sockets only.
-fn module(args: &Run) -> Result<Option<PathBuf>, LaunchError> {
+fn module(args: &Run) -> Result<Option<PathBuf>, CliError> {
     if let Some(module) = &args.module {
-        let unusable = |source| LaunchError::Provider { path: module.clone(), source };
-        return module.canonicalize().map(Some).map_err(unusable);
+        let note = "name the provider, libsidecore_openssl.so or sidecore.so";
+        return module.canonicalize().map(Some).map_err(unusable(module.display(), note));
     }
     let found = programs::find(&NAMES, &PLACES);
     if found.is_none() {
         if !args.sockets {
-            return Err(LaunchError::NoProvider);
+            return Err(no_module());
         }
         output::tell(
             "no provider beside this program or in ../lib/sidecore: the command has its sockets served, and no keys",
@@ -85,23 +86,28 @@ fn module(args: &Run) -> Result<Option<PathBuf>, LaunchError> {
 }
 
 /// Configures the command's OpenSSL to load the provider. Returns the directory of that configuration.
-fn provide(command: &mut Command, module: &Path) -> Result<TempDir, LaunchError> {
-    let scratch = tempfile::tempdir().map_err(LaunchError::NoScratch)?;
+fn provide(command: &mut Command, module: &Path) -> Result<TempDir, CliError> {
+    let scratch = tempfile::tempdir().map_err(failed("no directory for a configuration"))?;
     command.env("OPENSSL_CONF", write(scratch.path(), module)?);
     Ok(scratch)
 }
 
 /// Writes an OpenSSL configuration with the provider into that directory.
-pub(crate) fn configure(directory: &Path) -> Result<PathBuf, LaunchError> {
-    write(directory, &programs::find(&NAMES, &PLACES).ok_or(LaunchError::NoProvider)?)
+pub(crate) fn configure(directory: &Path) -> Result<PathBuf, CliError> {
+    write(directory, &programs::find(&NAMES, &PLACES).ok_or_else(no_module)?)
 }
 
-fn write(directory: &Path, module: &Path) -> Result<PathBuf, LaunchError> {
-    let path = directory.join("openssl.cnf");
-    match fs::write(&path, text(module)) {
-        Ok(()) => Ok(path),
-        Err(source) => Err(LaunchError::Configuration { path, source }),
-    }
+fn write(directory: &Path, module: &Path) -> Result<PathBuf, CliError> {
+    let configuration = directory.join("openssl.cnf");
+    fs::write(&configuration, text(module)).map_err(failed(configuration.display()))?;
+    Ok(configuration)
+}
+
+fn no_module() -> CliError {
+    CliError::usage(
+        "no provider beside this program or in ../lib/sidecore: build it with `cargo build --release -p sidecore-openssl`, or name it \
+         with --module",
+    )
 }
 
 /// OpenSSL's own provider does the operations that ours lacks. No section may be called `default`: that is the name of

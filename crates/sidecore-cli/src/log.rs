@@ -8,7 +8,7 @@ mod line;
 mod queue;
 
 use crate::args::{LogFormat, LogLevel, Serve};
-use crate::error::CliError;
+use crate::error::{CliError, failed};
 use line::{Format, Lines};
 use queue::Queue;
 use rustix::fs::fstat;
@@ -40,16 +40,16 @@ impl Log {
         let filter = Targets::new().with_target(events::TARGET, LevelFilter::from(tracing::Level::from(level)));
         let layer = Lines { queue: queue.clone(), format };
         let subscriber = tracing_subscriber::registry().with(filter).with(layer);
-        tracing::subscriber::set_global_default(subscriber).map_err(CliError::log)?;
+        tracing::subscriber::set_global_default(subscriber).map_err(failed("the log"))?;
         Ok(Self { queue, format })
     }
 
     pub(crate) fn write(&self) -> Result<(), CliError> {
         // A separate descriptor: other writers to standard error do not wait for a lock of this thread.
-        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(CliError::log)?);
+        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(failed("the log"))?);
         let (queue, format) = (self.queue.clone(), self.format);
         let writer = thread::Builder::new().name("log".to_owned());
-        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(CliError::log)?;
+        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(failed("the log"))?;
         Ok(())
     }
 

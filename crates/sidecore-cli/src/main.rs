@@ -81,7 +81,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Top(args) => top::run(&args, INTERVAL)?,
         Command::Export(args) => export::run(&args)?,
         Command::Check(args) => return check::run(&args).map(answer),
-        Command::Run(args) => return Ok(launch::run(&args)?),
+        Command::Run(args) => return launch::run(&args),
         Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => return Err(laboratory().into()),
         Command::Farm(_) => return Err(farm().into()),
         Command::Manuals(args) => manuals::write(&args.directory)?,

@@ -1,7 +1,7 @@
 //! `sidecore manuals DIRECTORY`: the manual pages, and scripts of shells that ask this program for completions.
 
 use crate::args::Cli;
-use crate::error::CliError;
+use crate::error::{CliError, failed};
 use crate::{BESIDE, OF_FARM, OF_LABORATORY};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
@@ -110,13 +110,13 @@ fn written(
     let written = write(&mut text)
         .and_then(|()| fs::create_dir_all(path.parent().unwrap_or(directory)))
         .and_then(|()| fs::write(&path, text));
-    written.map_err(|source| CliError::Manual { path, source })
+    written.map_err(failed(format_args!("cannot write {}", path.display())))
 }
 
 fn have_written(program: PathBuf, directory: &Path) -> Result<(), CliError> {
     match Command::new(&program).arg("manuals").arg(directory).status() {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(CliError::OtherManuals { program, status }),
-        Err(source) => Err(TerminalError::Run { program, source }.into()),
+        Err(error) => Err(TerminalError::Run(program, error).into()),
     }
 }

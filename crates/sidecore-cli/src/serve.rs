@@ -44,7 +44,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     // The record is only written at the end, too late to report a wrong path.
     for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
         if let Some(directory) = file.as_ref().filter(|file| file.is_dir()) {
-            return Err(CliError::Directory { key, path: directory.clone() });
+            return Err(CliError::Usage(format!("{key}: {} is a directory: name a file", directory.display())));
         }
     }
     let unserved = config.unserved();
@@ -73,7 +73,9 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
 /// Serves programs' sockets, without keys.
 fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
     if args.passphrase_file.is_some() {
-        return Err(CliError::NoPassphrase);
+        return Err(CliError::usage(
+            "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out",
+        ));
     }
     let mut sandbox = sandbox::enter(config).map_err(CliError::library)?;
     begin(log)?;

@@ -1,7 +1,7 @@
 //! `sidecore set`: changes a running service, all settings or none, and prints the settings in force afterwards.
 
 use crate::args::Set;
-use crate::error::CliError;
+use crate::error::{CliError, failed};
 use crate::top::in_force;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Setting, counters_beside};
@@ -12,12 +12,12 @@ use std::path::Path;
 pub(crate) fn run(args: &Set) -> Result<(), CliError> {
     let mut service = connect(&args.socket)?;
     apply(&mut service, &args.settings)?;
-    let unprinted = |error| CliError::Unprinted(Box::new(error));
-    let mut lines = limits(&mut service, &args.settings).map_err(unprinted)?;
+    let unsaid = "what was set is in force, but this could not be said";
+    let mut lines = limits(&mut service, &args.settings).map_err(failed(unsaid))?;
     // The configuration may name another counter file.
     lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| in_force(&now)));
     let printed = lines.iter().try_for_each(|line| output::print(&format!("{line}\n")));
-    printed.map_err(|error| unprinted(error.into()))
+    printed.map_err(failed(unsaid))
 }
 
 fn limits(service: &mut Admin, set: &[String]) -> Result<Vec<String>, CliError> {

@@ -12,27 +12,12 @@ pub type Named<'p> = (&'static str, &'p Path);
 /// A result file that cannot be written, with a remedy.
 #[derive(Debug, thiserror::Error)]
 pub enum PathError {
-    /// One file, and the reason.
-    #[error("{argument} {}: {reason}", path.display())]
-    Unwritable {
-        /// The argument that names it.
-        argument: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The reason.
-        #[source]
-        reason: Reason,
-    },
-    /// Two arguments name one file.
-    #[error("{first} and {second} both name {}: name two files", path.display())]
-    Twice {
-        /// The first argument.
-        first: &'static str,
-        /// The second argument.
-        second: &'static str,
-        /// The file.
-        path: PathBuf,
-    },
+    /// The argument, its file, and the reason.
+    #[error("{0} {path}: {2}", path = .1.display())]
+    Unwritable(&'static str, PathBuf, #[source] Reason),
+    /// Two arguments and their file.
+    #[error("{0} and {1} both name {path}: name two files", path = .2.display())]
+    Twice(&'static str, &'static str, PathBuf),
 }
 
 impl From<PathError> for String {
@@ -53,14 +38,9 @@ pub enum Reason {
     /// Its directory is missing.
     #[error("there is no directory {place}: make it with `mkdir -p {place}`, or name another file", place = .0.display())]
     NoDirectory(PathBuf),
-    /// The system refuses.
-    #[error("{operation} ({source}): {}", remedy(source.kind()))]
-    System {
-        /// The refused operation, in words.
-        operation: String,
-        /// The refusal.
-        source: io::Error,
-    },
+    /// The system refuses that operation.
+    #[error("{0} ({1}): {remedy}", remedy = remedy(.1.kind()))]
+    System(String, #[source] io::Error),
 }
 
 /// Checks that each file can be written, and is named only once.
@@ -70,12 +50,12 @@ pub enum Reason {
 pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), PathError> {
     let mut known: Vec<(&'static str, PathBuf)> = Vec::new();
     for (argument, path) in named {
-        writable(path).map_err(|reason| PathError::Unwritable { argument, path: path.to_owned(), reason })?;
+        writable(path).map_err(|reason| PathError::Unwritable(argument, path.to_owned(), reason))?;
         // A special file such as /dev/stdout may receive several outputs.
         let own = place(path).filter(|own| fs::metadata(own).is_ok_and(|about| about.is_file()) || !own.exists());
         let Some(own) = own else { continue };
         if let Some((first, _)) = known.iter().find(|(_, known)| *known == own) {
-            return Err(PathError::Twice { first, second: argument, path: path.to_owned() });
+            return Err(PathError::Twice(first, argument, path.to_owned()));
         }
         known.push((argument, own));
     }
@@ -125,8 +105,8 @@ fn can_be_made(path: &Path) -> Result<(), Reason> {
     made.map_err(|error| cannot(format!("no file can be made in {}", directory.display()), error))
 }
 
-fn cannot(operation: impl Into<String>, source: io::Error) -> Reason {
-    Reason::System { operation: operation.into(), source }
+fn cannot(operation: impl Into<String>, error: io::Error) -> Reason {
+    Reason::System(operation.into(), error)
 }
 
 fn remedy(refusal: ErrorKind) -> &'static str {

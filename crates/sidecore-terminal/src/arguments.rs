@@ -66,7 +66,7 @@ pub fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, director
         let mut commands = commands.into_iter();
         commands.try_for_each(|command| write(command, &directory))
     });
-    written.map_err(|source| TerminalError::Pages { directory, source })
+    written.map_err(|error| TerminalError::Pages(directory, error))
 }
 
 fn write(command: &Command, pages: &Path) -> io::Result<()> {

@@ -1,9 +1,11 @@
 //! Errors of the parts that the programs share, and the exit code of any error.
 
-use crate::output::USAGE;
 use std::fmt::Display;
 use std::io;
 use std::path::PathBuf;
+
+/// Exit code of usage or environment; see docs/errors.md.
+pub const USAGE: u8 = 2;
 
 /// An error that ends a program.
 pub trait Failure: Display {
@@ -23,32 +25,17 @@ pub enum TerminalError {
     #[error("the terminal cannot show the live view: {0}; use --once")]
     View(#[source] io::Error),
     /// Pages of the manual cannot be written to that directory.
-    #[error("cannot write pages to {}: {source}", directory.display())]
-    Pages {
-        /// Directory of the pages.
-        directory: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    #[error("cannot write pages to {directory}: {1}", directory = .0.display())]
+    Pages(PathBuf, #[source] io::Error),
     /// A listening socket takes no connections any more.
     #[error("cannot take connections any more: {0}")]
     Accept(#[source] io::Error),
-    /// Another program of the command is not installed.
-    #[error("no {name} in {places}, seen from this program: `cargo build --release` builds both")]
-    NoProgram {
-        /// Its file name.
-        name: String,
-        /// Directories relative to this program's, in words.
-        places: String,
-    },
-    /// A program cannot be started.
-    #[error("cannot run {}: {source}", program.display())]
-    Run {
-        /// Path of the program.
-        program: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    /// Another program of the command is in none of these places, which are relative to this program's directory.
+    #[error("no {0} in {1}, seen from this program: `cargo build --release` builds both")]
+    NoProgram(String, String),
+    /// That program cannot be started.
+    #[error("cannot run {program}: {1}", program = .0.display())]
+    Run(PathBuf, #[source] io::Error),
 }
 
 impl Failure for TerminalError {}

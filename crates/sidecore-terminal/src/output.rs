@@ -3,15 +3,12 @@
 //! Both outputs may be a pipe without a reader, or a file on a full disk. Neither ends the program halfway: a failure
 //! of standard output is an error, one of standard error is ignored.
 
-use crate::error::{Failure, TerminalError};
+use crate::error::{Failure, TerminalError, USAGE};
 use clap::builder::Resettable;
 use clap::error::ErrorKind;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::process::ExitCode;
-
-/// Exit code of usage or environment; see the README.
-pub(crate) const USAGE: u8 = 2;
 
 /// Prints text. A closed pipe is no failure: its reader has seen enough.
 ///

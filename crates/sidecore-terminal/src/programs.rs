@@ -18,8 +18,8 @@ pub fn find(names: &[&str], places: &[&str]) -> Option<PathBuf> {
 /// Replaces this process by the program of that name. Returns only on failure.
 pub fn go_on_as(name: &str, places: &[&str], arguments: impl IntoIterator<Item = OsString>) -> TerminalError {
     let Some(program) = find(&[name], places) else {
-        return TerminalError::NoProgram { name: name.to_owned(), places: places.join(" or ") };
+        return TerminalError::NoProgram(name.to_owned(), places.join(" or "));
     };
-    let source = Command::new(&program).args(arguments).exec();
-    TerminalError::Run { program, source }
+    let error = Command::new(&program).args(arguments).exec();
+    TerminalError::Run(program, error)
 }

@@ -1,6 +1,6 @@
 //! The command line of `sidecore keys`.
 
-use crate::error::IdError;
+use crate::error::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use sidecore::keys::{Acl, Kind};
@@ -65,8 +65,11 @@ pub(crate) struct Renewal {
 }
 
 /// Of a file: permissions only.
-fn mode(text: &str) -> Result<u32, IdError> {
-    u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777).ok_or(IdError::Mode)
+fn mode(text: &str) -> Result<u32, CliError> {
+    u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777)
+        .ok_or_else(|| CliError::usage("write an octal number from 0000 to 0777"))
 }
 
 #[derive(Debug, Subcommand)]
@@ -205,25 +208,29 @@ fn kind() -> impl TypedValueParser<Value = Kind> {
 }
 
 /// The number in a text. `None`: the text is a name.
-pub(crate) fn number(text: &str) -> Result<Option<u32>, IdError> {
+pub(crate) fn number(text: &str) -> Result<Option<u32>, CliError> {
     match text.parse() {
-        Ok(u32::MAX) => Err(IdError::MinusOne),
+        Ok(u32::MAX) => {
+            let number = u32::MAX;
+            let why = format!("{number} is the kernel's -1, which stands for no user and no group: give another");
+            Err(CliError::Usage(why))
+        }
         number => Ok(number.ok()),
     }
 }
 
-fn user(text: &str) -> Result<u32, IdError> {
+fn user(text: &str) -> Result<u32, CliError> {
     if let Some(number) = number(text)? {
         return Ok(number);
     }
-    let found = nix::unistd::User::from_name(text)?.map(|user| user.uid.as_raw());
-    found.ok_or(IdError::Unknown { kind: "user", database: "passwd" })
+    let found = nix::unistd::User::from_name(text).map_err(CliError::library)?.map(|user| user.uid.as_raw());
+    found.ok_or_else(|| CliError::usage("there is no such user here, name one of `getent passwd`"))
 }
 
-fn group(text: &str) -> Result<u32, IdError> {
+fn group(text: &str) -> Result<u32, CliError> {
     if let Some(number) = number(text)? {
         return Ok(number);
     }
-    let found = nix::unistd::Group::from_name(text)?.map(|group| group.gid.as_raw());
-    found.ok_or(IdError::Unknown { kind: "group", database: "group" })
+    let found = nix::unistd::Group::from_name(text).map_err(CliError::library)?.map(|group| group.gid.as_raw());
+    found.ok_or_else(|| CliError::usage("there is no such group here, name one of `getent group`"))
 }

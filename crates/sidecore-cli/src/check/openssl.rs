@@ -1,17 +1,7 @@
 //! OpenSSL and the provider, which servers with keys in the service need.
 
 use super::finding::{Finding, FindingState, topics};
-use std::io;
-
-/// Why OpenSSL does not load the provider.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum LoadError {
-    #[error(transparent)]
-    NotStarted(#[from] io::Error),
-    /// The first line of its errors.
-    #[error("{0}")]
-    Refused(String),
-}
+use crate::error::CliError;
 
 #[derive(Debug, Default)]
 pub(super) struct OpenSsl {
@@ -19,7 +9,7 @@ pub(super) struct OpenSsl {
     pub(super) version: Option<String>,
     /// Path of the provider's file. `None`: it was not found.
     pub(super) module: Option<String>,
-    pub(super) loads: Option<Result<(), LoadError>>,
+    pub(super) loads: Option<Result<(), CliError>>,
 }
 
 topics! {
@@ -89,7 +79,7 @@ mod tests {
             [Lacks, Lacks, Unknown]
         );
         let module = Some("/x.so".to_owned());
-        let loads = Some(Err(LoadError::Refused("no symbol".to_owned())));
+        let loads = Some(Err(CliError::OpenSsl("no symbol".to_owned())));
         assert_eq!(states(&OpenSsl { version: version(TEXT), module: module.clone(), loads }), [Ok, Ok, Lacks]);
         assert_eq!(states(&OpenSsl { version: version(TEXT), module, loads: Some(Result::Ok(())) }), [Ok; 3]);
     }

@@ -3,10 +3,11 @@
 use super::cores::{CPUS, Cores};
 use super::kernel::Kernel;
 use super::memory::Memory;
-use super::openssl::{LoadError, OpenSsl, module_directory};
-use super::service::{NoAnswer, Owned, Service};
+use super::openssl::{OpenSsl, module_directory};
+use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
+use crate::error::{CliError, failed};
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, Waiters};
@@ -67,10 +68,10 @@ pub(super) fn memory() -> Memory {
 pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
     let socket = config.socket.clone();
     let answer = if config.sockets.is_some() {
-        ask::listens(&socket).map_err(|source| NoAnswer::Sockets { socket, source })
+        ask::listens(&socket).map_err(failed(format_args!("no service of sockets at {}", socket.display())))
     } else {
         let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };
-        Client::connect(&options).map(drop).map_err(NoAnswer::Keys)
+        Client::connect(&options).map(drop).map_err(Into::into)
     };
     // A dead service's counter file names a process id that another program may have by now.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
@@ -103,7 +104,7 @@ fn module(version: &str) -> Option<PathBuf> {
 }
 
 /// Lets OpenSSL load the provider in a process of its own.
-fn loads(module: &Path) -> Result<(), LoadError> {
+fn loads(module: &Path) -> Result<(), CliError> {
     let directory = module.parent().unwrap_or(Path::new("."));
     let name = module.file_stem().unwrap_or_default();
     let mut list = Command::new("openssl");
@@ -113,5 +114,5 @@ fn loads(module: &Path) -> Result<(), LoadError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(LoadError::Refused(said.lines().next().unwrap_or("openssl says nothing").to_owned()))
+    Err(CliError::OpenSsl(said.lines().next().unwrap_or("openssl says nothing").to_owned()))
 }

@@ -1,9 +1,7 @@
 //! The running service, if there is one, and its directories.
 
 use super::finding::{Finding, FindingState, topics};
-use sidecore::client::ConnectError;
-use std::io;
-use std::path::PathBuf;
+use crate::error::CliError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Owned {
@@ -17,19 +15,11 @@ impl Owned {
     }
 }
 
-#[derive(Debug, thiserror::Error)]
-pub(super) enum NoAnswer {
-    #[error("no service of sockets at {}: {source}", socket.display())]
-    Sockets { socket: PathBuf, source: io::Error },
-    #[error(transparent)]
-    Keys(#[from] ConnectError),
-}
-
 /// State of the service as seen from outside.
 #[derive(Debug, Default)]
 pub(super) struct Service {
     /// Result of asking for a lane.
-    pub(super) answer: Option<Result<(), NoAnswer>>,
+    pub(super) answer: Option<Result<(), CliError>>,
     /// Content of the service's `/proc/PID/status`.
     pub(super) status: Option<String>,
     pub(super) directory: Option<Owned>,
@@ -120,7 +110,7 @@ mod tests {
 
     #[test]
     fn without_a_service_little_is_known_and_nothing_is_broken() {
-        let none = NoAnswer::Sockets { socket: "socket".into(), source: io::ErrorKind::NotFound.into() };
+        let none = CliError::library("no service");
         let findings = judge(&Service { answer: Some(Err(none)), ..Service::default() });
         assert!(findings.iter().all(|finding| !finding.breaks_a_promise()));
         assert_eq!((findings[1].state, findings[2].state, findings[5].state), (Lacks, Unknown, Unknown));

@@ -1,6 +1,5 @@
 //! Replaces a file of `keys pem` in one step. Any other file of that name stays.
 
-use crate::error::KeyFileError;
 use rustix::fd::OwnedFd;
 use rustix::fs::{
     AtFlags, CWD, FileType, Gid, Mode, OFlags, RenameFlags, Stat, Uid, fchmod, fchown, fstat, fsync, openat,
@@ -10,7 +9,7 @@ use rustix::io::Errno;
 use sidecore::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
@@ -36,6 +35,32 @@ pub(super) struct Present {
     pub(super) access: Access,
     pub(super) key: String,
     id: Id,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum KeyFileError {
+    #[error("it is a directory: name a file")]
+    NoName,
+    #[error("there is no such directory: make it, or name another file")]
+    NoDirectory,
+    #[error("it is {0}: name a file")]
+    NoFile(String),
+    #[error("{0}, and only a file of `sidecore keys pem` is replaced: name another file, or move this one away")]
+    Foreign(&'static str),
+    #[error("another program put something there meanwhile: look what, and run this again")]
+    Changed,
+    #[error("cannot give it to that owner: {0}")]
+    Owner(#[source] io::Error),
+    #[error("remove {}/.sidecore-{process}-*: it is of commands that were killed", directory.display())]
+    Leftovers { directory: PathBuf, process: u32 },
+    #[error(transparent)]
+    System(#[from] io::Error),
+}
+
+impl From<Errno> for KeyFileError {
+    fn from(error: Errno) -> Self {
+        Self::System(error.into())
+    }
 }
 
 /// A path whose directory is held open: later changes of the path have no effect.

@@ -2,7 +2,7 @@
 
 use super::key_file::{Access, KeyFile};
 use crate::args::keys::number;
-use crate::error::{CliError, KeysError};
+use crate::error::{CliError, failed, unusable};
 use nix::unistd::{Group, User};
 use sidecore::client::Admin;
 use sidecore::keys::uri::Uri;
@@ -24,8 +24,7 @@ pub(super) fn run(
     let text = text(service, name)?;
     let Some(file) = file else { return Ok(output::print(&text)?) };
     let put = || KeyFile::open(file)?.draft(&text, Access { mode, uid, gid })?.put();
-    put().map_err(|source| KeysError::Put { path: file.to_owned(), source })?;
-    Ok(())
+    put().map(drop).map_err(unusable(file.display(), "nothing was changed there"))
 }
 
 /// Holds the key's public part too, so that a server can load it while no service runs.
@@ -36,7 +35,7 @@ pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, CliError> 
 }
 
 /// Parses `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
-fn find(owner: &str) -> Result<Owner, KeysError> {
+fn find(owner: &str) -> Result<Owner, CliError> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
     let uid = id(user, "passwd", |name| Some(User::from_name(name).ok()??.uid.as_raw()))?;
     let gid = id(group, "group", |name| Some(Group::from_name(name).ok()??.gid.as_raw()))?;
@@ -44,12 +43,14 @@ fn find(owner: &str) -> Result<Owner, KeysError> {
 }
 
 /// A number, or the number of a name in the system's database. `None` for an empty text.
-fn id(text: &str, database: &'static str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, KeysError> {
+fn id(text: &str, database: &str, by_name: impl Fn(&str) -> Option<u32>) -> Result<Option<u32>, CliError> {
     if text.is_empty() {
         return Ok(None);
     }
-    let found = number(text)?.or_else(|| by_name(text));
-    found.map(Some).ok_or_else(|| KeysError::UnknownOwner { name: text.to_owned(), database })
+    let found = number(text).map_err(failed("--owner"))?.or_else(|| by_name(text));
+    found
+        .map(Some)
+        .ok_or_else(|| CliError::Usage(format!("--owner: there is no {text:?} here: name one of `getent {database}`")))
 }
 
 #[cfg(test)]

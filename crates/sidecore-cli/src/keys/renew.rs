@@ -5,9 +5,9 @@
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
 use super::key_file::{Access, Id, KeyFile};
-use super::{all, key_of, list, new_key, pem, public_in, read, requests};
+use super::{all, called, key_of, list, new_key, pem, public_in, requests};
 use crate::args::keys::Renewal;
-use crate::error::{CliError, RenewError, called};
+use crate::error::{CliError, failed, unusable};
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -46,13 +46,16 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     let name = &renewal.name;
     check_name(&format!("{name}.{:0DIGITS$}", 0)).map_err(CliError::library)?;
     if let Some(base) = name.rsplit_once('.').and_then(|(base, _)| stamp(base, name).and(Some(base))) {
-        return Err(RenewError::WholeName { name: name.clone(), base: base.to_owned() }.into());
+        let why = format!("{name} is a key of {base}: give the name that they have in common, {base}");
+        return Err(CliError::Usage(why));
     }
     let _alone = alone(&renewal.file)?;
     let (pkcs8, public) = key_of(name, &renewal.file, renewal.passphrase_file.as_deref())?;
-    if public_in(&renewal.certificate, &*read(&renewal.certificate)?)? != public {
-        let (certificate, key) = (renewal.certificate.clone(), renewal.file.clone());
-        return Err(RenewError::OtherKey { certificate, key }.into());
+    if public_in(&renewal.certificate)? != public {
+        let (certificate, file) = (called(&renewal.certificate), called(&renewal.file));
+        let why =
+            format!("{certificate} is of another key than {file}: give those of one renewal; nothing was changed");
+        return Err(CliError::Usage(why));
     }
     let key_file = key_file(renewal)?;
     let mut service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?;
@@ -73,7 +76,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
             Some(Ok(())) => format!("the key {key} is deleted again"),
             Some(Err(error)) => error.to_string(),
         };
-        return Err(RenewError::Undone { why: failure.why, key }.into());
+        return Err(CliError::NotRenewed { why: failure.why, key });
     }
     tell(&mut service, renewal, &key)
 }
@@ -123,27 +126,31 @@ fn undone(key_file: &KeyFile, put: Id, renewal: &Renewal, why: &str, asked: bool
 }
 
 /// Locks the file: two simultaneous renewals of one key would undo each other's changes.
-fn alone(file: &Path) -> Result<Option<File>, RenewError> {
+fn alone(file: &Path) -> Result<Option<File>, CliError> {
     if file == Path::new("-") {
         return Ok(None);
     }
     // The later read reports a file that cannot be opened.
     let Ok(opened) = File::open(file) else { return Ok(None) };
     match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
-        Err(Errno::WOULDBLOCK) => Err(RenewError::Busy(file.to_owned())),
+        Err(Errno::WOULDBLOCK) => Err(CliError::Usage(format!(
+            "{}: another renewal with this file is at work: wait until it has ended",
+            file.display()
+        ))),
         // Some file systems have no locks.
         _ => Ok(Some(opened)),
     }
 }
 
 /// The server's file. An existing file must name a key of this name.
-fn key_file(renewal: &Renewal) -> Result<KeyFile, RenewError> {
-    let output = || renewal.output.clone();
-    let key_file = KeyFile::open(&renewal.output).map_err(|source| RenewError::Output { output: output(), source })?;
+fn key_file(renewal: &Renewal) -> Result<KeyFile, CliError> {
+    let output = renewal.output.display();
+    let key_file = KeyFile::open(&renewal.output).map_err(unusable(&output, "nothing was changed"))?;
     match key_file.present() {
-        Some(present) if stamp(&renewal.name, &present.key).is_none() => {
-            Err(RenewError::OtherName { output: output(), key: present.key.clone(), name: renewal.name.clone() })
-        }
+        Some(present) if stamp(&renewal.name, &present.key).is_none() => Err(CliError::Usage(format!(
+            "{output} names the key {:?}, which is none of {:?}: give its own name, or another file; nothing was changed",
+            present.key, renewal.name
+        ))),
         _ => Ok(key_file),
     }
 }
@@ -175,30 +182,30 @@ fn users(renewal: &Renewal, key_file: &KeyFile, keys: &[KeyEntry]) -> Acl {
 }
 
 /// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.
-fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), RenewError> {
+fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), CliError> {
     let mut test = Command::new("/proc/self/exe");
     test.args(["keys", "test"]).arg(file).arg("--socket").arg(socket);
     if let Some(user) = &renewal.user {
         test.args(["--as", user]);
     }
-    let done = test.output().map_err(RenewError::NoTest)?;
+    let done = test.output().map_err(failed("cannot run `sidecore keys test`"))?;
     if done.status.success() {
         return Ok(());
     }
     let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    let said = said.lines().last().unwrap_or("`sidecore keys test` was ended").to_owned();
-    Err(RenewError::Test { said, output: renewal.output.clone() })
+    let said = said.lines().last().unwrap_or("`sidecore keys test` was ended");
+    Err(CliError::Trial(format!("{said}; {} is as it was", renewal.output.display())))
 }
 
-fn delete(service: &mut Admin, key: &str) -> Result<(), RenewError> {
+fn delete(service: &mut Admin, key: &str) -> Result<(), CliError> {
     let deleted = service.keys(KeyCommand::Delete { name: key.to_owned() });
-    deleted.map(drop).map_err(|source| RenewError::Delete { key: key.to_owned(), source })
+    deleted.map(drop).map_err(failed(format_args!("the key {key} could not be deleted")))
 }
 
 /// Deletes former keys after their grace and prints the state. The renewal is complete: a failure here is no error.
 fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), CliError> {
     let (name, keys) = (&renewal.name, family(service, &renewal.name)?);
-    let in_use = keys.iter().find(|entry| entry.name == key).ok_or(RenewError::Gone)?;
+    let in_use = keys.iter().find(|entry| entry.name == key).ok_or(CliError::KeyGone)?;
     let (output, kind) = (renewal.output.display(), in_use.kind.name());
     let mut lines = vec![format!("{output} names the key {key} now, of kind {kind}; {}", list::users(&in_use.acl))];
     for (former, is_over) in formers(name, &keys, key, now(), u64::from(renewal.grace) * DAY_SECONDS) {

@@ -2,7 +2,7 @@
 
 use super::requests;
 use crate::args::keys::Trial;
-use crate::error::{CliError, TrialError};
+use crate::error::{CliError, failed, unusable};
 use crate::launch;
 use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
@@ -15,8 +15,9 @@ use sidecore_terminal::output;
 use std::ffi::CString;
 use std::fmt::Write;
 use std::fs;
+use std::io;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
@@ -25,13 +26,13 @@ const HANDSHAKE_SECONDS: &str = "20";
 /// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
 
-type Step = Result<String, TrialError>;
+type Step = Result<String, CliError>;
 
 struct Told(String);
 
 impl Told {
     /// `None`: the step failed.
-    fn step<T>(&mut self, what: &str, step: Result<T, TrialError>, found: impl FnOnce(&T) -> String) -> Option<T> {
+    fn step<T>(&mut self, what: &str, step: Result<T, CliError>, found: impl FnOnce(&T) -> String) -> Option<T> {
         let (state, text) =
             step.as_ref().map_or_else(|wrong| ("FAILED", wrong.to_string()), |value| ("ok", found(value)));
         // Writing to a string does not fail.
@@ -62,8 +63,8 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     let (text, uri) = told.step("file", named_key(file), named)?;
     let service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() });
     let answers = |_: &Admin| format!("it answers at {}", socket.display());
-    let mut service = told.step("service", service.map_err(TrialError::refused), answers)?;
-    let info = service.key_info(uri.name()).map_err(TrialError::refused);
+    let mut service = told.step("service", service.map_err(Into::into), answers)?;
+    let info = service.key_info(uri.name()).map_err(Into::into);
     let usable = |info: &KeyInfo| format!("of kind {}, which this user may use", info.kind.name());
     let info = told.step("key", info, usable)?;
     told.tell("public part", same_public(&uri, &info, file))?;
@@ -80,9 +81,13 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     told.tell("server", shakes_hands(server, socket, &info))
 }
 
-fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), TrialError> {
-    let text = fs::read(file).map_err(|source| TrialError::Unreadable { path: file.to_owned(), source })?;
-    let uri = Uri::from_pem(&text).map_err(TrialError::refused)?;
+fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), CliError> {
+    let unreadable = |error| {
+        let path = file.display();
+        CliError::Usage(format!("{path}: {error}: name a file of `sidecore keys pem` that this user may read"))
+    };
+    let text = fs::read(file).map_err(|error: io::Error| unreadable(error))?;
+    let uri = Uri::from_pem(&text).map_err(CliError::library)?;
     Ok((text, uri))
 }
 
@@ -92,15 +97,19 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
         Some(public) if read_public_key(public).is_ok_and(|public| public == info.public) => {
             Ok("it is that of the service's key".to_owned())
         }
-        Some(_) => Err(TrialError::OldPublic { key: uri.name().to_owned(), path: file.to_owned() }),
+        Some(_) => Err(CliError::Trial(format!(
+            "it is that of another key, e.g. of an older one: write the file again with `sidecore keys pem {} --output {}`",
+            uri.name(),
+            file.display()
+        ))),
     }
 }
 
 /// Public key of the named certificate, or of one in the file. `None`: there is no certificate.
-fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, TrialError>> {
-    let read = |bytes: &[u8]| read_public_key(bytes).map_err(TrialError::refused);
+fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, CliError>> {
+    let read = |bytes: &[u8]| read_public_key(bytes).map_err(CliError::library);
     if let Some(file) = &trial.certificate {
-        let bytes = fs::read(file).map_err(|source| TrialError::File { path: file.clone(), source });
+        let bytes = fs::read(file).map_err(failed(file.display()));
         return Some(bytes.and_then(|bytes| read(&bytes)));
     }
     first_block(text, |label| label == b"CERTIFICATE").map(|certificate| read(&certificate))
@@ -110,7 +119,7 @@ fn belongs(public: &[u8], info: &KeyInfo) -> Step {
     if public == info.public {
         return Ok("it is of this key".to_owned());
     }
-    Err(TrialError::OtherKey)
+    Err(CliError::OtherKey)
 }
 
 /// The command `openssl`, configured like a server's OpenSSL.
@@ -121,8 +130,8 @@ struct OpenSsl {
 }
 
 impl OpenSsl {
-    fn new(socket: &Path) -> Result<Self, TrialError> {
-        let scratch = tempfile::tempdir().map_err(TrialError::NoScratch)?;
+    fn new(socket: &Path) -> Result<Self, CliError> {
+        let scratch = tempfile::tempdir().map_err(failed("no directory for a signature"))?;
         let named = std::env::var("OPENSSL_CONF").ok();
         let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
         let configuration = match named.or_else(installed) {
@@ -132,24 +141,21 @@ impl OpenSsl {
         Ok(Self { scratch, configuration, socket: socket.display().to_string() })
     }
 
-    fn run(&self, configuration: &str, arguments: &[&str]) -> Result<(), TrialError> {
+    fn run(&self, configuration: &str, arguments: &[&str]) -> Result<(), CliError> {
         let mut command = Command::new("openssl");
         command.args(arguments).env("OPENSSL_CONF", configuration).env("SIDECORE_SOCKET", &self.socket);
-        let done = output_of(&mut command, "openssl", "openssl")?;
+        let done = command.output().map_err(unusable("openssl", "install it, e.g. apt-get install openssl"))?;
         if done.status.success() {
             Ok(())
         } else {
-            Err(TrialError::OpenSsl(String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; ")))
+            Err(CliError::OpenSsl(String::from_utf8_lossy(&done.stderr).trim().replace('\n', "; ")))
         }
     }
 
     fn loads(&self, file: &Path) -> Step {
-        let file = file.to_str().ok_or(TrialError::Name)?;
+        let file = file.to_str().ok_or_else(no_text)?;
         let loaded = self.run(&self.configuration, &["pkey", "-in", file, "-noout"]);
-        loaded.map_err(|error| TrialError::NotLoaded {
-            configuration: self.configuration.clone(),
-            source: error.into(),
-        })?;
+        loaded.map_err(failed(format_args!("OpenSSL does not load the file with {}", self.configuration)))?;
         Ok(format!("OpenSSL loads the file with OPENSSL_CONF={}", self.configuration))
     }
 
@@ -158,57 +164,64 @@ impl OpenSsl {
         let path = |name: &str| self.scratch.path().join(name).display().to_string();
         let (message, public_file, signature) = (path("message"), path("public.der"), path("signature"));
         let written = fs::write(&message, MESSAGE).and_then(|()| fs::write(&public_file, public));
-        written.map_err(|source| TrialError::File { path: self.scratch.path().to_owned(), source })?;
-        let file = file.to_str().ok_or(TrialError::Name)?;
+        written.map_err(failed(self.scratch.path().display()))?;
+        let file = file.to_str().ok_or_else(no_text)?;
         let sign = ["pkeyutl", "-sign", "-rawin", "-inkey", file, "-in", &message, "-out", &signature];
-        self.run(&self.configuration, &sign).map_err(|error| TrialError::NotSigned(error.into()))?;
+        self.run(&self.configuration, &sign).map_err(failed("none was made"))?;
         let key = ["-pubin", "-keyform", "DER", "-inkey", &public_file];
         let verify = ["pkeyutl", "-verify", "-rawin", "-in", &message, "-sigfile", &signature];
-        self.run("/dev/null", &[&verify[..], &key].concat()).map_err(|error| TrialError::NotVerified(error.into()))?;
+        self.run("/dev/null", &[&verify[..], &key].concat()).map_err(failed("it does not verify"))?;
         Ok("one was made by the service, and OpenSSL's own code verified it".to_owned())
     }
 }
 
 /// Whether the server proves its identity with the service's key. The service's counters show the signature.
 fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
-    let counted = || requests(socket, &info.name).ok_or(TrialError::NoCounters);
+    let counted = || requests(socket, &info.name).ok_or(CliError::NoCounters);
     let before = counted()?;
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
     let mut client = Command::new("timeout");
     client.args([HANDSHAKE_SECONDS, "openssl", "s_client", "-connect", server, "-servername", host]);
-    let client = client.env("OPENSSL_CONF", "/dev/null").stdin(Stdio::null());
-    let done = output_of(client, "timeout", "coreutils")?;
+    let done = client.env("OPENSSL_CONF", "/dev/null").stdin(Stdio::null()).output();
+    let done = done.map_err(unusable("timeout", "install it, e.g. apt-get install coreutils"))?;
     let (out, err) = (String::from_utf8_lossy(&done.stdout), String::from_utf8_lossy(&done.stderr));
     let certificate = out.find("-----BEGIN CERTIFICATE-----").map(|from| read_public_key(&out.as_bytes()[from..]));
     let public = certificate.filter(|_| done.status.success()).ok_or_else(|| {
         // ID:error:NUMBER:LIBRARY:FUNCTION:REASON
         let said = err.lines().find_map(|line| line.split(':').skip_while(|part| *part != "error").nth(4));
-        let said = said.unwrap_or("it does not answer").to_owned();
-        TrialError::NoHandshake { server: server.to_owned(), said }
+        let said = said.unwrap_or("it does not answer");
+        CliError::Trial(format!("no TLS handshake with {server}: {said}; is it started?"))
     })?;
-    belongs(&public.map_err(TrialError::refused)?, info)?;
+    belongs(&public.map_err(CliError::library)?, info)?;
     let (made, all) = counted().map(|after| (after - before.min(after), after))?;
     if made == 0 {
-        return Err(TrialError::OwnKey { server: server.to_owned(), configuration: INSTALLED });
+        return Err(CliError::Trial(format!(
+            "{server} shook hands by a key of its own: name this file as its key, let it load the provider \
+             (OPENSSL_CONF={INSTALLED}), and restart it"
+        )));
     }
     Ok(format!("{server} shook hands by the key {:?}, which signed for it: {made}, in all: {all}", info.name))
 }
 
-fn output_of(command: &mut Command, program: &'static str, package: &'static str) -> Result<Output, TrialError> {
-    command.output().map_err(|source| TrialError::NoProgram { program, package, source })
+fn no_text() -> CliError {
+    CliError::usage("the file's name is no text: give it another one")
 }
 
 /// Changes this process to that user, with its groups. The process has one thread, and its child processes inherit the
 /// user.
-fn become_user(name: &str) -> Result<(), TrialError> {
-    let user = User::from_name(name).ok().flatten().ok_or_else(|| TrialError::NoUser(name.to_owned()))?;
+fn become_user(name: &str) -> Result<(), CliError> {
+    let user = User::from_name(name)
+        .ok()
+        .flatten()
+        .ok_or_else(|| CliError::Usage(format!("there is no user {name:?} (--as)")))?;
     if geteuid().as_raw() == user.uid.as_raw() {
         return Ok(());
     }
     if !geteuid().is_root() {
-        return Err(TrialError::NotRoot(name.to_owned()));
+        let why = format!("only root can try it as {name}: run this as root, or as {name} without --as");
+        return Err(CliError::Usage(why));
     }
-    let cannot = |source| TrialError::Become { user: name.to_owned(), source };
+    let cannot = |error: io::Error| failed(format_args!("cannot become {name}"))(error);
     let known = CString::new(name).map_err(|error| cannot(error.into()))?;
     let groups = getgrouplist(&known, user.gid).map_err(|error| cannot(error.into()))?;
     let groups: Vec<_> = groups.into_iter().map(|group| rustix::fs::Gid::from_raw(group.as_raw())).collect();

@@ -2,7 +2,7 @@
 
 use super::{PLACES, program};
 use crate::args::Run;
-use crate::error::LaunchError;
+use crate::error::{CliError, unusable};
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use sidecore_terminal::{output, programs};
@@ -19,10 +19,15 @@ const PRELOAD: &str = "LD_PRELOAD";
 
 /// Sets the command's environment. An obstacle that leaves connections on the kernel is printed as a warning, not an
 /// error.
-pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), LaunchError> {
+pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), CliError> {
     let library = match &args.preload {
-        Some(path) => path.canonicalize().map_err(|source| LaunchError::Preload { path: path.clone(), source })?,
-        None => programs::find(&NAMES, &PLACES).ok_or(LaunchError::NoPreload)?,
+        Some(path) => path.canonicalize().map_err(unusable(path.display(), "name libsidecore_preload.so"))?,
+        None => programs::find(&NAMES, &PLACES).ok_or_else(|| {
+            CliError::usage(
+                "no library for sockets beside this program or in ../lib/sidecore: build it with `cargo build --release -p \
+                 sidecore-preload`, or name it with --preload",
+            )
+        })?,
     };
     let looked = program::look(name);
     if let Some(obstacle) = &looked.obstacle {
@@ -46,9 +51,10 @@ pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result
 
 /// Appends the library to the list. Listed libraries come first: they intercepted the program's calls before, and some
 /// require the first place.
-fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, LaunchError> {
+fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, CliError> {
     if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
-        return Err(LaunchError::PreloadPath(library.to_owned()));
+        let why = "holds no path with a colon or a space; move it, and name it with --preload";
+        return Err(CliError::Usage(format!("{}: {PRELOAD} {why}", library.display())));
     }
     let mut list = before.unwrap_or_default();
     if !list.is_empty() {

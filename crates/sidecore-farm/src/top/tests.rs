@@ -133,5 +133,7 @@ fn a_farm_without_nodes_says_how_one_gets_some() {
     let mut empty = view();
     empty.active.as_mut().unwrap().nodes.clear();
     assert!(!render("f", &empty).contains("NODE"));
-    assert!(drawn(&mut Screen::new("f".to_owned(), empty), 100).contains("sidecore farm work"));
+    assert!(
+        drawn(&mut Screen::new(FarmScreen { farm: "f".to_owned(), view: empty }), 100).contains("sidecore farm work")
+    );
 }
