@@ -27,7 +27,6 @@ mod tests;
 /// Label of all clients or keys without metrics of their own. No key can have this name.
 const OTHERS: &str = "(other)";
 
-/// State between scrapes.
 #[derive(Debug)]
 struct Exporter {
     file: PathBuf,

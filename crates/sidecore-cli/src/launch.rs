@@ -92,7 +92,6 @@ fn provide(command: &mut Command, module: &Path) -> Result<TempDir, CliError> {
     Ok(scratch)
 }
 
-/// Writes an OpenSSL configuration with the provider into that directory.
 pub(crate) fn configure(directory: &Path) -> Result<PathBuf, CliError> {
     write(directory, &programs::find(&NAMES, &PLACES).ok_or_else(no_module)?)
 }

@@ -69,7 +69,6 @@ fn usage(usage: &clap::Error) -> Result<u8, TerminalError> {
     output::print_usage(usage)
 }
 
-/// Returns the exit code.
 fn run(command: Command) -> Result<u8, CliError> {
     match command {
         Command::Serve(args) => serve::run(&args)?,

@@ -25,7 +25,6 @@ const SHELLS: [(&str, &str, &str); 3] = [
     ),
     ("fish", "fish/vendor_completions.d/sidecore.fish", ""),
 ];
-/// Programs with manual pages of their own, if they are installed.
 const OTHERS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
 
 /// Sections of the first page in addition to the generated ones: heading, and terms with their meaning.

@@ -39,7 +39,6 @@ pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     }
 }
 
-/// Serves keys and requests, over lanes.
 fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
     // The record is only written at the end, too late to report a wrong path.
     for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
@@ -70,7 +69,6 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     Ok(())
 }
 
-/// Serves programs' sockets, without keys.
 fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
     if args.passphrase_file.is_some() {
         return Err(CliError::usage(

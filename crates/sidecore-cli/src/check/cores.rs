@@ -3,7 +3,6 @@
 use super::finding::{Finding, Text, topics};
 use super::topology::Topology;
 
-/// The system's own values, not judged yet.
 #[derive(Debug, Default)]
 pub(super) struct Cores {
     /// In ascending order.

@@ -13,11 +13,9 @@ pub(super) enum FindingState {
 #[derive(Debug, Serialize)]
 pub(super) struct Topic {
     pub(super) subject: &'static str,
-    /// The promise that depends on the subject.
     pub(super) promise: &'static str,
     /// `true`: a promise is broken without it. `false`: only speed or comfort is lost.
     pub(super) breaks: bool,
-    /// Advice to the operator if the property is missing.
     pub(super) remedy: &'static str,
 }
 

@@ -7,7 +7,6 @@ use crate::error::CliError;
 pub(super) struct OpenSsl {
     /// Output of `openssl version -v -m`. `None`: there is no such command.
     pub(super) version: Option<String>,
-    /// Path of the provider's file. `None`: it was not found.
     pub(super) module: Option<String>,
     pub(super) loads: Option<Result<(), CliError>>,
 }

@@ -36,7 +36,6 @@ pub(super) fn cores(waiting: &Waiting) -> Cores {
     Cores { topology: topology::read(Path::new(CPUS), &allowed), sidecores, allowed }
 }
 
-/// Policies and places of the running service if there are counters, else of the configuration.
 pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     let (waiters, notify) = match counters {
         Some(counters) => (counters.waiters(), counters.notify),
@@ -64,7 +63,6 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// Visible state of the service, and its counters if it answers.
 pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
     let socket = config.socket.clone();
     let answer = if config.sockets.is_some() {
@@ -97,13 +95,11 @@ pub(super) fn openssl() -> OpenSsl {
     OpenSsl { module: module.map(|path| path.display().to_string()), loads, version: Some(version) }
 }
 
-/// Looks among OpenSSL's modules, then in this command's directory.
 fn module(version: &str) -> Option<PathBuf> {
     let installed = module_directory(version).map(|directory| Path::new(directory).join(MODULE));
     installed.filter(|path| path.exists()).or_else(|| programs::find(&[MODULE], &["."]))
 }
 
-/// Lets OpenSSL load the provider in a process of its own.
 fn loads(module: &Path) -> Result<(), CliError> {
     let directory = module.parent().unwrap_or(Path::new("."));
     let name = module.file_stem().unwrap_or_default();

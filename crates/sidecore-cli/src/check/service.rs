@@ -15,7 +15,6 @@ impl Owned {
     }
 }
 
-/// State of the service as seen from outside.
 #[derive(Debug, Default)]
 pub(super) struct Service {
     /// Result of asking for a lane.

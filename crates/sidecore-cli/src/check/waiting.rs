@@ -8,7 +8,6 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-/// State of the service that answers, or else of the configuration.
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     pub(super) waiters: Waiters,

@@ -12,7 +12,6 @@ use std::collections::{BTreeMap, BTreeSet};
 pub(super) struct Account<C: Counter> {
     /// Counters add up; levels hold the current value.
     pub(super) sum: Stats<C>,
-    /// Number of lanes or keys of this account now.
     pub(super) members: u64,
 }
 

@@ -77,7 +77,6 @@ fn policies(now: &Snapshot) -> Labels {
     labels
 }
 
-/// Policy of each hop, and why it parks if it would otherwise spin.
 fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     let hops = HOPS.into_iter().zip(now.notify).zip(now.parked());
     hops.map(|((hop, notify), why)| {
@@ -118,7 +117,6 @@ fn flags<C: Counter>(
     Family::new(name, help, Kind::Level, all.iter().filter_map(sample))
 }
 
-/// One family for each counter that has a metric, and one for the stage times.
 fn table<C: Counter>(all: &Labelled<'_, C>) -> Vec<Family> {
     let named = |name: &str| format!("{}{name}", C::PREFIX);
     let rows = C::ROWS.iter().enumerate().filter(|(_, row)| !row.metric.is_empty());

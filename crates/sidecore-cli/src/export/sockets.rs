@@ -72,7 +72,6 @@ impl Sockets {
         self.asked = Some(now);
     }
 
-    /// Replaces the state by the result of asking.
     pub(super) fn take(&mut self, list: List) {
         let rows = match list {
             List::Rows(rows) => rows,

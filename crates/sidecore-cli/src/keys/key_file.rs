@@ -94,7 +94,6 @@ impl KeyFile {
         Ok(Self { directory, path, name, present })
     }
 
-    /// The file of `keys pem` that [`Self::open`] found.
     pub(super) fn present(&self) -> Option<&Present> {
         self.present.as_ref()
     }

@@ -23,7 +23,6 @@ pub(super) fn render(entries: &[KeyEntry], json: bool) -> String {
     table.lines().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The users and groups of a key, by name if the system knows one.
 pub(super) fn users(acl: &Acl) -> String {
     let user =
         |uid: &u32| named("user", *uid, User::from_uid(Uid::from_raw(*uid)).ok().flatten().map(|user| user.name));

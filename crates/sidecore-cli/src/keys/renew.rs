@@ -27,7 +27,6 @@ const DIGITS: usize = 10;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// Time between two checks whether the reload command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
-/// Access of a file that did not exist before.
 const NEW_FILE: Access = Access { mode: 0o644, uid: None, gid: None };
 
 /// Why a renewal failed, and whether the server's file is as before.

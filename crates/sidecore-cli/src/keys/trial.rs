@@ -56,7 +56,6 @@ pub(super) fn run(socket: &Path, trial: &Trial) -> Result<bool, CliError> {
     Ok(fine)
 }
 
-/// `None`: a step failed.
 fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     let file = trial.file.as_path();
     let named = |(_, uri): &(_, Uri)| format!("it names the key {:?}", uri.name());
@@ -82,11 +81,8 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
 }
 
 fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), CliError> {
-    let unreadable = |error| {
-        let path = file.display();
-        CliError::Usage(format!("{path}: {error}: name a file of `sidecore keys pem` that this user may read"))
-    };
-    let text = fs::read(file).map_err(|error: io::Error| unreadable(error))?;
+    let remedy = "name a file of `sidecore keys pem` that this user may read";
+    let text = fs::read(file).map_err(|error| CliError::Usage(format!("{}: {error}: {remedy}", file.display())))?;
     let uri = Uri::from_pem(&text).map_err(CliError::library)?;
     Ok((text, uri))
 }

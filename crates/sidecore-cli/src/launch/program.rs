@@ -21,11 +21,9 @@ const GO: [&[u8]; 2] = [b".go.buildinfo", b".note.go.buildid"];
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     Loading(Box<loadable::Obstacle>),
-    /// The program makes its system calls without the C library.
     Go,
     /// The program has more rights than its caller, so the loader ignores preloaded libraries.
     Privileged,
-    /// The file cannot be read or has an unknown format.
     Unknown,
 }
 

@@ -14,7 +14,6 @@ use std::process::Command;
 
 /// Names of the library's file: installed, and built by cargo.
 const NAMES: [&str; 2] = ["sidecore-preload.so", "libsidecore_preload.so"];
-/// Variable with the libraries that the dynamic loader preloads.
 const PRELOAD: &str = "LD_PRELOAD";
 
 /// Sets the command's environment. An obstacle that leaves connections on the kernel is printed as a warning, not an

@@ -16,7 +16,6 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) lines: u64,
-    /// How many of the lost lines were notices or more.
     pub(super) notices: u64,
 }
 
@@ -42,7 +41,6 @@ enum Entry {
 }
 
 impl Queue {
-    /// Adds a line, or counts it as lost.
     pub(super) fn push(&self, level: Level, line: String) {
         let mut state = self.state();
         let room = if level > Level::Notice { LINES / 2 } else { LINES };

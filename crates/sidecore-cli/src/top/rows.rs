@@ -81,7 +81,6 @@ pub(super) fn devices(view: &View) -> Rows {
         .rows
 }
 
-/// The most used key is first.
 pub(super) fn keys(view: &View) -> Rows {
     let mut keys = seen(view, |snapshot| &snapshot.keys);
     keys.sort_by_key(|key| (Reverse(key.recent.get(K::Submitted)), key.total.index));
@@ -123,7 +122,6 @@ fn alive(now: &Snapshot) -> String {
     )
 }
 
-/// Policies of the hops, choice of devices and their order.
 pub(crate) fn in_force(now: &Snapshot) -> String {
     let balance = now.balance.map_or("unknown", |balance| balance.name());
     format!("notify: {}; balance: {balance}", now.waiters().in_words(now.notify))

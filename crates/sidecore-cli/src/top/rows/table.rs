@@ -19,7 +19,6 @@ pub(super) struct Table<'a, C: Counter> {
     seen: Vec<Seen<'a, C>>,
 }
 
-/// All entries of a kind, in the order of their indexes.
 pub(super) fn seen<'a, C: Counter>(
     view: &'a View,
     all: impl Fn(&'a Snapshot) -> &'a Vec<Stats<C>>,
