@@ -5,7 +5,7 @@
 //! its list.
 
 use crate::args::Export;
-use crate::error::{CliError, unusable};
+use crate::error::CliError;
 use crate::users::Users;
 use account::Accounts;
 use family::{Family, Labels, encode};
@@ -38,8 +38,7 @@ struct Exporter {
 }
 
 pub(crate) fn run(args: &Export) -> Result<(), CliError> {
-    let server = Server::bind(args.listen)
-        .map_err(unusable(args.listen, "name another address and port of this machine with --listen"))?;
+    let server = Server::bind(args.listen)?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let sockets = Sockets::new(&args.sockets, args.clients as usize);
     let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);

@@ -8,7 +8,8 @@ mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
 use crate::error::{Cause, CliError, failed, unusable};
-use sidecore::client::{Admin, Options};
+use crate::set::connect;
+use sidecore::client::Admin;
 use sidecore::config::counters_beside;
 use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
@@ -26,7 +27,7 @@ use zeroize::Zeroizing;
 
 /// Runs one command. `false`: the key or server under test does not work.
 pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
-    let connect = || Admin::connect(&Options { socket: args.socket.clone(), ..Options::default() });
+    let connect = || connect(&args.socket);
     match args.command {
         KeysCommand::Import { name, file: Some(file), passphrase_file, replace: true, .. } => {
             let (pkcs8, _) = key_of(&name, &file, passphrase_file.as_deref())?;

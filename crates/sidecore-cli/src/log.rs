@@ -53,8 +53,7 @@ impl Log {
         Ok(())
     }
 
-    /// Waits until all events so far are written, for [`PARTING`] at most. For a caller that is about to end the
-    /// process.
+    /// Waits for all events so far, for [`PARTING`] at most: the caller is about to end the process.
     pub(crate) fn flusher(&self) -> impl Fn() + Send + Sync + 'static {
         let queue = self.queue.clone();
         move || queue.flush(PARTING)

@@ -33,7 +33,7 @@ mod users;
 use args::{Cli, Command};
 use clap::CommandFactory;
 use error::CliError;
-use sidecore_terminal::error::TerminalError;
+use sidecore_terminal::error::{REFUSED, TerminalError};
 use sidecore_terminal::{arguments, output, programs};
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -42,8 +42,6 @@ use std::time::Duration;
 /// Directories of the laboratory and the farm: cargo builds all programs into one, `packaging/install` uses the other.
 const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Exit code of a negative answer; see the README.
-const NO: u8 = 1;
 
 const OF_LABORATORY: [&str; 4] = ["try", "bench", "sim", "net"];
 const OF_FARM: [&str; 1] = ["farm"];
@@ -89,7 +87,7 @@ fn run(command: Command) -> Result<u8, CliError> {
 }
 
 fn answer(yes: bool) -> u8 {
-    if yes { 0 } else { NO }
+    if yes { 0 } else { REFUSED }
 }
 
 /// Replaces this process by the laboratory, a separate program so that root does not run it. Returns only on failure.
@@ -97,8 +95,7 @@ fn laboratory() -> TerminalError {
     programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
-/// Replaces this process by the farm's program, which has the NATS libraries; root does not run it. Returns only on
-/// failure.
+/// As [`laboratory`], by the farm's program, which has the NATS libraries.
 fn farm() -> TerminalError {
     let typed = || std::env::args_os().skip(1);
     let help = typed().next().filter(|first| first == "help");

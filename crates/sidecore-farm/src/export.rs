@@ -23,9 +23,7 @@ const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</ti
 /// # Errors
 /// No NATS server answers, or the address cannot be bound; the message has the remedy.
 pub(crate) async fn run(args: &Export) -> Result<u8, String> {
-    let server = Server::bind(args.listen).map_err(|error| {
-        format!("{}: {error}; name another address and port of this machine with --listen", args.listen)
-    })?;
+    let server = Server::bind(args.listen)?;
     let mut words = Words::of(&args.farm).await?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let watch = Arc::new(Mutex::new(StatusWatch::default()));

@@ -64,7 +64,8 @@ fn typed() -> clap::Command {
 fn run(command: Command) -> Result<u8, String> {
     if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
     {
-        paths::check(common.json.as_deref().map(|path| ("--json", path)))?;
+        let json = common.json.as_deref().map(|path| ("--json", path));
+        paths::check(json).map_err(|error| error.to_string())?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;

@@ -16,6 +16,7 @@ use crate::streams::names;
 use async_nats::jetstream::{self, AckKind, Message};
 use futures_util::StreamExt;
 use sidecore_core::time::Nanos;
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::tell;
 use sink::Sink;
 use source::Source;
@@ -27,8 +28,6 @@ const BATCH: usize = 256;
 /// Time of retries while servers do not answer.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
-/// Exit code if some results were left out.
-const NO: u8 = 1;
 
 /// Returns the exit code.
 pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
@@ -43,7 +42,7 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
     // Acknowledgements may still be on their way to the server.
     let flushed = client.flush().await.map_err(|error| format!("the last acknowledgements may be lost: {error}"));
     tell(format_args!("took {} results", taker.taken));
-    done.and(flushed).map(|()| if taker.odd > 0 { NO } else { 0 })
+    done.and(flushed).map(|()| if taker.odd > 0 { REFUSED } else { 0 })
 }
 
 struct Taker {

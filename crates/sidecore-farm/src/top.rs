@@ -8,12 +8,10 @@ mod tests;
 
 use crate::args::watch::{Status, Top};
 use crate::status_watch::{View, Words};
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
-
-/// Exit code without an active dispatcher.
-const NOBODY: u8 = 1;
 
 /// Prints the state of the farm. The exit code shows whether a dispatcher is active.
 ///
@@ -23,7 +21,7 @@ pub(crate) async fn status(args: &Status) -> Result<u8, String> {
     let view = Words::of(&args.farm).await?.now().await?.view(Instant::now());
     let Some(active) = &view.active else {
         output::tell(rows::nobody(&args.farm.farm, view.standing_by));
-        return Ok(NOBODY);
+        return Ok(REFUSED);
     };
     if args.json {
         let line = serde_json::to_string(active).map_err(|error| format!("cannot write JSON: {error}"))?;

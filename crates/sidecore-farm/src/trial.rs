@@ -7,12 +7,9 @@ use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
 use crate::signals::Signals;
 use comfy_table::Table;
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
-
-/// Exit codes: success, and failure.
-const WELL: u8 = 0;
-const NO: u8 = 1;
 
 /// Message after an interrupt.
 pub(crate) const STOPPED: &str = "stopped before its end: all that was started has ended";
@@ -47,13 +44,13 @@ async fn try_it(args: &Try) -> Result<u8, String> {
         rows::write(&[row(&stand, "try", &done)], file)?;
     }
     if done.verdict.is_exactly_once() {
-        return Ok(WELL);
+        return Ok(0);
     }
     for complaint in done.verdict.complaints().iter().chain(&done.left) {
         tell(complaint);
     }
     tell(format_args!("what all processes said is in {}", stand.server.keep().display()));
-    Ok(NO)
+    Ok(REFUSED)
 }
 
 /// Interval of kills of this kind of process.

@@ -26,14 +26,13 @@ mod sim;
 use args::{Cli, Command};
 use clap::CommandFactory;
 use sidecore_report::paths;
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::{arguments, output, programs};
 use std::process::ExitCode;
 
 /// Folders of `sidecore`: cargo builds both into one directory; `packaging/install` puts this program in
 /// `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
-/// Exit code of a negative answer; see the README.
-const NO: u8 = 1;
 
 fn main() -> ExitCode {
     arguments::run(Cli::command, |cli: Cli| run(cli.command), output::print_usage)
@@ -41,11 +40,11 @@ fn main() -> ExitCode {
 
 /// Returns the exit code.
 fn run(command: Command) -> Result<u8, String> {
-    paths::check(command.files())?;
+    paths::check(command.files()).map_err(|error| error.to_string())?;
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }),
+        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED }),
         Command::Net(args) => net::run(&args),
         Command::NetEnd => net::run_end().map(|()| 0),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),

@@ -2,6 +2,7 @@
 //! existing file keeps its content until its replacement is ready.
 
 use rustix::fs::{Access, AtFlags, CWD, accessat};
+use std::error::Error;
 use std::fs::{self, OpenOptions};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -14,31 +15,22 @@ pub type Named<'p> = (&'static str, &'p Path);
 pub enum PathError {
     /// The argument, its file, and the reason.
     #[error("{0} {path}: {2}", path = .1.display())]
-    Unwritable(&'static str, PathBuf, #[source] Reason),
+    Unwritable(&'static str, PathBuf, #[source] Box<dyn Error + Send + Sync>),
     /// Two arguments and their file.
     #[error("{0} and {1} both name {path}: name two files", path = .2.display())]
     Twice(&'static str, &'static str, PathBuf),
 }
 
-impl From<PathError> for String {
-    fn from(error: PathError) -> Self {
-        error.to_string()
-    }
-}
-
 /// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
-pub enum Reason {
-    /// It exists and is a directory.
+enum Reason {
     #[error("is a directory: name a file in it")]
     IsDirectory,
-    /// Its name ends like that of a directory.
     #[error("names a directory: name a file in it")]
     NamesDirectory,
-    /// Its directory is missing.
     #[error("there is no directory {place}: make it with `mkdir -p {place}`, or name another file", place = .0.display())]
     NoDirectory(PathBuf),
-    /// The system refuses that operation.
+    /// The refused operation.
     #[error("{0} ({1}): {remedy}", remedy = remedy(.1.kind()))]
     System(String, #[source] io::Error),
 }
@@ -50,7 +42,7 @@ pub enum Reason {
 pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), PathError> {
     let mut known: Vec<(&'static str, PathBuf)> = Vec::new();
     for (argument, path) in named {
-        writable(path).map_err(|reason| PathError::Unwritable(argument, path.to_owned(), reason))?;
+        writable(path).map_err(|reason| PathError::Unwritable(argument, path.to_owned(), reason.into()))?;
         // A special file such as /dev/stdout may receive several outputs.
         let own = place(path).filter(|own| fs::metadata(own).is_ok_and(|about| about.is_file()) || !own.exists());
         let Some(own) = own else { continue };

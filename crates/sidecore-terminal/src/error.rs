@@ -2,10 +2,13 @@
 
 use std::fmt::Display;
 use std::io;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Exit code of usage or environment; see docs/errors.md.
 pub const USAGE: u8 = 2;
+/// Exit code of a refusal or a negative answer.
+pub const REFUSED: u8 = 1;
 
 /// An error that ends a program.
 pub trait Failure: Display {
@@ -27,6 +30,9 @@ pub enum TerminalError {
     /// Pages of the manual cannot be written to that directory.
     #[error("cannot write pages to {directory}: {1}", directory = .0.display())]
     Pages(PathBuf, #[source] io::Error),
+    /// No socket listens at that address.
+    #[error("{0}: {1}; name another address and port of this machine with --listen")]
+    Listen(SocketAddr, #[source] io::Error),
     /// A listening socket takes no connections any more.
     #[error("cannot take connections any more: {0}")]
     Accept(#[source] io::Error),

@@ -68,9 +68,10 @@ impl<V: Shown> Screen<V> {
         head.push(Line::default());
         let pause = if self.paused { "p go on (paused)" } else { "p pause" };
         let foot = self.view.foot(pause.to_owned(), columns.into());
-        let heights = [wrapped_height(&head, columns), foot.lines().count() as u16].map(Constraint::Length);
-        let areas = Layout::vertical([heights[0], Constraint::Fill(1), heights[1]]);
-        let [head_area, body, foot_area] = areas.areas(frame.area());
+        let wrapped = |line: &Line<'_>| line.width().div_ceil(usize::from(columns).max(1)).max(1);
+        let [above, below] = [head.iter().map(wrapped).sum(), foot.lines().count()].map(|lines| lines as u16);
+        let heights = [Constraint::Length(above), Constraint::Fill(1), Constraint::Length(below)];
+        let [head_area, body, foot_area] = Layout::vertical(heights).areas(frame.area());
         frame.render_widget(Paragraph::new(head).wrap(Wrap { trim: true }), head_area);
         self.view.body(frame, body, &mut self.skipped);
         frame.render_widget(Paragraph::new(foot).style(Style::new().add_modifier(Modifier::DIM)), foot_area);
@@ -200,10 +201,4 @@ pub fn wrapped(parts: &[String], columns: usize) -> String {
         used = before + width;
     }
     text
-}
-
-/// Height of these lines at this width.
-fn wrapped_height(lines: &[Line<'_>], columns: u16) -> u16 {
-    let columns = usize::from(columns).max(1);
-    lines.iter().map(|line| line.width().div_ceil(columns).max(1) as u16).sum()
 }

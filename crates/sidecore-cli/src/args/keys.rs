@@ -4,6 +4,7 @@ use crate::error::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
 use sidecore::keys::{Acl, Kind};
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 #[derive(Debug, Args)]
@@ -192,12 +193,7 @@ pub(crate) struct Users {
 impl Users {
     /// Each once, in order.
     pub(crate) fn acl(&self) -> Acl {
-        let sorted = |ids: &Vec<u32>| {
-            let mut ids = ids.clone();
-            ids.sort_unstable();
-            ids.dedup();
-            ids
-        };
+        let sorted = |ids: &[u32]| ids.iter().copied().collect::<BTreeSet<_>>().into_iter().collect();
         Acl { uids: sorted(&self.uid), gids: sorted(&self.gid) }
     }
 }

@@ -2,25 +2,15 @@
 
 use super::finding::{Finding, FindingState, topics};
 use super::topology::Topology;
+use crate::error::{CliError, failed};
 use sidecore::service::ParkTimes;
 use sidecore::sys::cpu;
-use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Nanoseconds, or why nothing was measured.
-type Trip = Result<f64, TripError>;
-
-#[derive(Debug, thiserror::Error)]
-pub(super) enum TripError {
-    #[error("no thread can be tied to core {cpu}: {source}")]
-    Untied { cpu: usize, source: io::Error },
-    #[error("no word came back in time: other programs keep these cores busy; try again")]
-    Disturbed,
-    #[error("a thread ended")]
-    Ended,
-}
+/// Nanoseconds. `None`: no word came back in time.
+type Trip = Result<Option<f64>, CliError>;
 
 #[derive(Debug)]
 pub(super) struct Trips {
@@ -48,6 +38,7 @@ const BATCH: u32 = 64;
 const POLLS: u32 = 256;
 /// Value of the word that ends the other side.
 const STOP: u64 = u64::MAX;
+const DISTURBED: &str = "no word came back in time: other programs keep these cores busy; try again";
 
 /// A word with two cache lines: the processor fetches the adjacent line too.
 #[derive(Debug, Default)]
@@ -88,14 +79,14 @@ fn trip(from: usize, to: usize, time: Duration) -> Trip {
             trip
         });
         match (echo.join(), ask.join()) {
-            (Ok(echo), Ok(ask)) => echo.and(ask)?.ok_or(TripError::Disturbed),
-            _ => Err(TripError::Ended),
+            (Ok(echo), Ok(ask)) => echo.and(ask),
+            _ => Err(CliError::usage("a thread ended")),
         }
     })
 }
 
-fn tie(cpu: usize) -> Result<(), TripError> {
-    cpu::pin(cpu).map_err(|source| TripError::Untied { cpu, source })
+fn tie(cpu: usize) -> Result<(), CliError> {
+    cpu::pin(cpu).map_err(failed(format_args!("no thread can be tied to core {cpu}")))
 }
 
 /// The fastest batch, ns for each round trip.
@@ -159,7 +150,7 @@ pub(super) fn judge(trips: Option<&Trips>, taken: &[usize], topology: &Topology)
 }
 
 fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
-    let took = |(cpu, trip): &(usize, Trip)| Some((*cpu, *trip.as_ref().ok()?));
+    let took = |(cpu, trip): &(usize, Trip)| Some((*cpu, (*trip.as_ref().ok()?)?));
     let mut took: Vec<(usize, f64)> = trips.to.iter().filter_map(took).collect();
     took.sort_by(|one, other| one.1.total_cmp(&other.1));
     let name = |(cpu, nanos): (usize, f64)| {
@@ -172,9 +163,8 @@ fn round_trip(trips: &Trips, topology: &Topology) -> Finding {
     };
     let (Some(near), Some(far)) = (took.first().copied(), took.last().copied()) else {
         // A core that cannot be used is a more useful reason than a busy one.
-        let all = trips.to.iter().filter_map(|(_, trip)| trip.as_ref().err());
-        let why = all.max_by_key(|why| !matches!(why, TripError::Disturbed));
-        return ROUND_TRIP.is(FindingState::Unknown, why.map_or_else(String::new, ToString::to_string));
+        let why = trips.to.iter().filter_map(|(_, trip)| trip.as_ref().err()).next_back();
+        return ROUND_TRIP.is(FindingState::Unknown, why.map_or_else(|| DISTURBED.to_owned(), ToString::to_string));
     };
     let places = match took.len() {
         1 => name(near),
@@ -224,7 +214,7 @@ mod tests {
         fs::create_dir_all(root.path().join("cpu1/cache/index3")).unwrap();
         fs::write(root.path().join("cpu1/cache/index3/shared_cpu_list"), "0-1\n").unwrap();
         let topology = topology::read(root.path(), &[1]);
-        let findings = judge(Some(&trips([(0, Ok(110.0))])), &[], &topology);
+        let findings = judge(Some(&trips([(0, Ok(Some(110.0)))])), &[], &topology);
         let text = "from core 1 to core 0 (one third-level cache) and back 0.11 us: what a request to a sidecore that spins there \
                     takes at least, beside its work";
         assert_eq!((findings[0].state, findings[0].found.as_str()), (FindingState::Ok, text));
@@ -232,7 +222,7 @@ mod tests {
                     request comes sooner than that, parking where it comes later; a wake-up takes longer than it costs, and \
                     `learn` keeps its bound as long as none takes longer than that";
         assert_eq!((findings[1].state, findings[1].found.as_str()), (FindingState::Ok, text));
-        let far = trips([(7, Ok(330.0)), (0, Ok(110.0)), (3, Err(TripError::Disturbed)), (4, Ok(250.0))]);
+        let far = trips([(7, Ok(Some(330.0))), (0, Ok(Some(110.0))), (3, Ok(None)), (4, Ok(Some(250.0)))]);
         let text = &judge(Some(&far), &[], &topology)[0].found;
         let begin = "from core 1 to core 0 (one third-level cache) and back 0.11 us, the nearest of 3 measured; to core 7 \
                      (other third-level cache) and back 0.33 us, the farthest";
@@ -246,12 +236,12 @@ mod tests {
         assert!(one[0].state == Unknown && one[0].found.starts_with("one core"), "{one:?}");
         let taken = judge(None, &[1], &topology);
         assert!(taken[0].state == Unknown && taken[0].found.contains("has core 1 for itself"), "{taken:?}");
-        let untied = trips([(0, Err(TripError::Untied { cpu: 0, source: io::Error::other("not permitted") }))]);
+        let untied = trips([(0, Err(CliError::usage("no thread can be tied to core 0: not permitted")))]);
         let text = &judge(Some(&untied), &[], &topology)[0].found;
         assert_eq!(text, "no thread can be tied to core 0: not permitted");
-        let busy = &judge(Some(&trips([(0, Err(TripError::Disturbed))])), &[], &topology)[0];
+        let busy = &judge(Some(&trips([(0, Ok(None))])), &[], &topology)[0];
         assert!(busy.state == Unknown && busy.found.contains("busy"), "{busy:?}");
-        let slow = &judge(Some(&trips([(0, Ok(2_500.0))])), &[], &topology)[0];
+        let slow = &judge(Some(&trips([(0, Ok(Some(2_500.0)))])), &[], &topology)[0];
         assert_eq!(slow.state, Lacks);
     }
 
@@ -270,7 +260,7 @@ mod tests {
         let allowed = cpu::allowed();
         // With one core both threads share it. A round trip then takes two turns of the scheduler and may time out.
         let trip = trip(allowed[0], allowed[allowed.len() - 1], TIME);
-        assert!(!matches!(&trip, Err(TripError::Untied { .. } | TripError::Ended)), "{trip:?}");
+        assert!(trip.is_ok(), "{trip:?}");
         assert!(
             matches!(super::trip(allowed[0], 1 << 20, LONG), Err(why) if why.to_string().contains("tied to core 1048576"))
         );

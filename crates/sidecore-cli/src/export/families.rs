@@ -86,8 +86,7 @@ fn parked(now: &Snapshot) -> impl Iterator<Item = (Labels, Value)> {
     })
 }
 
-/// A removed device is hidden. A dead device is hidden once another of its name replaces it, because both would have
-/// the same labels.
+/// A dead device is hidden once another of its name replaces it: both would have the same labels.
 fn is_shown(device: &DeviceStats, all: &[DeviceStats]) -> bool {
     let is_gone = |device: &DeviceStats| device.state() == Some(DeviceState::Gone);
     let same = |other: &&DeviceStats| other.name == device.name && other.sidecore == device.sidecore;

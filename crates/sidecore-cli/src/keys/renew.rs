@@ -8,10 +8,11 @@ use super::key_file::{Access, Id, KeyFile};
 use super::{all, called, key_of, list, new_key, pem, public_in, requests};
 use crate::args::keys::Renewal;
 use crate::error::{CliError, failed, unusable};
+use crate::set::connect;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
-use sidecore::client::{Admin, Options};
+use sidecore::client::Admin;
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name};
 use sidecore_terminal::output;
 use std::fs::File;
@@ -57,7 +58,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         return Err(CliError::Usage(why));
     }
     let key_file = key_file(renewal)?;
-    let mut service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?;
+    let mut service = connect(socket)?;
     let keys = family(&mut service, name)?;
     let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
     let key = if let Some(key) = known {
@@ -222,8 +223,7 @@ fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), CliErro
     Ok(output::print(&(lines.join("\n") + "\n"))?)
 }
 
-/// The former keys that only the service has, and whether their grace is over: former and unused for at least that
-/// time.
+/// The former keys that only the service has, and whether they were former and unused for the grace.
 fn formers<'k>(name: &str, keys: &'k [KeyEntry], in_use: &str, now: u64, grace: u64) -> Vec<(&'k str, bool)> {
     let came = |key: &KeyEntry| stamp(name, &key.name).unwrap_or(u64::MAX);
     let former_since = |key: &KeyEntry| keys.iter().map(came).filter(|next| *next > came(key)).min().unwrap_or(now);

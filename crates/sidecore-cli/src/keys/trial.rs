@@ -4,10 +4,11 @@ use super::requests;
 use crate::args::keys::Trial;
 use crate::error::{CliError, failed, unusable};
 use crate::launch;
+use crate::set::connect;
 use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
-use sidecore::client::{Admin, Options};
+use sidecore::client::Admin;
 use sidecore::keys::pem::first_block;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{KeyInfo, Kind, read_public_key};
@@ -60,9 +61,8 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
     let file = trial.file.as_path();
     let named = |(_, uri): &(_, Uri)| format!("it names the key {:?}", uri.name());
     let (text, uri) = told.step("file", named_key(file), named)?;
-    let service = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() });
     let answers = |_: &Admin| format!("it answers at {}", socket.display());
-    let mut service = told.step("service", service.map_err(Into::into), answers)?;
+    let mut service = told.step("service", connect(socket), answers)?;
     let info = service.key_info(uri.name()).map_err(Into::into);
     let usable = |info: &KeyInfo| format!("of kind {}, which this user may use", info.kind.name());
     let info = told.step("key", info, usable)?;
@@ -203,8 +203,7 @@ fn no_text() -> CliError {
     CliError::usage("the file's name is no text: give it another one")
 }
 
-/// Changes this process to that user, with its groups. The process has one thread, and its child processes inherit the
-/// user.
+/// Changes this process, which has one thread, to that user with its groups.
 fn become_user(name: &str) -> Result<(), CliError> {
     let user = User::from_name(name)
         .ok()

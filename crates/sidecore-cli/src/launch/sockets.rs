@@ -16,8 +16,7 @@ use std::process::Command;
 const NAMES: [&str; 2] = ["sidecore-preload.so", "libsidecore_preload.so"];
 const PRELOAD: &str = "LD_PRELOAD";
 
-/// Sets the command's environment. An obstacle that leaves connections on the kernel is printed as a warning, not an
-/// error.
+/// An obstacle that leaves connections on the kernel is a warning, not an error.
 pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), CliError> {
     let library = match &args.preload {
         Some(path) => path.canonicalize().map_err(unusable(path.display(), "name libsidecore_preload.so"))?,

@@ -4,6 +4,7 @@
 
 use super::queue::{Lost, Queue};
 use serde::ser::{SerializeMap, Serializer};
+use serde_json::Value;
 use sidecore::events::Level;
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
@@ -41,10 +42,10 @@ impl<S: Subscriber> Layer<S> for Lines {
 
 impl Format {
     pub(super) fn lost(self, Lost { lines, notices }: Lost) -> String {
-        let event = [("event", Value::Text("lines-lost".to_owned())), ("lines", Value::Number(lines))];
+        let event = [("event", Value::from("lines-lost")), ("lines", Value::from(lines))];
         let values = Values {
             message: "lines of this log were not read in time and are lost".to_owned(),
-            fields: event.into_iter().chain([("notices", Value::Number(notices))]).collect(),
+            fields: event.into_iter().chain([("notices", Value::from(notices))]).collect(),
         };
         self.line(Level::Warning, &now(), &values)
     }
@@ -55,14 +56,6 @@ impl Format {
             if self.json { values.json(level, time) } else { values.text((!self.journal).then_some((time, level))) };
         number + &line + "\n"
     }
-}
-
-#[derive(Debug, PartialEq)]
-enum Value {
-    Text(String),
-    Number(u64),
-    Signed(i64),
-    Truth(bool),
 }
 
 #[derive(Debug, Default)]
@@ -94,12 +87,7 @@ impl Values {
             map.serialize_entry("time", time)?;
             map.serialize_entry("level", level.name())?;
             for (name, value) in &self.fields {
-                match value {
-                    Value::Text(text) => map.serialize_entry(name, text)?,
-                    Value::Number(number) => map.serialize_entry(name, number)?,
-                    Value::Signed(number) => map.serialize_entry(name, number)?,
-                    Value::Truth(truth) => map.serialize_entry(name, truth)?,
-                }
+                map.serialize_entry(name, value)?;
             }
             map.serialize_entry("message", &self.message)?;
             SerializeMap::end(map)
@@ -109,9 +97,9 @@ impl Values {
         String::from_utf8_lossy(&line).chars().flat_map(escaped_in_json).collect()
     }
 
-    fn take(&mut self, field: &Field, value: Value) {
-        match (field.name(), value) {
-            ("message", Value::Text(text)) => self.message = text,
+    fn take(&mut self, field: &Field, value: impl Into<Value>) {
+        match (field.name(), value.into()) {
+            ("message", Value::String(text)) => self.message = text,
             (name, value) => self.fields.push((name, value)),
         }
     }
@@ -119,23 +107,23 @@ impl Values {
 
 impl Visit for Values {
     fn record_debug(&mut self, field: &Field, value: &dyn Debug) {
-        self.take(field, Value::Text(cut(format!("{value:?}"))));
+        self.take(field, cut(format!("{value:?}")));
     }
 
     fn record_str(&mut self, field: &Field, value: &str) {
-        self.take(field, Value::Text(cut(value.to_owned())));
+        self.take(field, cut(value.to_owned()));
     }
 
     fn record_u64(&mut self, field: &Field, value: u64) {
-        self.take(field, Value::Number(value));
+        self.take(field, value);
     }
 
     fn record_i64(&mut self, field: &Field, value: i64) {
-        self.take(field, Value::Signed(value));
+        self.take(field, value);
     }
 
     fn record_bool(&mut self, field: &Field, value: bool) {
-        self.take(field, Value::Truth(value));
+        self.take(field, value);
     }
 }
 
@@ -150,11 +138,9 @@ fn cut(text: String) -> String {
 /// A value in a text line: one word as it is, any other text in quotes.
 fn plain(value: &Value) -> String {
     match value {
-        Value::Text(text) if is_word(text) => text.clone(),
-        Value::Text(text) => format!("{text:?}"),
-        Value::Number(number) => number.to_string(),
-        Value::Signed(number) => number.to_string(),
-        Value::Truth(truth) => truth.to_string(),
+        Value::String(text) if is_word(text) => text.clone(),
+        Value::String(text) => format!("{text:?}"),
+        number_or_truth => number_or_truth.to_string(),
     }
 }
 
@@ -197,13 +183,13 @@ mod tests {
 
     fn values() -> Values {
         let fields = vec![
-            ("event", Value::Text("refused".to_owned())),
-            ("key", Value::Text("www.example".to_owned())),
-            ("name", Value::Text(FORGED.to_owned())),
-            ("empty", Value::Text(String::new())),
-            ("uid", Value::Number(33)),
-            ("left", Value::Signed(-1)),
-            ("at_rest", Value::Truth(true)),
+            ("event", Value::from("refused")),
+            ("key", Value::from("www.example")),
+            ("name", Value::from(FORGED)),
+            ("empty", Value::from("")),
+            ("uid", Value::from(33)),
+            ("left", Value::from(-1)),
+            ("at_rest", Value::from(true)),
         ];
         Values { message: format!("refused: {FORGED}"), fields }
     }
@@ -232,7 +218,7 @@ mod tests {
     #[test]
     fn json_is_one_object_that_says_the_same() {
         let text = line(true, false);
-        let read: serde_json::Value = serde_json::from_str(&text).unwrap();
+        let read: Value = serde_json::from_str(&text).unwrap();
         let expected = json!({
             "time": TIME, "level": "info", "event": "refused", "key": "www.example", "name": FORGED, "empty": "",
             "uid": 33, "left": -1, "at_rest": true, "message": format!("refused: {FORGED}"),

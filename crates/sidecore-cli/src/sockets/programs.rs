@@ -73,8 +73,7 @@ impl Counts {
 }
 
 impl Seen {
-    /// Increase of each row since the last call; for a new row, since its stream began. Rows that are missing are
-    /// forgotten.
+    /// Increase of each row since the last call; for a new row, since its stream began.
     pub(crate) fn take(&mut self, rows: &[Row]) -> Vec<Counts> {
         let before = std::mem::take(&mut self.0);
         let since = |row: &Row| {

@@ -17,8 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Headings, and whether the column holds numbers. A star marks values of the program, and values derived from
-/// them.
+/// Headings, and whether the column holds numbers. A star marks values of the program.
 const COLUMNS: [(&str, bool); 11] = [
     ("PROGRAM*", false),
     ("PID", true),

@@ -12,6 +12,7 @@ use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::stream::Stream;
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -22,8 +23,6 @@ pub(super) const MARK: &str = "again+";
 const PAUSE: Duration = Duration::from_secs(2);
 /// Extra wait after the servers' memory ends.
 const MARGIN: Duration = Duration::from_secs(30);
-/// Exit code if some letters were not fed.
-const NO: u8 = 1;
 
 /// Returns the exit code.
 pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, String> {
@@ -69,7 +68,7 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
         sleep(PAUSE).await;
     }
     tell(format_args!("fed {} of {} dead letters again", all - sound.len(), all + odd));
-    Ok(if sound.is_empty() && odd == 0 { 0 } else { NO })
+    Ok(if sound.is_empty() && odd == 0 { 0 } else { REFUSED })
 }
 
 /// Renames a letter, so that its event may die again.

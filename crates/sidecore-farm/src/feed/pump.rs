@@ -14,6 +14,7 @@ use crate::streams::names;
 use async_nats::connection::State;
 use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
 use futures_util::{FutureExt, StreamExt};
+use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -29,8 +30,6 @@ const OVERDUE: Duration = Duration::from_secs(5);
 const LAST: Duration = Duration::from_secs(10);
 /// Most answers, or events, taken together.
 const BATCH_LIMIT: usize = 256;
-/// Exit code if some events were not stored.
-const NO: u8 = 1;
 
 /// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
 const PLACE: &str = "place";
@@ -316,7 +315,7 @@ impl Pump {
         if let Ok(read) = reader.await {
             read?;
         }
-        Ok(if self.summary.is_complete() { 0 } else { NO })
+        Ok(if self.summary.is_complete() { 0 } else { REFUSED })
     }
 }
 

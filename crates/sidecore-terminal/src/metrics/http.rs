@@ -108,8 +108,9 @@ impl Server {
     ///
     /// # Errors
     /// The address is in use, or not of this machine.
-    pub fn bind(address: SocketAddr) -> io::Result<Self> {
-        Ok(Self { listener: TcpListener::bind(address)?, patience: PATIENCE })
+    pub fn bind(address: SocketAddr) -> Result<Self, TerminalError> {
+        let listener = TcpListener::bind(address).map_err(|error| TerminalError::Listen(address, error))?;
+        Ok(Self { listener, patience: PATIENCE })
     }
 
     /// Limits the lifetime of connections; 5 s by default.
