@@ -87,7 +87,6 @@ pub(crate) struct Serve {
     pub(crate) log_level: LogLevel,
 }
 
-/// Format of the lines of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogFormat {
     /// For operators; where the journal listens, with the level that it reads
@@ -96,7 +95,6 @@ pub(crate) enum LogFormat {
     Json,
 }
 
-/// Least level of a log's line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum LogLevel {
     /// Something is lost that an operator must restore
@@ -226,13 +224,11 @@ pub(crate) struct SocketsService {
 }
 
 impl SocketsService {
-    /// That at this socket.
     #[cfg(test)]
     pub(crate) fn at(socket: PathBuf) -> Self {
         Self { sockets: Some(vec![socket]) }
     }
 
-    /// Whether the command line names the service.
     pub(crate) fn is_named(&self) -> bool {
         self.sockets.is_some()
     }
@@ -256,7 +252,6 @@ pub(crate) struct CounterFile {
 }
 
 impl CounterFile {
-    /// The counter file: the named one, or that of the socket.
     pub(crate) fn path(&self) -> PathBuf {
         self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
     }

@@ -21,7 +21,6 @@ pub enum PathError {
     Twice(&'static str, &'static str, PathBuf),
 }
 
-/// Why a file cannot be written.
 #[derive(Debug, thiserror::Error)]
 enum Reason {
     #[error("is a directory: name a file in it")]
@@ -30,7 +29,6 @@ enum Reason {
     NamesDirectory,
     #[error("there is no directory {place}: make it with `mkdir -p {place}`, or name another file", place = .0.display())]
     NoDirectory(PathBuf),
-    /// The refused operation.
     #[error("{0} ({1}): {remedy}", remedy = remedy(.1.kind()))]
     System(String, #[source] io::Error),
 }
@@ -54,7 +52,6 @@ pub fn check<'p>(named: impl IntoIterator<Item = Named<'p>>) -> Result<(), PathE
     Ok(())
 }
 
-/// The canonical path of the file.
 fn place(path: &Path) -> Option<PathBuf> {
     path.canonicalize().ok().or_else(|| Some(directory(path).canonicalize().ok()?.join(path.file_name()?)))
 }
@@ -83,7 +80,6 @@ fn writable(path: &Path) -> Result<(), Reason> {
     }
 }
 
-/// Whether a missing file of that name can be created.
 fn can_be_made(path: &Path) -> Result<(), Reason> {
     let directory = directory(path);
     if path.file_name().is_none() || path.as_os_str().as_encoded_bytes().ends_with(b"/") {

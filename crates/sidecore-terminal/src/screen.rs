@@ -166,7 +166,6 @@ fn go_on<V: Shown>(
     Ok(())
 }
 
-/// Gives the terminal back.
 struct Restore;
 
 impl Drop for Restore {

@@ -48,7 +48,6 @@ fn numbered(version: &str) -> Option<(u32, &str)> {
     Some((number, line))
 }
 
-/// OpenSSL's directory of modules, from the output of `openssl version -m`.
 pub(super) fn module_directory(version: &str) -> Option<&str> {
     version.lines().find_map(|line| line.strip_prefix("MODULESDIR: \"")?.strip_suffix('"'))
 }

@@ -142,7 +142,6 @@ fn alone(file: &Path) -> Result<Option<File>, CliError> {
     }
 }
 
-/// The server's file. An existing file must name a key of this name.
 fn key_file(renewal: &Renewal) -> Result<KeyFile, CliError> {
     let output = renewal.output.display();
     let key_file = KeyFile::open(&renewal.output).map_err(unusable(&output, "nothing was changed"))?;

@@ -155,7 +155,6 @@ impl OpenSsl {
         Ok(format!("OpenSSL loads the file with OPENSSL_CONF={}", self.configuration))
     }
 
-    /// Makes one signature with the key; OpenSSL's own code verifies it.
     fn signs(&self, file: &Path, public: &[u8]) -> Step {
         let path = |name: &str| self.scratch.path().join(name).display().to_string();
         let (message, public_file, signature) = (path("message"), path("public.der"), path("signature"));

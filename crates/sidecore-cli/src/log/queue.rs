@@ -77,7 +77,6 @@ impl Queue {
         }
     }
 
-    /// Waits until all lines are written, for `patience` at most.
     pub(super) fn flush(&self, patience: Duration) {
         let busy = |state: &mut QueueState| state.writing || state.has_more();
         // A timeout makes no difference.

@@ -41,7 +41,6 @@ impl Format {
     }
 }
 
-/// A media range and its weight.
 fn range(text: &str) -> Option<(&str, f64)> {
     let mut parts = text.split(';').map(str::trim);
     let kind = parts.next()?;

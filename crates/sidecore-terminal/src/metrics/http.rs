@@ -52,7 +52,6 @@ pub struct Wanted {
     pub path: String,
     /// The format of metrics.
     pub format: Format,
-    /// Without the body.
     head_only: bool,
 }
 
@@ -62,7 +61,6 @@ struct Open(Mutex<(u64, VecDeque<Served>)>, Condvar);
 
 #[derive(Debug)]
 struct Served {
-    /// Unique among connections.
     number: u64,
     stream: TcpStream,
     /// It was shut down. Its thread may still make a page.
