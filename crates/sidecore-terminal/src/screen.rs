@@ -34,8 +34,7 @@ pub trait Shown {
     /// The text of the foot, with the legend of the key for a pause.
     fn foot(&self, pause: String, columns: usize) -> String;
 
-    /// Draws what is between head and foot, without the skipped columns and rows. Limits `skipped` to the last column
-    /// and row.
+    /// Draws the rest, without the skipped columns and rows. Limits `skipped` to the last column and row.
     fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize));
 
     /// Handles a key that has no meaning in every view.
