@@ -233,7 +233,7 @@ fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     let parks = "service spin (parks: core 3 is shared), to device spin (parks: tied to no core), from device spin (parks: \
                  core 3 is shared), client spin (parks: no core is left for clients); ";
     assert!(render(&service.view()).contains(parks), "{}", render(&service.view()));
-    let live = drawn(&mut screen(&service), 240, 44);
+    let live = drawn(&mut shown(&service), 240, 44);
     assert!(live.contains("to device spin (parks: tied to no core)"), "{live}");
     service.counters.sidecore(0).open(ThreadCore::new(Some(3), true));
     service.counters.set_clients_may_spin(true);
@@ -253,7 +253,7 @@ fn each_sort_puts_another_client_first() {
     assert!(SORTS.iter().all(|(column, _)| columns.iter().any(|(name, _)| name == column)));
 }
 
-fn screen(service: &Service) -> Screen<Pages> {
+fn shown(service: &Service) -> Screen<Pages> {
     Screen::new(Pages::new(service.read()))
 }
 
@@ -270,7 +270,7 @@ pub(super) fn press(screen: &mut Screen<impl Shown>, key: char) {
 #[test]
 fn the_live_view_shows_all_tables() {
     let service = Service::new();
-    let text = drawn(&mut screen(&service), 240, 44);
+    let text = drawn(&mut shown(&service), 240, 44);
     for part in [
         "sidecore 4242",
         "balance: eft",
@@ -290,22 +290,22 @@ fn the_live_view_shows_all_tables() {
 fn a_small_terminal_shows_whole_columns_and_says_what_is_hidden() {
     let service = Service::new();
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
-    let text = drawn(&mut screen(&service), 80, 20);
+    let text = drawn(&mut shown(&service), 80, 20);
     assert!(text.contains("QUEUE p50/p99") && !text.contains("LANES"), "{text}");
     assert!(text.contains("coalesce(8,50us)"), "long lines of the head are wrapped:\n{text}");
     assert!(text.contains("and ") && text.contains(" more"), "{text}");
-    let text = drawn(&mut screen(&service), 80, 24);
+    let text = drawn(&mut shown(&service), 80, 24);
     let client = text.lines().skip_while(|line| !line.contains("CLIENT")).nth(1);
     assert!(client.is_some_and(|line| line.contains("nginx")), "clients have room on any terminal:\n{text}");
     for size in [(1, 1), (20, 3), (80, 8), (300, 2)] {
-        let _ = drawn(&mut screen(&service), size.0, size.1);
+        let _ = drawn(&mut shown(&service), size.0, size.1);
     }
 }
 
 #[test]
 fn on_80_columns_and_24_lines_keys_and_what_was_done_and_failed_are_in_sight() {
     let service = Service::new();
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     let text = drawn(&mut screen, 80, 24);
     let heading = |name: &str| {
         let line = text.lines().find(|line| line.trim_start_matches('"').starts_with(name));
@@ -331,7 +331,7 @@ fn on_80_columns_and_24_lines_keys_and_what_was_done_and_failed_are_in_sight() {
 #[test]
 fn the_live_view_follows_until_it_is_paused() {
     let service = Service::new();
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     service.counters.lane(0).add(LaneCounter::Done, 11);
     screen.refresh(|| Ok(service.read()));
     assert!(drawn(&mut screen, 240, 44).contains("75011"));
@@ -347,7 +347,7 @@ fn the_live_view_follows_until_it_is_paused() {
 #[test]
 fn the_live_view_survives_a_lost_file() {
     let service = Service::new();
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     screen.refresh(|| Err(CliError::library("the file is gone")));
     let text = drawn(&mut screen, 240, 44);
     assert!(text.contains("the file is gone") && text.contains("nginx"), "{text}");
@@ -358,7 +358,7 @@ fn the_live_view_survives_a_lost_file() {
 #[test]
 fn keys_quit_and_sort() {
     let service = Service::new();
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     let first = |screen: &mut Screen<Pages>| {
         drawn(screen, 190, 40).lines().skip_while(|line| !line.contains("CLIENT")).nth(1).map(str::to_owned)
     };
@@ -372,7 +372,7 @@ fn keys_quit_and_sort() {
     assert!(!screen.quit());
     screen.key(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL));
     assert!(screen.quit());
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     press(&mut screen, 'c');
     assert!(!screen.quit());
     press(&mut screen, 'q');
@@ -382,7 +382,7 @@ fn keys_quit_and_sort() {
 #[test]
 fn pages_are_turned_by_key_and_the_footer_says_so() {
     let service = Service::new();
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     let text = drawn(&mut screen, 100, 30);
     assert!(text.contains("tab [overview] clients keys") && text.contains("SIDECORE"), "{text}");
     screen.key(KeyEvent::new(KeyCode::Tab, KeyModifiers::NONE));
@@ -409,7 +409,7 @@ fn pages_are_turned_by_key_and_the_footer_says_so() {
 fn arrows_bring_hidden_columns_and_rows_into_sight() {
     let service = Service::new();
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, &format!("wget{index}"), 3));
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     press(&mut screen, 'c');
     let text = drawn(&mut screen, 60, 12);
     assert!(text.contains("nginx") && text.contains("PID") && !text.contains("LANES"), "{text}");
@@ -432,7 +432,7 @@ fn arrows_bring_hidden_columns_and_rows_into_sight() {
 fn a_long_name_leaves_room_for_numbers() {
     let service = Service::new();
     service.key(1, &"k".repeat(64), 1_000_000);
-    let mut screen = screen(&service);
+    let mut screen = shown(&service);
     press(&mut screen, 'k');
     let text = drawn(&mut screen, 80, 20);
     assert!(text.contains(&"k".repeat(26)) && text.contains("100k") && text.contains("QUEUE p50/p99"), "{text}");
@@ -454,13 +454,13 @@ fn tables_share_the_room_of_any_terminal() {
     Class::all().take(20).for_each(|class| service.counters.sidecore(0).class(class, 1, 64));
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));
     for (width, height, least) in [(80, 24, 2), (160, 50, 9)] {
-        let text = drawn(&mut screen(&service), width, height);
+        let text = drawn(&mut shown(&service), width, height);
         let [devices, classes] = ["DEVICE", "CLASS"].map(|heading| rows_below(&text, heading));
         assert!(devices.abs_diff(classes) <= 1 && devices >= least, "{devices} and {classes} of 20 each:\n{text}");
         assert!(rows_below(&text, "CLIENT") >= 2 && rows_below(&text, "SIDECORE") == 1, "{text}");
         assert!(text.contains("nginx") && text.contains("900"), "{text}");
     }
-    let roomy = drawn(&mut screen(&service), 160, 80);
+    let roomy = drawn(&mut shown(&service), 160, 80);
     assert_eq!(["DEVICE", "CLASS", "CLIENT"].map(|heading| rows_below(&roomy, heading)), [20, 20, 7], "{roomy}");
 }
 
