@@ -1,6 +1,7 @@
 //! Whether a service would start with this configuration: cores, user and passphrase that it names must exist.
 
 use super::finding::{Finding, topics};
+use crate::error::CliError;
 use nix::unistd::User;
 use sidecore::config::Config;
 use sidecore::service::check_cpus;
@@ -15,7 +16,7 @@ topics! {
 /// The caller has read the file and checked its numbers against each other.
 pub(super) fn judge(path: &Path, config: &Config) -> Finding {
     let cores = check_cpus(config).err().map(|error| error.to_string());
-    let passphrase = || config.keys.passphrase().err().map(|error| error.to_string());
+    let passphrase = || config.keys.passphrase().map_err(CliError::library).err().map(|error| error.to_string());
     let wrong = cores.or_else(|| no_user(config)).or_else(passphrase);
     let fine = wrong.is_none();
     CONFIGURATION
