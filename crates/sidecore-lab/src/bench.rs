@@ -24,8 +24,6 @@ mod testbed;
 pub(crate) mod trial;
 mod web;
 
-pub(crate) use series::{histogram, median, ratio, spread};
-
 use crate::args::{Bench, Files, Scenario};
 use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
 use crate::progress::Progress;

@@ -8,7 +8,6 @@ mod plan;
 mod sleep;
 
 use super::BenchError;
-use super::series::{histogram, median};
 use super::task::{Measured, Task};
 use super::testbed::{Plan, Testbed};
 use crate::interrupt::{INTERRUPTED, Interrupt};
@@ -17,6 +16,7 @@ use hdrhistogram::Histogram;
 use plan::Machine;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use sidecore_report::statistics::{histogram, median};
 use sidecore_sim::system::PARTS;
 use sidecore_terminal::output;
 use sleep::{GAP, Sleep, spread};

@@ -1,7 +1,6 @@
 //! One client process of a measurement: receives orders on standard input, answers on standard output.
 
 use super::BenchError;
-use super::series::histogram;
 use super::task::{Answer, Counts, Measured, Mix, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
@@ -19,6 +18,7 @@ use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
 use sidecore_libcrypto::Context;
+use sidecore_report::statistics::histogram;
 use signing::Provided;
 use std::io::{self, BufRead, Write};
 use std::thread;

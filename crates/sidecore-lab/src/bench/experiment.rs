@@ -5,13 +5,13 @@ mod found;
 
 use super::caveats::{of_crowd, of_row, of_time};
 use super::host_monitor::{HostMonitor, host_activity};
-use super::series::{quotients, ratio_of};
 use super::testbed::Pinning;
 use super::{BenchError, Outcome};
 use crate::progress::Progress;
 use crate::report::{Caveat, Key, Row, caveat};
 pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
+use sidecore_report::statistics::{quotients, ratio_of};
 
 /// A point on the axes. `L` is the laboratory that measurements use, e.g. a testbed.
 pub(super) struct Case<'e, L> {

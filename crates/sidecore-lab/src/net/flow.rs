@@ -234,7 +234,7 @@ pub(super) fn is_only_a_look(error: &std::io::Error) -> bool {
 }
 
 fn latencies() -> Latencies {
-    crate::bench::histogram()
+    sidecore_report::statistics::histogram()
 }
 
 #[cfg(test)]

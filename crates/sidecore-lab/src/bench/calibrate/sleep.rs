@@ -1,9 +1,10 @@
 //! Times of sleeping and waking on two cores, and the rate of interruptions by the host.
 
 use super::Spread;
-use crate::bench::{BenchError, histogram};
+use crate::bench::BenchError;
 use hdrhistogram::Histogram;
 use sidecore::sys::{clock, cpu};
+use sidecore_report::statistics::histogram;
 use sidecore_sim::system::PARTS;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;

@@ -1,10 +1,11 @@
 //! The result of one run, and the sum of a variant's runs.
 
-use super::super::series::{median, spread, times, total_per_s};
+use super::super::series::{times, total_per_s};
 use super::super::task::{Counts, Measured};
 use crate::report::{Key, Row, Times};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
+use sidecore_report::statistics::{median, spread};
 
 /// One run of a variant, or all of them.
 #[derive(Default)]

@@ -3,10 +3,10 @@
 use super::content::Content;
 use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
 use crate::bench::client::counts;
-use crate::bench::series::histogram;
 use crate::bench::task::{Counts, Sending, Traffic};
 use hdrhistogram::Histogram;
 use sidecore::sys::clock;
+use sidecore_report::statistics::histogram;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::thread;

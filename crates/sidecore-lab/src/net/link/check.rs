@@ -7,13 +7,14 @@ mod policy;
 use super::super::measure::{Instruments, Run};
 use super::super::protocol::{Direction, Load, Serving, Transport};
 use super::{Link, Settings};
-use crate::bench::{Outcome, median, ratio, spread};
+use crate::bench::Outcome;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::report::{Key, Row};
 use datagrams::{Sending, Went};
 use indicatif::ProgressBar;
 use policy::Announced;
 use sidecore::core::policy::notify::Notify;
+use sidecore_report::statistics::{median, ratio, spread};
 use std::time::Duration;
 
 const SCENARIO: &str = "link";

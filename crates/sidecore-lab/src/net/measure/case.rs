@@ -2,12 +2,12 @@
 
 use super::parts::Parts;
 use super::run::Run;
-use crate::bench::{median, spread};
 use crate::net::account::{Figure, Processor};
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
 use crate::report::{Key, Row, Times, counted};
 use serde_json::{Map, Value, json};
+use sidecore_report::statistics::{median, spread};
 use std::collections::BTreeMap;
 
 pub(crate) struct Case {

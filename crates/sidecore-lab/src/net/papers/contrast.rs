@@ -1,6 +1,5 @@
 //! One load on two links that differ in one property.
 
-use crate::bench::median;
 use crate::interrupt::Interrupt;
 use crate::net::end::End;
 use crate::net::link::{Counters, Link, Settings};
@@ -10,6 +9,7 @@ use crate::net::protocol::{Direction, Load, Transport};
 use crate::report::{Key, Row};
 use serde_json::{Map, Value};
 use sidecore::core::policy::notify::Notify;
+use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::time::Duration;
 

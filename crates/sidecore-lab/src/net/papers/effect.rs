@@ -1,11 +1,11 @@
 //! Change of a figure from one link to the other: published, simulated, and measured.
 
 use super::contrast::{Contrast, Metrics};
-use crate::bench::median;
 use crate::net::protocol::{Direction, Transport};
 use crate::report::{Key, Row};
 use crate::sim::Predictions;
 use crate::sim::value;
+use sidecore_report::statistics::median;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
 /// Comparison of a figure of the second link with that of the first.

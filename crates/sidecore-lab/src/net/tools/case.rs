@@ -1,12 +1,12 @@
 //! One load, carried in turn by the laboratory and by another tool, and its rows.
 
 use super::program::Tool;
-use crate::bench::{median, spread};
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::net::tune::estimate::Estimate;
 use crate::report::{Key, Row, Times};
 use Direction::{Receive, RoundTrip, Send};
 use Transport::{Tcp, Udp};
+use sidecore_report::statistics::{median, spread};
 
 const OWN: &str = "sidecore";
 /// Largest accepted difference of goodput and of times.

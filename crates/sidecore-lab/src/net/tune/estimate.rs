@@ -1,6 +1,6 @@
 //! Estimates from repeated comparisons.
 
-use crate::bench::median;
+use sidecore_report::statistics::median;
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 /// Share of pairs trimmed at each end of the sorted pairs; it removes none of fewer than seven.
