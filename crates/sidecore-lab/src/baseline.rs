@@ -39,13 +39,18 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     }))
 }
 
+/// Only private keys of samples exist.
+#[derive(Debug, thiserror::Error)]
+#[error("no key for {0}")]
+pub(crate) struct NoKey(String);
+
 /// The private key of that operation's sample. Both libraries use the same key.
-pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, String> {
+pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, NoKey> {
     let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
     let class = signing.and_then(|name| Class::from_name(&name)).or_else(|| Class::from_name(op));
     match class.map(|class| sample(class, 64, 1).spec.key) {
         Some(KeyMaterial::Private(secret)) => Ok(secret.expose().to_vec()),
-        _ => Err(format!("no key for {op}")),
+        _ => Err(NoKey(op.to_owned())),
     }
 }
 

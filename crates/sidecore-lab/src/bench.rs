@@ -24,19 +24,17 @@ mod testbed;
 pub(crate) mod trial;
 mod web;
 
-use crate::args::{Bench, Files, Scenario};
+use crate::args::{Bench, Scenario};
 use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
+use crate::outcome::{Outcome, export};
 use crate::progress::Progress;
-use crate::report;
-use crate::report::{About, Caveat, Key, Reason, Report, Row};
+use crate::report::{Caveat, Key, Reason};
 use caveats::of_time;
 use experiment::with_caveats;
 use host_monitor::HostMonitor;
 use sidecore_libcrypto::Context;
 use sidecore_terminal::output;
-use std::fs::File;
-use std::io::{BufWriter, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 pub(crate) type BenchError = Box<dyn std::error::Error>;
 
@@ -116,54 +114,6 @@ impl Settings {
 
     fn pick<T>(&self, quick: T, long: T) -> T {
         if self.quick { quick } else { long }
-    }
-}
-
-#[derive(Debug, Default)]
-pub(crate) struct Outcome {
-    rows: Vec<Row>,
-    /// Reasons to doubt all rows.
-    caveats: Vec<Caveat>,
-    notes: Vec<String>,
-    left_out: Vec<String>,
-}
-
-impl Outcome {
-    pub(crate) fn new(rows: Vec<Row>, notes: Vec<String>, left_out: Vec<String>) -> Self {
-        Self { rows, caveats: Vec::new(), notes, left_out }
-    }
-
-    fn left_out(why: impl Into<String>) -> Self {
-        Self { left_out: vec![why.into()], ..Self::default() }
-    }
-
-    pub(crate) fn noted(mut self, note: impl Into<String>) -> Self {
-        self.notes.push(note.into());
-        self
-    }
-
-    pub(crate) fn add_rows(&mut self, rows: impl IntoIterator<Item = Row>) {
-        self.rows.extend(rows);
-    }
-
-    pub(crate) fn note(&mut self, note: impl Into<String>) {
-        self.notes.push(note.into());
-    }
-
-    /// Adds the reason why a case could not be measured.
-    pub(crate) fn lacks(&mut self, why: impl Into<String>) {
-        self.left_out.push(why.into());
-    }
-
-    pub(crate) fn lacks_all(&mut self, whys: impl IntoIterator<Item = String>) {
-        self.left_out.extend(whys);
-    }
-
-    fn add(&mut self, part: Self) {
-        self.rows.extend(part.rows);
-        self.caveats.extend(part.caveats);
-        self.notes.extend(part.notes);
-        self.left_out.extend(part.left_out);
     }
 }
 
@@ -287,34 +237,6 @@ impl Part {
         let is_left_out = !all.ops.is_empty() && !known.is_empty() && ops.is_empty();
         (!is_left_out).then(|| Settings { ops, ..all.clone() })
     }
-}
-
-/// Prints the outcome and writes it to files.
-///
-/// # Errors
-/// A file cannot be written.
-pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), BenchError> {
-    let Outcome { rows, caveats, notes, left_out } = outcome;
-    let report = Report { title: title.to_owned(), about: About::here(), rows, caveats, notes, left_out };
-    // The rows took long to measure: each output is tried, even after another failed.
-    let printed = output::print(&report.to_text(report::width()));
-    write_file(files.json.as_deref(), |out| report.write_json(out))?;
-    write_file(files.markdown.as_deref(), |out| out.write_all(report.to_markdown().as_bytes()))?;
-    write_file(files.html.as_deref(), |out| out.write_all(report.to_html().as_bytes()))?;
-    Ok(printed?)
-}
-
-fn write_file(
-    path: Option<&Path>,
-    content: impl FnOnce(&mut dyn Write) -> std::io::Result<()>,
-) -> Result<(), BenchError> {
-    let Some(path) = path else { return Ok(()) };
-    let written = File::create(path).and_then(|file| {
-        let mut out = BufWriter::new(file);
-        content(&mut out)?;
-        out.flush()
-    });
-    Ok(written.map_err(|error| format!("cannot write {}: {error}", path.display()))?)
 }
 
 /// Refuses options that no chosen scenario uses.

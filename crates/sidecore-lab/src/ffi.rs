@@ -7,12 +7,28 @@ use cryptoki_sys::{
 };
 use libloading::Library;
 use std::ffi::c_void;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::ptr;
 
 /// Room for any signature: RSA-4096 makes 512 bytes.
 const MAX_SIGNATURE: usize = 512;
 const MAX_SLOTS: usize = 16;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum TokenError {
+    #[error("{}: {source}", module.display())]
+    Load { module: PathBuf, source: libloading::Error },
+    #[error("the module has no functions")]
+    NoFunctions,
+    #[error("the module has no {0}")]
+    NoFunction(&'static str),
+    #[error("{call}: error {answer:#x}")]
+    Call { call: &'static str, answer: CK_RV },
+    #[error("{} shows no token", .0.display())]
+    NoToken(PathBuf),
+    #[error("the token has no such key")]
+    NoKey,
+}
 
 /// `C_GetFunctionList`.
 type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
@@ -30,18 +46,18 @@ macro_rules! call {
         match $list.$name {
             // SAFETY: see the caller: every argument is as the standard requires and lives through the call.
             Some(function) => check(stringify!($name), unsafe { function($($argument),*) }),
-            None => Err(concat!("the module has no ", stringify!($name)).to_owned()),
+            None => Err(TokenError::NoFunction(stringify!($name))),
         }
     };
 }
 
-fn check(call: &str, answer: CK_RV) -> Result<(), String> {
-    if answer == CKR_OK { Ok(()) } else { Err(format!("{call}: error {answer:#x}")) }
+fn check(call: &'static str, answer: CK_RV) -> Result<(), TokenError> {
+    if answer == CKR_OK { Ok(()) } else { Err(TokenError::Call { call, answer }) }
 }
 
 impl Token {
     /// Loads a module, opens a session with its first token and logs in.
-    pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, String> {
+    pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, TokenError> {
         let functions = functions(module)?;
         // Null: one thread, no locks.
         call!(functions, C_Initialize(ptr::null_mut()))?;
@@ -49,7 +65,7 @@ impl Token {
         // The module writes at most `count` slots, the array's length, and sets `count` to their number.
         call!(functions, C_GetSlotList(1, slots.as_mut_ptr(), &raw mut count))?;
         if count == 0 {
-            return Err(format!("{} shows no token", module.display()));
+            return Err(TokenError::NoToken(module.to_owned()));
         }
         let mut session = 0;
         // No notifications: null for their data and function.
@@ -61,7 +77,7 @@ impl Token {
         Ok(Self { functions, session })
     }
 
-    pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, String> {
+    pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, TokenError> {
         let (mut class, mut label): (CK_OBJECT_CLASS, _) = (CKO_PRIVATE_KEY, label.as_bytes().to_vec());
         let attribute =
             |kind, value: *mut c_void, len: usize| CK_ATTRIBUTE { type_: kind, pValue: value, ulValueLen: len as u64 };
@@ -75,7 +91,7 @@ impl Token {
         // The module writes at most one handle.
         call!(self.functions, C_FindObjects(self.session, &raw mut key, 1, &raw mut found))?;
         call!(self.functions, C_FindObjectsFinal(self.session))?;
-        if found == 1 { Ok(key) } else { Err("the token has no such key".to_owned()) }
+        if found == 1 { Ok(key) } else { Err(TokenError::NoKey) }
     }
 
     /// The signature of `data`; for ECDSA its two numbers. Two calls: begin, and sign into a buffer that is large
@@ -86,7 +102,7 @@ impl Token {
         key: CK_OBJECT_HANDLE,
         data: &mut [u8],
         signature: &mut [u8; MAX_SIGNATURE],
-    ) -> Result<usize, String> {
+    ) -> Result<usize, TokenError> {
         let mut mechanism = CK_MECHANISM { mechanism, pParameter: ptr::null_mut(), ulParameterLen: 0 };
         // The module reads the mechanism.
         call!(self.functions, C_SignInit(self.session, &raw mut mechanism, key))?;
@@ -105,8 +121,8 @@ impl Drop for Token {
     }
 }
 
-fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, String> {
-    let unloadable = |error: libloading::Error| format!("{}: {error}", module.display());
+fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, TokenError> {
+    let unloadable = |source| TokenError::Load { module: module.to_owned(), source };
     // SAFETY: the initialisers of a PKCS#11 module only set up its own state.
     let library = unsafe { Library::new(module) }.map_err(unloadable)?;
     // SAFETY: every module has this function with this signature.
@@ -116,5 +132,5 @@ fn functions(module: &Path) -> Result<&'static CK_FUNCTION_LIST, String> {
     check("C_GetFunctionList", unsafe { get(&raw mut list) })?;
     std::mem::forget(library);
     // SAFETY: null or a static list of the library, which was just leaked and stays loaded.
-    unsafe { list.as_ref() }.ok_or_else(|| "the module has no functions".to_owned())
+    unsafe { list.as_ref() }.ok_or(TokenError::NoFunctions)
 }

@@ -12,10 +12,12 @@ pub(crate) const STOPPED: &str = "Stopped before its end: what is missing was no
 /// Exit code of an interrupted run, the same as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// Makes this process ignore interrupts and termination requests: its parent ends it.
-///
-/// # Errors
 /// The system takes no handler.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot handle signals: {0}")]
+pub(crate) struct SignalError(#[source] pub(crate) io::Error);
+
+/// Makes this process ignore interrupts and termination requests: its parent ends it.
 pub(crate) fn leave_to_parent() -> io::Result<()> {
     let unread = Arc::new(AtomicBool::new(false));
     [SIGINT, SIGTERM].into_iter().try_for_each(|signal| flag::register(signal, unread.clone()).map(drop))
@@ -27,27 +29,21 @@ pub(crate) struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
     /// The first interrupt sets the flag; a second one ends the process.
-    ///
-    /// # Errors
-    /// The system takes no handler.
-    pub(crate) fn new() -> Result<Self, String> {
+    pub(crate) fn new() -> Result<Self, SignalError> {
         Self::of(&[SIGINT])
     }
 
     /// The same, also for SIGTERM as systemd and `timeout` send it.
-    ///
-    /// # Errors
-    /// The system takes no handler.
-    pub(crate) fn or_end() -> Result<Self, String> {
+    pub(crate) fn or_end() -> Result<Self, SignalError> {
         Self::of(&[SIGINT, SIGTERM])
     }
 
-    fn of(signals: &[i32]) -> Result<Self, String> {
+    fn of(signals: &[i32]) -> Result<Self, SignalError> {
         let stop = Arc::new(AtomicBool::new(false));
         for signal in signals {
             flag::register_conditional_shutdown(*signal, i32::from(INTERRUPTED), stop.clone())
                 .and_then(|_| flag::register(*signal, stop.clone()))
-                .map_err(|error| format!("cannot handle signals: {error}"))?;
+                .map_err(SignalError)?;
         }
         Ok(Self(stop))
     }
@@ -57,13 +53,10 @@ impl Interrupt {
     }
 
     /// Also set by a lost terminal and by SIGTERM, for runs that must restore settings.
-    ///
-    /// # Errors
-    /// The system takes no handler.
-    pub(crate) fn of_all_kinds() -> Result<Self, String> {
+    pub(crate) fn of_all_kinds() -> Result<Self, SignalError> {
         let own = Self::new()?;
         for signal in [SIGHUP, SIGTERM] {
-            flag::register(signal, own.0.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
+            flag::register(signal, own.0.clone()).map_err(SignalError)?;
         }
         Ok(own)
     }

@@ -16,9 +16,11 @@
 mod args;
 mod baseline;
 mod bench;
+mod error;
 mod ffi;
 mod interrupt;
 mod net;
+mod outcome;
 mod progress;
 mod report;
 mod sim;
@@ -44,9 +46,9 @@ fn run(command: Command) -> Result<u8, String> {
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED }),
-        Command::Net(args) => net::run(&args),
-        Command::NetEnd => net::run_end().map(|()| 0),
+        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }).map_err(|error| error.to_string()),
+        Command::Net(args) => net::run(&args).map_err(|error| error.to_string()),
+        Command::NetEnd => net::run_end().map(|()| 0).map_err(|error| error.to_string()),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
         Command::Manuals(args) => {
             let all = arguments::shown(Cli::command());

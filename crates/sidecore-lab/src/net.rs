@@ -5,6 +5,7 @@
 mod account;
 mod breakdown;
 mod end;
+pub(crate) mod error;
 mod flow;
 mod hardware;
 mod link;
@@ -22,19 +23,18 @@ mod tools;
 mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
+use crate::error::LabError;
 pub(crate) use end::run as run_end;
 pub(crate) use link::check as check_link;
-pub(crate) use protocol::PORT;
 use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
-pub(crate) use tune::{Goal, InjectedProblem};
 
 /// Runs the command. Returns the exit code.
 ///
 /// # Errors
 /// A requirement is missing on this machine.
-pub(crate) fn run(args: &Net) -> Result<u8, String> {
+pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),
         NetCommand::Link(args) => link::run(args),
@@ -45,13 +45,11 @@ pub(crate) fn run(args: &Net) -> Result<u8, String> {
     }
 }
 
-fn serve(args: &NetPeer) -> Result<(), String> {
+fn serve(args: &NetPeer) -> Result<(), LabError> {
     let listener = TcpListener::bind(args.listen).map_err(|error| {
-        format!(
-            "cannot listen at {}: {error}; name another address and port of this machine with --listen",
-            args.listen
-        )
+        let remedy = "name another address and port of this machine with --listen";
+        LabError::missing(format!("cannot listen at {}", args.listen), error, remedy)
     })?;
     output::tell(format!("listens at {}", args.listen));
-    peer::serve(&listener).map_err(|error| format!("cannot take near ends any more: {error}"))
+    peer::serve(&listener).map_err(|error| LabError::failed("cannot take near ends any more", error))
 }

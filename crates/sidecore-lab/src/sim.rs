@@ -14,15 +14,16 @@ mod replay;
 mod tables;
 
 use crate::args::{Sim, SimCommand};
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::Grid;
 pub(crate) use paper_rows::{Predictions, value};
 use sidecore_sim::bakeoff::Setup;
 use sidecore_sim::speed::timers;
-use sidecore_terminal::output::print;
 use std::time::Instant;
 
 /// Returns `false` for a negative answer.
-pub(crate) fn run(args: &Sim) -> Result<bool, String> {
+pub(crate) fn run(args: &Sim) -> Result<bool, LabError> {
     match &args.command {
         None => tables::run(&args.plans),
         Some(SimCommand::Bakeoff { seeds, depth, burst, output }) => {
@@ -40,8 +41,8 @@ pub(crate) fn run(args: &Sim) -> Result<bool, String> {
 }
 
 /// Names the test in place of a command of earlier versions.
-fn removed(command: &str, successor: &str) -> String {
-    format!("sim {command} is a test now: run {successor} in the source")
+fn removed(command: &str, successor: &str) -> LabError {
+    LabError::Usage(format!("sim {command} is a test now: run {successor} in the source"))
 }
 
 /// Events in each measurement of the simulator's speed.
@@ -49,7 +50,7 @@ const EVENTS: u64 = 20_000_000;
 const REPEATS: usize = 5;
 const WORLDS: [(&str, usize); 3] = [("small world", 8), ("400 pending timers", 400), ("4000 pending timers", 4_000)];
 
-fn speed() -> Result<bool, String> {
+fn speed() -> Result<bool, LabError> {
     let mut grid = Grid::new(format!("Events a second, one core, {EVENTS} events"), &["world", "M/s"]);
     for (name, pending) in WORLDS {
         let mut rates = [0; REPEATS].map(|_: u8| {

@@ -1,5 +1,6 @@
 //! Arguments of `sidecore sim`.
 
+use super::number::{above_0, percent};
 use clap::{Args, Subcommand};
 use sidecore_sim::estimate::{Effort, MAX_RUNS};
 use std::ffi::OsString;
@@ -71,16 +72,6 @@ impl Sureness {
         let precision = if usual { String::new() } else { format!(" --precision {precision}") };
         format!("--seed {seed}{runs}{precision}")
     }
-}
-
-pub(super) fn above_0(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
-    number.ok_or_else(|| "write a number above 0".to_owned())
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let percent = text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent));
-    percent.ok_or_else(|| "write a percentage from 0.01 to 100".to_owned())
 }
 
 #[derive(Debug, Args)]

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
         Some(why) => only_the_lane(&mut progress, &why)?,
     };
     drop(progress);
-    export("sidecore try", &args.files, outcome)
+    Ok(export("sidecore try", &args.files, outcome)?)
 }
 
 fn missing() -> Option<String> {

@@ -3,7 +3,9 @@
 use super::packets::Packets;
 use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Setup, Share, Whose, online};
 use crate::args::NetWhere;
-use crate::bench::{Outcome, export};
+use crate::error::LabError;
+use crate::interrupt::SignalError;
+use crate::outcome::{Outcome, export, write};
 use crate::report::{Key, Row, digits};
 use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 use std::fs;
@@ -32,12 +34,12 @@ const MAX_UNPLACED: f64 = 0.05;
 ///
 /// # Errors
 /// A requirement is missing on this machine, or the command fails.
-pub(super) fn run(args: &NetWhere) -> Result<(), String> {
+pub(super) fn run(args: &NetWhere) -> Result<(), LabError> {
     let rules = rules(args.rules.as_deref())?;
     let known = online()?;
     let cpus = args.cpus.as_ref().map_or(&known, |cpus| &cpus.0);
     if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(cpu)) {
-        return Err(format!("CPU {cpu} is not online here: `lscpu` lists those that are"));
+        return Err(LabError::Usage(format!("CPU {cpu} is not online here: `lscpu` lists those that are")));
     }
     let watched = watch(args, cpus)?;
     let whose = watched.process.as_ref().map_or(Whose::Everyones, |process| Whose::Of(std::slice::from_ref(process)));
@@ -46,12 +48,7 @@ pub(super) fn run(args: &NetWhere) -> Result<(), String> {
     let variant = args.command.first().map_or("machine", String::as_str);
     let rows = rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets);
     let outcome = Outcome::new(rows, notes(&watched, &breakdown), left_out(args, &watched));
-    export("sidecore net where", &args.files, outcome).map_err(|error| error.to_string())
-}
-
-fn write(path: Option<&Path>, text: &str) -> Result<(), String> {
-    let Some(path) = path else { return Ok(()) };
-    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+    export("sidecore net where", &args.files, outcome)
 }
 
 struct Watched {
@@ -61,23 +58,23 @@ struct Watched {
     seconds: f64,
 }
 
-fn rules(file: Option<&Path>) -> Result<Rules, String> {
-    let Some(file) = file else { return Rules::own() };
-    let wrong = |error: &dyn std::fmt::Display| format!("{}: {error}", file.display());
-    let text = fs::read_to_string(file).map_err(|error| wrong(&format!("cannot be read: {error}")))?;
-    Rules::parse(&text).map_err(|error| wrong(&error))
+fn rules(file: Option<&Path>) -> Result<Rules, LabError> {
+    let Some(file) = file else { return Ok(Rules::own()) };
+    let text = fs::read_to_string(file)
+        .map_err(|error| LabError::failed(format!("{}: cannot be read", file.display()), error))?;
+    Rules::parse(&text).map_err(|error| LabError::failed(file.display().to_string(), error))
 }
 
-fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
+fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, stop.clone()).map_err(|error| format!("cannot handle signals: {error}"))?;
+        flag::register(signal, stop.clone()).map_err(SignalError)?;
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
     let idling = if args.awake { Idling::Kept } else { Idling::Let };
     let sampler = Sampler::start(&Setup::new(cpus, idling)?)?;
     if let Some(missing) = sampler.sees_only_own().filter(|_| args.command.is_empty()) {
-        return Err(format!("without a command this measures the whole machine, and cannot: {missing}"));
+        return Err(LabError::failed("without a command this measures the whole machine, and cannot", missing));
     }
     let mut packets = Packets::here();
     let began = Instant::now();
@@ -113,13 +110,13 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, String> {
 struct Started(Child);
 
 impl Started {
-    fn start(program: &str, arguments: &[String]) -> Result<Self, String> {
+    fn start(program: &str, arguments: &[String]) -> Result<Self, LabError> {
         let started = Command::new(program).args(arguments).spawn();
-        started.map(Self).map_err(|error| format!("cannot start {program}: {error}"))
+        started.map(Self).map_err(|error| LabError::failed(format!("cannot start {program}"), error))
     }
 
-    fn has_ended(&mut self) -> Result<bool, String> {
-        Ok(self.0.try_wait().map_err(|error| error.to_string())?.is_some())
+    fn has_ended(&mut self) -> Result<bool, LabError> {
+        Ok(self.0.try_wait()?.is_some())
     }
 }
 

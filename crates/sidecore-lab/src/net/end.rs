@@ -5,6 +5,7 @@ use super::peer;
 use super::space;
 use super::tools::Tool;
 use super::tune::{Here, by_name};
+use crate::error::LabError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -46,15 +47,15 @@ impl End {
     ///
     /// # Errors
     /// It cannot be started, or may not make a namespace.
-    pub(super) fn start() -> Result<Self, String> {
-        let own = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    pub(super) fn start() -> Result<Self, LabError> {
+        let own = std::env::current_exe().map_err(|error| LabError::failed("cannot find this program", error))?;
         let mut command = Command::new(own);
         // Its own process group: an interrupt from the keyboard reaches only the parent. This process ends when the
         // parent closes its input.
         command.args(["net-end"]).stdin(Stdio::piped()).stdout(Stdio::piped()).process_group(0);
-        let mut process = command.spawn().map_err(|error| format!("cannot start the other end: {error}"))?;
+        let mut process = command.spawn().map_err(|error| LabError::failed("cannot start the other end", error))?;
         let (Some(orders), Some(answers)) = (process.stdin.take(), process.stdout.take()) else {
-            return Err("the other end has no pipes".to_owned());
+            return Err(LabError::broken("the other end has no pipes"));
         };
         let mut end = Self { process, orders, answers: BufReader::new(answers) };
         end.answer::<()>()?;
@@ -69,7 +70,7 @@ impl End {
     ///
     /// # Errors
     /// The process reports an error, or is gone.
-    pub(super) fn order(&mut self, order: &Order) -> Result<(), String> {
+    pub(super) fn order(&mut self, order: &Order) -> Result<(), LabError> {
         self.ask(order)
     }
 
@@ -77,18 +78,17 @@ impl End {
     ///
     /// # Errors
     /// The same.
-    pub(super) fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, String> {
-        send(&mut self.orders, order).map_err(|error| format!("the other end is gone: {error}"))?;
+    pub(super) fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, LabError> {
+        send(&mut self.orders, order).map_err(|error| LabError::failed("the other end is gone", error))?;
         self.answer()
     }
 
-    fn answer<T: DeserializeOwned>(&mut self) -> Result<T, String> {
+    fn answer<T: DeserializeOwned>(&mut self) -> Result<T, LabError> {
         let mut line = String::new();
-        let read = self.answers.read_line(&mut line).map_err(|error| error.to_string());
-        match read.and_then(|_| serde_json::from_str::<Result<T, String>>(&line).map_err(|error| error.to_string())) {
-            Ok(done) => done,
-            Err(error) => Err(format!("the other end does not answer: {error}")),
-        }
+        let silent = "the other end does not answer";
+        self.answers.read_line(&mut line).map_err(|error| LabError::failed(silent, error))?;
+        let done = serde_json::from_str::<Result<T, String>>(&line).map_err(|error| LabError::failed(silent, error))?;
+        done.map_err(LabError::End)
     }
 }
 
@@ -110,26 +110,28 @@ fn send(to: &mut impl Write, what: &impl Serialize) -> io::Result<()> {
 ///
 /// # Errors
 /// It cannot read orders or write answers.
-pub(crate) fn run() -> Result<(), String> {
-    let wrong = |error: io::Error| format!("the other end lost its orders: {error}");
+pub(crate) fn run() -> Result<(), LabError> {
+    let wrong = |error: io::Error| LabError::failed("the other end lost its orders", error);
     let mut answers = io::stdout().lock();
     let own = space::enter_own().and_then(|()| Links::here());
-    send(&mut answers, &own.as_ref().map(|_| ()).map_err(Clone::clone)).map_err(wrong)?;
+    send(&mut answers, &own.as_ref().map(|_| ()).map_err(ToString::to_string)).map_err(wrong)?;
     let links = own?;
     let (mut tuned, mut running) = (None, Vec::new());
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
-        let done = order.and_then(|order| obey(&links, &mut tuned, &mut running, order));
+        let done: Done =
+            order.and_then(|order| obey(&links, &mut tuned, &mut running, order).map_err(|error| error.to_string()));
         send(&mut answers, &done).map_err(wrong)?;
     }
     Ok(())
 }
 
-fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order: Order) -> Done {
+fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order: Order) -> Result<Value, LabError> {
     match order {
         Order::Take { name, address, bits } => links.take(&name, address, bits).map(|()| Value::Null),
         Order::Listen { at } => {
-            let listener = TcpListener::bind(at).map_err(|error| format!("cannot listen at {at}: {error}"))?;
+            let listener =
+                TcpListener::bind(at).map_err(|error| LabError::failed(format!("cannot listen at {at}"), error))?;
             thread::spawn(move || peer::serve(&listener));
             Ok(Value::Null)
         }
@@ -155,7 +157,7 @@ fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order
 }
 
 /// This process changes the settings of one interface only, the first one named.
-fn here<'h>(tuned: &'h mut Option<Here>, interface: &str) -> Result<&'h mut Here, String> {
+fn here<'h>(tuned: &'h mut Option<Here>, interface: &str) -> Result<&'h mut Here, LabError> {
     let own = match tuned.take() {
         Some(here) => here,
         None => Here::of(interface)?,

@@ -1,5 +1,6 @@
 //! Hardware counters of all processors, if programs may read them on this machine.
 
+use crate::error::LabError;
 use perf_event::events::Hardware;
 use perf_event::{Builder, Counter};
 
@@ -20,7 +21,7 @@ impl Counters {
     ///
     /// # Errors
     /// This machine has none, or this process may not use them.
-    pub(super) fn open(processors: usize) -> Result<Self, String> {
+    pub(super) fn open(processors: usize) -> Result<Self, LabError> {
         let open = |event| {
             let one = |cpu| Builder::new(event).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
             (0..processors).map(one).collect::<Result<Vec<_>, _>>()
@@ -28,9 +29,9 @@ impl Counters {
         let both = open(Hardware::INSTRUCTIONS).and_then(|counted| Ok((counted, open(Hardware::CACHE_MISSES)?)));
         let (instructions, misses) = both.map_err(|error| match error.raw_os_error() {
             Some(libc::ENOENT | libc::EOPNOTSUPP) => {
-                "instructions and cache misses: this machine shows no hardware counters".to_owned()
+                LabError::broken("instructions and cache misses: this machine shows no hardware counters")
             }
-            _ => format!("instructions and cache misses: {error}; run it as root or with CAP_PERFMON"),
+            _ => LabError::missing("instructions and cache misses", error, "run it as root or with CAP_PERFMON"),
         })?;
         Ok(Self { instructions, misses })
     }

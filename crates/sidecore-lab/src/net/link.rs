@@ -14,6 +14,7 @@ mod wire;
 
 use super::links::Links;
 use super::pair::Pair;
+use crate::error::LabError;
 pub(crate) use check::measure as check;
 pub(super) use command::run;
 pub(crate) use counters::Counters;
@@ -37,7 +38,7 @@ const INTERFACE_QUEUE: u32 = 10_000;
 pub(super) struct Link {
     /// Closing it ends the threads.
     stop: Option<PipeWriter>,
-    threads: Vec<JoinHandle<Result<(), String>>>,
+    threads: Vec<JoinHandle<Result<(), LabError>>>,
     tallies: [Arc<Tally>; 2],
 }
 
@@ -47,7 +48,7 @@ impl Link {
     ///
     /// # Errors
     /// An impossible setting, or a requirement that this machine or user lacks.
-    pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), String> {
+    pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), LabError> {
         match settings {
             None => Ok((Pair::by_veth()?, None)),
             Some(settings) => Self::start(settings).map(|(pair, link)| (pair, Some(link))),
@@ -58,7 +59,7 @@ impl Link {
     ///
     /// # Errors
     /// An impossible setting, or a requirement that this machine or user lacks.
-    pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), String> {
+    pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), LabError> {
         settings.check()?;
         let mut link = None;
         let pair = Pair::joined(|links| {
@@ -66,11 +67,11 @@ impl Link {
             Ok(())
         })?;
         // `joined` calls its argument or fails.
-        let link = link.ok_or("there is no link")?;
+        let link = link.ok_or(LabError::broken("there is no link"))?;
         Ok((pair, link))
     }
 
-    fn between(links: &Links, settings: &Settings) -> Result<Self, String> {
+    fn between(links: &Links, settings: &Settings) -> Result<Self, LabError> {
         let [near, far] = [interface(ENDS[0], settings)?, interface(ENDS[1], settings)?];
         for end in ENDS {
             links.set_mtu(end, settings.mtu)?;
@@ -81,7 +82,7 @@ impl Link {
         // Different losses in the two directions, the same in each run.
         let there = Way::new(settings, (&near, &far), settings.seed, &tallies[0], clock);
         let back = Way::new(settings, (&far, &near), !settings.seed, &tallies[1], clock);
-        let (ended, stop) = pipe().map_err(|error| format!("cannot make a pipe: {error}"))?;
+        let (ended, stop) = pipe().map_err(|error| LabError::failed("cannot make a pipe", error))?;
         let ended = Arc::new(ended);
         let mut link = Self { stop: Some(stop), threads: Vec::new(), tallies };
         let spin = settings.spin;
@@ -90,7 +91,7 @@ impl Link {
             let ended = ended.clone();
             let thread = thread::Builder::new().name(THREAD.to_owned());
             let thread = thread.spawn(move || forwarder::drive(&mut way, &ended, spin));
-            link.threads.push(thread.map_err(|error| format!("cannot start a thread: {error}"))?);
+            link.threads.push(thread.map_err(|error| LabError::failed("cannot start a thread", error))?);
         }
         Ok(link)
     }
@@ -114,10 +115,10 @@ impl Link {
     ///
     /// # Errors
     /// It ended before, with this reason.
-    pub(super) fn stop(&mut self) -> Result<(), String> {
+    pub(super) fn stop(&mut self) -> Result<(), LabError> {
         self.stop = None;
         let threads = self.threads.drain(..).map(JoinHandle::join);
-        let ends = threads.map(|end| end.unwrap_or_else(|_| Err("a thread of the link panicked".to_owned())));
+        let ends = threads.map(|end| end.unwrap_or_else(|_| Err(LabError::broken("a thread of the link panicked"))));
         // Both threads must be joined.
         ends.collect::<Vec<_>>().into_iter().collect()
     }
@@ -131,11 +132,9 @@ impl Drop for Link {
 }
 
 /// Makes one interface of the link, not up.
-fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, String> {
+fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, LabError> {
     Tap::new(name, settings.offload, settings.napi).map(Arc::new).map_err(|error| {
-        format!(
-            "cannot make the interface {name}: {error}; the module tun must be there (modprobe tun), and /dev/net/tun be \
-             open to this user"
-        )
+        let remedy = "the module tun must be there (modprobe tun), and /dev/net/tun be open to this user";
+        LabError::missing(format!("cannot make the interface {name}"), error, remedy)
     })
 }

@@ -8,16 +8,17 @@ use super::end::End;
 use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
 use super::path::Path;
-use super::protocol::{Direction, Load, PORT, Serving, Transport};
-use crate::args::{NetJoint, NetMeasure, NetTraffic};
-use crate::bench::{Outcome, export};
+use super::protocol::{Direction, Load, Serving, Transport};
+use crate::args::{NetJoint, NetMeasure, NetTraffic, PORT};
+use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
+use crate::outcome::{Outcome, export, write};
 use crate::progress::Progress;
 pub(super) use case::Case;
 pub(super) use run::{Instruments, Run};
 use std::net::ToSocketAddrs;
+use std::path as file;
 use std::time::Duration;
-use std::{fs, path as file};
 
 /// Rates of paced round trips a second, for each connection. A gap is not a simple fraction of a kernel's tick of 1, 4
 /// or 10 ms: kernels that account CPU time by ticks would otherwise always sample the same part of a trip.
@@ -31,7 +32,7 @@ const HOW: &str = "driver to other: CPU time by component for each packet of the
 ///
 /// # Errors
 /// There is no path, or it was lost. Earlier results have been shown.
-pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
+pub(super) fn run(args: &NetMeasure) -> Result<(), LabError> {
     let mut left_out = Vec::new();
     let mut cases = cases(args, &mut left_out)?;
     let (mut path, made) = find(args)?;
@@ -45,18 +46,19 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), String> {
     let done = rounds(args, &mut cases, &mut path, &mut instruments, &interrupt);
     let wrong = cases.iter().filter_map(|case| Some(format!("{}: {}", case.words(), case.wrong.as_ref()?)));
     let wrong: Vec<_> = wrong.collect();
+    let said = done.as_ref().err().map(LabError::to_string);
     cases.retain(|case| !case.runs.is_empty());
     if cases.is_empty() && !interrupt.came() {
-        return Err(wrong.into_iter().chain(done.err()).collect::<Vec<_>>().join("\n"));
+        return Err(LabError::broken(wrong.into_iter().chain(said).collect::<Vec<_>>().join("\n")));
     }
     left_out.extend(wrong);
     if interrupt.came() {
         left_out.push(STOPPED.to_owned());
     }
-    left_out.extend(done.clone().err());
+    left_out.extend(said);
     let rows = cases.iter().map(Case::row).chain(cases.iter().filter_map(Case::parts_row)).collect();
     let outcome = Outcome::new(rows, notes(&cases), left_out);
-    export("sidecore net measure", &args.files, outcome).map_err(|error| error.to_string())?;
+    export("sidecore net measure", &args.files, outcome)?;
     write_stacks(args.folded.as_deref(), &cases)?;
     done
 }
@@ -68,7 +70,7 @@ fn rounds(
     path: &mut Path,
     instruments: &mut Instruments,
     interrupt: &Interrupt,
-) -> Result<(), String> {
+) -> Result<(), LabError> {
     let repeats = args.repeats.unwrap_or(if args.quick { 1 } else { 3 });
     let window = Duration::from_millis(args.ms.unwrap_or(if args.quick { 300 } else { 2_000 }));
     let mut progress = Progress::new(cases.len() * usize::from(repeats));
@@ -103,11 +105,11 @@ fn notes(cases: &[Case]) -> Vec<String> {
     notes
 }
 
-fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), String> {
+fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), LabError> {
     let Some(file) = file else { return Ok(()) };
     let mut lines: Vec<_> = cases.iter().flat_map(Case::stacks).collect();
     lines.push(String::new());
-    fs::write(file, lines.join("\n")).map_err(|error| format!("cannot write {}: {error}", file.display()))
+    write(Some(file), &lines.join("\n"))
 }
 
 /// Parts of a path made for this run, which must outlive the measurement.
@@ -117,7 +119,7 @@ struct Made {
 }
 
 /// The path to the named peer, or a new one on this machine.
-fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
+fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), LabError> {
     let Some(peer) = &args.peer else {
         let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link)).transpose()?;
         let (mut pair, link) = Link::or_veth(settings.as_ref())?;
@@ -130,17 +132,17 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), String> {
 ///
 /// # Errors
 /// No peer answers at that address.
-pub(super) fn find_peer(peer: &str) -> Result<Path, String> {
+pub(super) fn find_peer(peer: &str) -> Result<Path, LabError> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port
         .to_socket_addrs()
-        .map_err(|error| format!("no peer {peer:?}: {error}; write HOST or HOST:PORT"))?
+        .map_err(|error| LabError::missing(format!("no peer {peer:?}"), error, "write HOST or HOST:PORT"))?
         .next();
-    Path::to(found.ok_or_else(|| format!("{peer} has no address"))?)
+    Path::to(found.ok_or_else(|| LabError::Usage(format!("{peer} has no address")))?)
 }
 
 /// The possible cases of the arguments. Impossible ones are added to `left_out`.
-fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, String> {
+fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, LabError> {
     let counts: Vec<_> = args.cpus.iter().copied().map(Some).collect();
     let counts = if counts.is_empty() { vec![None] } else { counts };
     let mut cases = Vec::new();
@@ -153,7 +155,7 @@ fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, Str
             }
         }
     }
-    if cases.is_empty() { Err(left_out.join("\n")) } else { Ok(cases) }
+    if cases.is_empty() { Err(LabError::Usage(left_out.join("\n"))) } else { Ok(cases) }
 }
 
 fn loads(args: &NetMeasure) -> Vec<Load> {

@@ -3,8 +3,9 @@
 use super::end::{End, Order};
 use super::links::Links;
 use super::path::Path;
-use super::protocol::PORT;
 use super::space;
+use crate::args::PORT;
+use crate::error::LabError;
 use std::net::{Ipv4Addr, SocketAddr};
 
 /// From the network reserved for benchmarks (RFC 2544).
@@ -22,7 +23,7 @@ impl Pair {
     ///
     /// # Errors
     /// This process may not make namespaces or interfaces.
-    pub(super) fn by_veth() -> Result<Self, String> {
+    pub(super) fn by_veth() -> Result<Self, LabError> {
         Self::joined(|links| links.add_veth("near", "far"))
     }
 
@@ -30,7 +31,7 @@ impl Pair {
     ///
     /// # Errors
     /// The same, and those of `join`.
-    pub(super) fn joined(join: impl FnOnce(&Links) -> Result<(), String>) -> Result<Self, String> {
+    pub(super) fn joined(join: impl FnOnce(&Links) -> Result<(), LabError>) -> Result<Self, LabError> {
         space::enter_own()?;
         let links = Links::here()?;
         let mut far = End::start()?;
@@ -45,7 +46,7 @@ impl Pair {
     ///
     /// # Errors
     /// That process is gone.
-    pub(super) fn path(&mut self) -> Result<Path, String> {
+    pub(super) fn path(&mut self) -> Result<Path, LabError> {
         let at = SocketAddr::from((FAR, PORT));
         self.far.order(&Order::Listen { at })?;
         Path::to(at)

@@ -10,8 +10,9 @@ mod lhcb;
 
 use super::pair::Pair;
 use crate::args::{NetPapers, Paper};
-use crate::bench::{Outcome, export};
+use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
+use crate::outcome::{Outcome, export};
 use crate::progress::Progress;
 use crate::sim::Predictions;
 use contrast::Contrast;
@@ -49,7 +50,7 @@ const EFFECTS: &str = "-effects";
 ///
 /// # Errors
 /// A requirement that this machine or user lacks.
-pub(super) fn run(args: &NetPapers) -> Result<(), String> {
+pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     // Missing privileges are reported first. A user namespace can only be made while the process has one thread.
     Pair::by_veth()?;
     let mut studies: Vec<Study> = [(Paper::Hoti, hoti::study as fn(bool) -> Study), (Paper::Lhcb, lhcb::study)]
@@ -63,12 +64,12 @@ pub(super) fn run(args: &NetPapers) -> Result<(), String> {
     for study in &studies {
         study.add_to(&mut outcome, &args.plans);
     }
-    export("sidecore net papers", &args.files, outcome).map_err(|error| error.to_string())
+    export("sidecore net papers", &args.files, outcome)
 }
 
 /// Runs each load on both of its links, `repeats` times; the first link alternates. Returns descriptions of missing
 /// features.
-fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, String> {
+fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, LabError> {
     let short = usize::from(args.quick);
     let window = args.ms.map_or(WINDOWS[short], Duration::from_millis);
     let repeats = args.repeats.map_or(REPEATS[short], usize::from);
@@ -89,7 +90,7 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, S
                     Err(_) if interrupt.came() => continue,
                     // The other loads would fail in the same way.
                     Err(why) if !is_any => return Err(why),
-                    Err(why) => contrast.wrong.push(why),
+                    Err(why) => contrast.wrong.push(why.to_string()),
                 }
                 is_any = true;
             }

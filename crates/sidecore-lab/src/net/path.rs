@@ -1,8 +1,10 @@
 //! The local end of a path: starts loads at the peer, and counts at both ends.
 
 use super::account::Account;
+use super::error::PeerError;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ANSWER, Transport, VERSION, Window};
+use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
@@ -46,7 +48,7 @@ pub(super) struct Both {
 impl Path {
     /// # Errors
     /// No peer answers at that address.
-    pub(super) fn to(peer: SocketAddr) -> Result<Self, String> {
+    pub(super) fn to(peer: SocketAddr) -> Result<Self, LabError> {
         let until = Instant::now() + ARRIVAL;
         let connection = loop {
             match TcpStream::connect_timeout(&peer, REPLY_TIMEOUT) {
@@ -54,11 +56,14 @@ impl Path {
                 Err(error) if Instant::now() < until && error.kind() == io::ErrorKind::ConnectionRefused => {
                     thread::sleep(Duration::from_millis(20));
                 }
-                Err(error) => return Err(format!("no peer at {peer}: {error}; start `sidecore net peer` there")),
+                Err(error) => {
+                    let remedy = "start `sidecore net peer` there";
+                    return Err(LabError::missing(format!("no peer at {peer}"), error, remedy));
+                }
             }
         };
         let control =
-            Control::new(connection, REPLY_TIMEOUT, MAX_ANSWER).map_err(|error| lost(&error, REPLY_TIMEOUT))?;
+            Control::new(connection, REPLY_TIMEOUT, MAX_ANSWER).map_err(|error| lost(error, REPLY_TIMEOUT))?;
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
@@ -80,7 +85,7 @@ impl Path {
     ///
     /// # Errors
     /// The peer refuses it, or is gone.
-    pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, String> {
+    pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, LabError> {
         self.start(load, None)
     }
 
@@ -88,24 +93,24 @@ impl Path {
     ///
     /// # Errors
     /// The same.
-    pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, String> {
+    pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
         self.start(load, Some(window))
     }
 
-    fn start(&mut self, load: &Load, window: Option<Window>) -> Result<Running<'_>, String> {
+    fn start(&mut self, load: &Load, window: Option<Window>) -> Result<Running<'_>, LabError> {
         load.check()?;
         let cpus = choose_cpus(Side::Near, self.cpus)?;
         let answer = self.ask(&Ask::Begin { version: VERSION, load: *load, cpus: self.cpus, window })?;
-        let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer)) };
+        let Answer::Ready { ports, token } = answer else { return Err(unexpected(answer).into()) };
         let connections = self.connect(load, &ports, token);
         // The peer still waits for the missing connections and answers nothing else until then.
         self.lost |= connections.is_err();
-        let connections = connections.map_err(|error| format!("no connection to the peer: {error}"))?;
+        let connections = connections.map_err(|error| LabError::failed("no connection to the peer", error))?;
         self.wait_for(&connections, token)?;
         let flow = Flow::begin(load, Side::Near, &cpus, connections);
         // The load has begun at the peer, which accepts nothing else until it ends.
         self.lost |= flow.is_err();
-        let flow = flow.map_err(|error| format!("cannot send or receive here: {error}"))?;
+        let flow = flow.map_err(|error| LabError::failed("cannot send or receive here", error))?;
         if load.direction == Direction::Receive {
             self.say(&Ask::Go)?;
         }
@@ -114,7 +119,7 @@ impl Path {
     }
 
     /// Waits until the peer has all of them.
-    fn wait_for(&mut self, connections: &[Connection], token: u64) -> Result<(), String> {
+    fn wait_for(&mut self, connections: &[Connection], token: u64) -> Result<(), PeerError> {
         let over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
             scope.spawn(|| {
@@ -141,25 +146,25 @@ impl Path {
         (0..load.connections).map(open).collect()
     }
 
-    fn ask(&mut self, ask: &Ask) -> Result<Answer, String> {
+    fn ask(&mut self, ask: &Ask) -> Result<Answer, PeerError> {
         self.say(ask)?;
         self.hear()
     }
 
-    fn say(&mut self, ask: &Ask) -> Result<(), String> {
+    fn say(&mut self, ask: &Ask) -> Result<(), PeerError> {
         let said = self.control.say(ask);
         self.lost |= said.is_err();
-        said.map_err(|error| lost(&error, REPLY_TIMEOUT))
+        said.map_err(|error| lost(error, REPLY_TIMEOUT))
     }
 
-    fn hear(&mut self) -> Result<Answer, String> {
+    fn hear(&mut self) -> Result<Answer, PeerError> {
         self.hear_within(REPLY_TIMEOUT)
     }
 
-    fn hear_within(&mut self, patience: Duration) -> Result<Answer, String> {
+    fn hear_within(&mut self, patience: Duration) -> Result<Answer, PeerError> {
         let answer = self.control.hear_within(patience);
         self.lost |= !matches!(answer, Ok(Some(_)));
-        answer.map_err(|error| lost(&error, patience))?.ok_or_else(|| "the peer is lost: it hung up".to_owned())
+        answer.map_err(|error| lost(error, patience))?.ok_or(PeerError::HungUp)
     }
 }
 
@@ -168,7 +173,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// The peer is gone.
-    pub(super) fn count(&mut self) -> Result<Both, String> {
+    pub(super) fn count(&mut self) -> Result<Both, PeerError> {
         let answer = self.path.ask(&Ask::Count)?;
         let Answer::Counted(far) = answer else { return Err(unexpected(answer)) };
         Ok(Both { near: self.flow.count(), far: *far })
@@ -186,7 +191,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// It is gone, or refuses to continue.
-    pub(super) fn check(&mut self) -> Result<(), String> {
+    pub(super) fn check(&mut self) -> Result<(), PeerError> {
         if self.path.control.is_quiet() { Ok(()) } else { Err(unexpected(self.path.hear()?)) }
     }
 
@@ -194,7 +199,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// The peer is gone.
-    pub(super) fn end_window(self) -> Result<(Account, Latencies), String> {
+    pub(super) fn end_window(self) -> Result<(Account, Latencies), PeerError> {
         let latencies = self.flow.end();
         self.path.say(&Ask::Count)?;
         let rest = self.ends.saturating_duration_since(Instant::now());
@@ -213,7 +218,7 @@ impl Running<'_> {
     ///
     /// # Errors
     /// The peer is gone.
-    pub(super) fn end(self) -> Result<Latencies, String> {
+    pub(super) fn end(self) -> Result<Latencies, PeerError> {
         let latencies = self.flow.end();
         let answer = self.path.ask(&Ask::End)?;
         if answer == Answer::Ended { Ok(latencies) } else { Err(unexpected(answer)) }
@@ -253,21 +258,20 @@ fn show(connections: &[Connection], token: u64) -> bool {
     any
 }
 
-fn lost(error: &io::Error, patience: Duration) -> String {
+fn lost(error: io::Error, patience: Duration) -> PeerError {
     match error.kind() {
-        io::ErrorKind::TimedOut => format!("the peer is lost: no answer for {} s", patience.as_secs()),
-        _ => format!("the peer is lost: {error}"),
+        io::ErrorKind::TimedOut => PeerError::Silent(patience),
+        _ => PeerError::Lost(error),
     }
 }
 
-fn unexpected(answer: Answer) -> String {
+fn unexpected(answer: Answer) -> PeerError {
     match answer {
         // A stranger may control this text, and it is printed to a terminal.
         Answer::Refused(why) => {
-            let shown: String = why.chars().filter(|shown| !shown.is_control()).take(SHOWN).collect();
-            format!("the peer refused: {shown}")
+            PeerError::Refused(why.chars().filter(|shown| !shown.is_control()).take(SHOWN).collect())
         }
-        _ => "the peer answered what was not asked".to_owned(),
+        _ => PeerError::Unexpected,
     }
 }
 
@@ -341,7 +345,7 @@ mod tests {
         let at = peer();
         let mut path = Path::to(at).unwrap();
         let large = Load { size: MAX_SIZE + 1, ..load(Transport::Tcp, Direction::Send) };
-        assert!(path.begin(&large).unwrap_err().contains("1 to 1048576 bytes"), "asked at home");
+        assert!(path.begin(&large).unwrap_err().to_string().contains("1 to 1048576 bytes"), "asked at home");
         let answer = path.ask(&Ask::Begin { version: VERSION, load: large, cpus: None, window: None }).unwrap();
         assert!(matches!(answer, Answer::Refused(why) if why.contains("bytes")), "asked by a stranger");
         let newer =
@@ -404,7 +408,7 @@ mod tests {
             path.ask(&Ask::Begin { version: VERSION, load: one, cpus: Some(usize::MAX), window: None }).unwrap();
         assert!(matches!(&answer, Answer::Refused(why) if why.contains("the far end has 1 to ")), "{answer:?}");
         path.use_cpus(Some(usize::MAX));
-        assert!(path.begin(&one).unwrap_err().contains("the near end has 1 to "));
+        assert!(path.begin(&one).unwrap_err().to_string().contains("the near end has 1 to "));
         path.use_cpus(Some(1));
         assert!(!path.is_lost());
         assert!(path.begin(&one).unwrap().end().is_ok());

@@ -6,6 +6,7 @@
 mod client_slots;
 mod log;
 
+use super::error::LoadError;
 use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ASK, Transport, VERSION, Window, not_understood};
 use client_slots::ClientSlots;
@@ -97,7 +98,7 @@ fn session(connection: TcpStream) -> io::Result<()> {
             Ask::Begin { load, cpus, window, .. } => match check(&load, cpus, window) {
                 Ok(cpus) => run(control, &load, &cpus, window)?,
                 // Another load may succeed.
-                Err(why) => refuse(control, &why)?,
+                Err(why) => refuse(control, &why.to_string())?,
             },
             Ask::Count | Ask::End | Ask::Go => return refuse(control, "no load has begun"),
         }
@@ -113,7 +114,7 @@ fn other_version(there: u64) -> String {
 }
 
 /// Checks whether this machine can serve the load. Returns its CPUs.
-fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec<usize>, String> {
+fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec<usize>, LoadError> {
     load.check()?;
     window.map_or(Ok(()), Window::check)?;
     choose_cpus(Side::Far, cpus)

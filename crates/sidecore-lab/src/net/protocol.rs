@@ -1,6 +1,7 @@
 //! Requests of the local end to the peer over a connection of their own, with one JSON line each way.
 
 use super::account::Account;
+use super::error::LoadError;
 use super::flow::is_only_a_look;
 use crate::interrupt::{Interrupt, STOPPED};
 use nix::errno::Errno;
@@ -14,7 +15,6 @@ use std::time::{Duration, Instant};
 
 /// Both ends must have the same version.
 pub(super) const VERSION: u32 = 2;
-pub(crate) const PORT: u16 = 5217;
 pub(super) const MAX_SIZE: usize = 1 << 20;
 pub(super) const MAX_CONNECTIONS: usize = 64;
 pub(super) const MAX_DATAGRAM: usize = 65_507;
@@ -76,25 +76,25 @@ impl Load {
     ///
     /// # Errors
     /// The value out of bounds.
-    pub(super) fn check(&self) -> Result<(), String> {
+    pub(super) fn check(&self) -> Result<(), LoadError> {
         let most = if self.transport == Transport::Udp { MAX_DATAGRAM } else { MAX_SIZE };
         if !(1..=most).contains(&self.size) {
-            return Err(format!("messages have 1 to {most} bytes, not {}", self.size));
+            return Err(LoadError::Size { most, size: self.size });
         }
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
-            return Err(format!("there are 1 to {MAX_CONNECTIONS} connections, not {}", self.connections));
+            return Err(LoadError::Connections { most: MAX_CONNECTIONS, connections: self.connections });
         }
         match self.serving {
             Serving::EachWaits { read } if !(1..=MAX_SIZE).contains(&read) => {
-                return Err(format!("a read takes 1 to {MAX_SIZE} bytes, not {read}"));
+                return Err(LoadError::Read { most: MAX_SIZE, read });
             }
             Serving::OnePolls if !self.is_stream() || self.rate.is_some() => {
-                return Err("only streams that go one way, as fast as they can, are polled".to_owned());
+                return Err(LoadError::Polled);
             }
             _ => {}
         }
         match self.rate {
-            Some(rate) if !(1.0..=1e7).contains(&rate) => Err(format!("1 to 10 million messages a second, not {rate}")),
+            Some(rate) if !(1.0..=1e7).contains(&rate) => Err(LoadError::Rate(rate)),
             _ => Ok(()),
         }
     }
@@ -126,9 +126,9 @@ impl Window {
     ///
     /// # Errors
     /// The value out of bounds.
-    pub(super) fn check(self) -> Result<(), String> {
+    pub(super) fn check(self) -> Result<(), LoadError> {
         if self.warm_up_ms > Self::MAX_MS || !(1..=Self::MAX_MS).contains(&self.counted_ms) {
-            return Err(format!("a load warms up and is counted for {} s at most each", Self::MAX_MS / 1000));
+            return Err(LoadError::Window { most_s: Self::MAX_MS / 1000 });
         }
         Ok(())
     }

@@ -10,6 +10,7 @@ mod rules;
 mod symbols;
 mod sys;
 
+use crate::error::LabError;
 use account::Account;
 use awake::Awake;
 use collect::{Collected, Taken};
@@ -70,7 +71,7 @@ impl Setup {
     ///
     /// # Errors
     /// The CPUs cannot be kept awake.
-    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, String> {
+    pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, LabError> {
         let are_kept = match idling {
             Idling::Let => false,
             Idling::Kept => true,
@@ -102,11 +103,11 @@ impl Sampler {
     ///
     /// # Errors
     /// Sampling is impossible; names the missing privilege.
-    pub(crate) fn start(setup: &Setup) -> Result<Self, String> {
+    pub(crate) fn start(setup: &Setup) -> Result<Self, LabError> {
         Self::begin(Events::open_from(Reach::Machine, &setup.cpus)?, setup)
     }
 
-    fn begin(events: Events, setup: &Setup) -> Result<Self, String> {
+    fn begin(events: Events, setup: &Setup) -> Result<Self, LabError> {
         let Events { mut samplers, reach, clock, mut left_out } = events;
         left_out.extend(setup.left_out.iter().cloned());
         let knows_kernel = setup.symbols.is_some() && reach != Reach::OwnOutside;
@@ -115,12 +116,12 @@ impl Sampler {
         let account = Account::now()?;
         let began = Instant::now();
         for sampler in &mut samplers {
-            sampler.enable().map_err(|error| format!("the kernel does not begin to sample: {error}"))?;
+            sampler.enable().map_err(|error| LabError::failed("the kernel does not begin to sample", error))?;
         }
         let (until, ended) = mpsc::channel();
         let collect = move || taken.collect(samplers, &ended);
         let named = thread::Builder::new().name("samples".to_owned());
-        let collecting = named.spawn(collect).map_err(|error| format!("cannot start a thread: {error}"))?;
+        let collecting = named.spawn(collect).map_err(|error| LabError::failed("cannot start a thread", error))?;
         Ok(Self {
             collecting,
             until,
@@ -150,9 +151,9 @@ impl Sampler {
     ///
     /// # Errors
     /// The kernel's account of CPU time cannot be read.
-    pub(crate) fn stop(self) -> Result<Profile, String> {
+    pub(crate) fn stop(self) -> Result<Profile, LabError> {
         drop(self.until);
-        let collected = self.collecting.join().map_err(|_| "the collection of samples broke off".to_owned())?;
+        let collected = self.collecting.join().map_err(|_| LabError::broken("the collection of samples broke off"))?;
         let Collected { taken, mut samplers, ended, account } = collected;
         drop(self.awake);
         let watched_us = (ended - self.began).as_secs_f64() * 1e6 * self.cpus.len() as f64;
@@ -200,7 +201,7 @@ fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
 ///
 /// # Errors
 /// The system does not list them.
-pub(crate) fn online() -> Result<Vec<usize>, String> {
+pub(crate) fn online() -> Result<Vec<usize>, LabError> {
     Ok(Account::now()?.cpus())
 }
 

@@ -1,5 +1,6 @@
 //! Network namespaces of a run. They have no names and end with their processes, however those end.
 
+use crate::error::LabError;
 use nix::sched::{CloneFlags, unshare};
 use nix::unistd::{getgid, getuid};
 use std::fs;
@@ -11,16 +12,15 @@ use std::io;
 ///
 /// # Errors
 /// The system does not let this process make namespaces; names a remedy.
-pub(super) fn enter_own() -> Result<(), String> {
+pub(super) fn enter_own() -> Result<(), LabError> {
     if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
         return Ok(());
     }
     let (user, group) = (getuid(), getgid());
     let system = |error: io::Error| {
-        format!(
-            "cannot make a network namespace: {error}; run it as root, or allow user namespaces \
-             (sysctl kernel.unprivileged_userns_clone=1 or kernel.apparmor_restrict_unprivileged_userns=0)"
-        )
+        let remedy = "run it as root, or allow user namespaces (sysctl kernel.unprivileged_userns_clone=1 or \
+                      kernel.apparmor_restrict_unprivileged_userns=0)";
+        LabError::missing("cannot make a network namespace", error, remedy)
     };
     unshare(CloneFlags::CLONE_NEWUSER | CloneFlags::CLONE_NEWNET).map_err(|error| system(error.into()))?;
     let map = |file: &str, content: String| fs::write(format!("/proc/self/{file}"), content).map_err(system);

@@ -7,13 +7,16 @@ mod program;
 mod sockperf;
 
 use super::end::Order;
+use super::error::ToolError;
 use super::flow::Latencies;
 use super::link::{Link, Settings};
 use super::pair::Pair;
 use super::path::{Both, Path};
-use super::protocol::{Direction, Load, PORT, Serving};
-use crate::bench::Outcome;
+use super::protocol::{Direction, Load, Serving};
+use crate::args::PORT;
+use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
+use crate::outcome::Outcome;
 use crate::report::Times;
 use case::{Case, Found, Way, cases};
 use indicatif::ProgressBar;
@@ -124,10 +127,12 @@ fn rounds(
 
 impl Laboratory {
     /// Also returns the cores of both ends in words.
-    fn new(way: Way, time: Duration) -> Result<(Self, String), String> {
+    fn new(way: Way, time: Duration) -> Result<(Self, String), LabError> {
         let allowed = cpu::allowed();
-        let (first, last) = allowed.first().zip(allowed.last()).ok_or("no core may be used")?;
-        let pin = |core: &usize| cpu::pin(*core).map_err(|error| format!("cannot go to core {core}: {error}"));
+        let (first, last) = allowed.first().zip(allowed.last()).ok_or(LabError::broken("no core may be used"))?;
+        let pin = |core: &usize| {
+            cpu::pin(*core).map_err(|error| LabError::failed(format!("cannot go to core {core}"), error))
+        };
         // The far end inherits its core, as do all processes of either end.
         pin(last)?;
         let line = Settings { rate_bits_per_s: Some(RATE), delay: DELAY, ..Settings::default() };
@@ -139,7 +144,7 @@ impl Laboratory {
     }
 
     /// Runs the load once with the laboratory.
-    fn own(&mut self, load: &Load) -> Result<Found, String> {
+    fn own(&mut self, load: &Load) -> Result<Found, LabError> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);
         running.keep_latencies(true);
@@ -160,7 +165,7 @@ impl Laboratory {
     }
 
     /// Runs the load once with the tool and a new server.
-    fn other(&mut self, load: &Load, tool: Tool) -> Result<Found, String> {
+    fn other(&mut self, load: &Load, tool: Tool) -> Result<Found, LabError> {
         self.served += 1;
         let port = Port(PORT + 1 + self.served % PORTS);
         let server = self.pair.far.ask(&Order::Run { tool, arguments: tool.server(load, port) })?;
@@ -170,7 +175,7 @@ impl Laboratory {
         let answer = answer?;
         let found = tool.read(&answer.output, load)?;
         // An error in the output comes first: it may explain a short run.
-        let spent = answer.cpu.ok_or_else(|| format!("{} ended before its time", tool.name()))?;
+        let spent = answer.cpu.ok_or(ToolError::Early(tool.name()))?;
         let ends =
             if load.direction == Direction::Receive { [found.rate, found.sent] } else { [found.sent, found.rate] };
         Ok(Found { cpu: Some([0, 1].map(|end| spent[end] * 1e6 / ends[end])), ..found })
@@ -195,7 +200,7 @@ impl Drop for Laboratory {
 
 impl Case {
     /// Runs once with each. If one fails, none counts.
-    fn run(&mut self, laboratory: &mut Laboratory, own_first: bool) -> Result<(), String> {
+    fn run(&mut self, laboratory: &mut Laboratory, own_first: bool) -> Result<(), LabError> {
         let early = if own_first { Some(laboratory.own(&self.load)?) } else { None };
         let other = laboratory.other(&self.load, self.tool)?;
         let own = early.map_or_else(|| laboratory.own(&self.load), Ok)?;

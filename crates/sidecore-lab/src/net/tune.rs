@@ -18,16 +18,15 @@ mod tuned_path;
 use super::link::{Link, Settings};
 use super::measure::find_peer;
 use super::path::Path;
-use crate::args::{NetJoint, NetTune};
-use crate::bench::{self, Outcome};
-use crate::interrupt::{Interrupt, STOPPED};
+use crate::args::{Goal, InjectedProblem, NetJoint, NetTune};
+use crate::error::LabError;
+use crate::interrupt::Interrupt;
+use crate::outcome::{Outcome, export};
 use crate::progress::Progress;
 use crate::report::Row;
 use apply::SettingsStore;
 use estimate::{Estimate, deviation};
-pub(crate) use goal::Goal;
 use identity::Fate;
-pub(crate) use injected_problem::InjectedProblem;
 pub(super) use location::Here;
 use search::{Change, Found, Limits, exhaust, point, search};
 pub(super) use setting::by_name;
@@ -71,17 +70,17 @@ struct Tried {
 ///
 /// # Errors
 /// There is no path, or nothing of it can be set; names a remedy.
-pub(super) fn run(args: &NetTune) -> Result<(), String> {
+pub(super) fn run(args: &NetTune) -> Result<(), LabError> {
     let outcome = match &args.interface {
         Some(interface) if args.revert => return revert(args, interface),
         Some(interface) => tune_interface(args, interface)?,
         None if args.check => check(args)?,
         None => tune_pair(args, args.plant, &Interrupt::new()?)?.0,
     };
-    bench::export("sidecore net tune", &args.files, outcome).map_err(|error| error.to_string())
+    export("sidecore net tune", &args.files, outcome)
 }
 
-fn revert(args: &NetTune, interface: &str) -> Result<(), String> {
+fn revert(args: &NetTune, interface: &str) -> Result<(), LabError> {
     let mut here = Here::of_any(interface)?;
     let interface = here.interface().to_owned();
     let (count, fate) = SettingsStore::saved_in(&args.state, &interface)?.revert(&mut here)?;
@@ -101,9 +100,9 @@ fn tune_pair(
     args: &NetTune,
     injected: Option<InjectedProblem>,
     interrupt: &Interrupt,
-) -> Result<(Outcome, Tried), String> {
+) -> Result<(Outcome, Tried), LabError> {
     if let Some(why) = injected.and_then(|injected| injected.lacks(args.by)) {
-        return Err(why.to_owned());
+        return Err(LabError::usage(why));
     }
     // NAPI, as in a driver's interface, so that more settings exist.
     let as_drivers = |settings| Settings { napi: true, ..settings };
@@ -123,7 +122,7 @@ fn tune_pair(
         // The search's result is kept if the comparison fails.
         match compare(args, &mut tried.tuned_path, (&tried.found.best, matters), interrupt) {
             Ok(best) => outcome.add_rows([rows::best_of_all(&tried.tuned_path, tried.best.insert(best))]),
-            Err(why) => tried.ended.push(why),
+            Err(why) => tried.ended.push(why.to_string()),
         }
     }
     outcome.lacks_all(tried.ended.iter().cloned().chain(left_out));
@@ -131,7 +130,7 @@ fn tune_pair(
 }
 
 /// Searches for each known problem in a path of its own, and checks the result.
-fn check(args: &NetTune) -> Result<Outcome, String> {
+fn check(args: &NetTune) -> Result<Outcome, LabError> {
     let interrupt = Interrupt::new()?;
     let problems = args.plant.map_or_else(|| InjectedProblem::ALL.to_vec(), |injected| vec![injected]);
     let mut outcome = Outcome::default();
@@ -156,8 +155,8 @@ fn goal(args: &NetTune, injected: Option<InjectedProblem>) -> Goal {
 }
 
 /// Tunes the local end of a path to another machine. Settings change only by request, and after the old ones are saved.
-fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
-    let peer = args.peer.as_deref().ok_or("there is no peer: name one with --peer")?;
+fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, LabError> {
+    let peer = args.peer.as_deref().ok_or_else(|| LabError::usage("there is no peer: name one with --peer"))?;
     if args.apply && !args.yes {
         confirm::can_ask()?;
     }
@@ -167,7 +166,7 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, String> {
     let state = (args.tries || args.apply).then(|| SettingsStore::new(&args.state, &interface)).transpose()?;
     let (would, left_out) = ends.discover(&args.setting, false)?;
     if would.is_empty() && !left_out.is_empty() {
-        return Err(format!("nothing of {interface} can be set here: {}", left_out.join("; ")));
+        return Err(LabError::failed(format!("nothing of {interface} can be set here"), left_out.join("; ")));
     }
     let Some(mut state) = state else {
         let mut outcome = rows::would_try(&would);
@@ -195,11 +194,11 @@ fn try_and_apply(
     state: &mut SettingsStore,
     peer: &str,
     interrupt: &Interrupt,
-) -> Result<(Outcome, bool), String> {
+) -> Result<(Outcome, bool), LabError> {
     let (tuned, refused) = ends.discover(&args.setting, true)?;
     if tuned.is_empty() {
-        let why = refused.join("; ");
-        return Err(format!("nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one: {why}"));
+        let task = "nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one";
+        return Err(LabError::failed(task, refused.join("; ")));
     }
     let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, None), manner(args));
     let (mut outcome, found, ended) = tune(args, &mut tuned_path, interrupt);
@@ -236,7 +235,7 @@ fn tune(args: &NetTune, tuned_path: &mut TunedPath, interrupt: &Interrupt) -> (O
     progress.scenario("net-tune");
     let mut outcome = Outcome::default();
     let runs = runs(args, tuned_path, interrupt, &progress).unwrap_or_else(|why| {
-        outcome.lacks(why);
+        outcome.lacks(why.to_string());
         0
     });
     progress.bar.inc_length(runs as u64);
@@ -254,19 +253,19 @@ fn tune(args: &NetTune, tuned_path: &mut TunedPath, interrupt: &Interrupt) -> (O
         Ok(rows) => outcome.add_rows(rows),
         Err(why) => outcome.lacks(format!("datagrams were not compared with streams: {why}")),
     }
-    (outcome, found, ended)
+    (outcome, found, ended.map(|why| why.to_string()))
 }
 
 /// Compares datagrams with streams, with the original and with the recommended settings. The choice belongs to
 /// programs; no setting makes it.
-fn datagrams(tuned_path: &mut TunedPath, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, String> {
+fn datagrams(tuned_path: &mut TunedPath, best: &[Change], interrupt: &Interrupt) -> Result<Vec<Row>, LabError> {
     let mut rows = Vec::new();
     for changes in [&[][..], best].iter().take(1 + usize::from(!best.is_empty())) {
         let levels = point(tuned_path.tuned.len(), changes);
         let mut gains = Vec::new();
         for _ in 0..ROUNDS_OF_DATAGRAMS {
             if interrupt.came() {
-                return Err(STOPPED.to_owned());
+                return Err(LabError::Stopped);
             }
             gains.extend(tuned_path.datagrams(&levels)?);
         }
@@ -281,7 +280,7 @@ fn runs(
     tuned_path: &mut TunedPath,
     interrupt: &Interrupt,
     progress: &Progress,
-) -> Result<usize, String> {
+) -> Result<usize, LabError> {
     progress.bar.inc_length(FIRST as u64);
     let start = vec![0; tuned_path.levels().len()];
     let (mut costs, mut times) = (Vec::new(), Vec::new());
@@ -306,9 +305,9 @@ fn step(
     levels: &[usize],
     interrupt: &Interrupt,
     progress: &Progress,
-) -> Result<f64, String> {
+) -> Result<f64, LabError> {
     if interrupt.came() {
-        return Err(STOPPED.to_owned());
+        return Err(LabError::Stopped);
     }
     progress.begin(&tuned_path.words(levels));
     let cost = tuned_path.cost(levels);
@@ -323,13 +322,14 @@ fn compare(
     tuned_path: &mut TunedPath,
     (found, matters): (&[Change], Option<&[&str]>),
     interrupt: &Interrupt,
-) -> Result<(Vec<Change>, Estimate), String> {
+) -> Result<(Vec<Change>, Estimate), LabError> {
     let is_free = |tuned: &Tuned| matters.is_none_or(|matters| matters.contains(&tuned.setting.name));
     let levels: Vec<_> =
         tuned_path.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
     let points = levels.iter().try_fold(1_usize, |points, others| points.checked_mul(others + 1));
     let Some(points) = points.filter(|points| *points <= MAX_POINTS) else {
-        return Err(format!("there are more than {MAX_POINTS} combinations: name fewer settings with --setting"));
+        let why = format!("there are more than {MAX_POINTS} combinations: name fewer settings with --setting");
+        return Err(LabError::Usage(why));
     };
     let mut progress = Progress::new(0);
     progress.scenario("all");

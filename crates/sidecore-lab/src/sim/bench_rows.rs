@@ -5,12 +5,13 @@ use super::compare::percent;
 use super::output::{self, progress};
 use super::{farm_rows, paper_rows};
 use crate::args::Plans;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
 use sidecore_sim::settings::Parameter;
-use sidecore_terminal::output::print;
 use std::fs;
 use std::path::Path;
 
@@ -33,7 +34,7 @@ struct Case {
 }
 
 /// Reads the rows, predicts the rows that the plan can run, and shows both.
-pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
+pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     if let Some(scenario) = paper_rows::scenario(plan) {
         return paper_rows::compare(plan, (path, scenario), &read(path)?, args);
     }
@@ -41,11 +42,11 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
         return farm_rows::compare(plan, path, args);
     }
     if plan.system.name != "machine" {
-        return Err(format!(
+        return Err(LabError::Usage(format!(
             "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers lhcb` are \
              predicted by plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
             path.display()
-        ));
+        )));
     }
     let mut rows = read(path)?;
     rows.retain(|row| ["crypto", "notify"].contains(&row.scenario()));
@@ -88,8 +89,8 @@ impl Predicted {
 }
 
 /// The plan's predictions for the case, with the measured values.
-fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Predicted>, String> {
-    let settings = plan.with(&set).map_err(|error| error.to_string())?;
+fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Predicted>, LabError> {
+    let settings = plan.with(&set)?;
     let number = |metric: &str| plan.system.metrics.iter().position(|known| known.name == metric);
     let wanted: Vec<usize> = measured.iter().filter_map(|(metric, _)| number(metric)).collect();
     let (_, estimates) = plan.system.estimate(&settings, &wanted, effort);
@@ -100,12 +101,13 @@ fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -
     Ok(measured.into_iter().filter_map(cell).collect())
 }
 
-fn read(path: &Path) -> Result<Vec<Row>, String> {
+fn read(path: &Path) -> Result<Vec<Row>, LabError> {
     let file = path.display();
-    let text = fs::read_to_string(path).map_err(|error| format!("{file}: cannot be read: {error}"))?;
+    let text = fs::read_to_string(path).map_err(|error| LabError::failed(format!("{file}: cannot be read"), error))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let row = |(index, line)| {
-        Row::from_json_line(line).map_err(|error| format!("{file}:{}: is no row of a bench: {error}", index + 1))
+        Row::from_json_line(line)
+            .map_err(|error| LabError::failed(format!("{file}:{}: is no row of a bench", index + 1), error))
     };
     lines.map(row).collect()
 }

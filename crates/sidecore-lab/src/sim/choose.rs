@@ -3,13 +3,13 @@
 use super::output::{self, Members, STOPPED, progress};
 use super::{plots, tables};
 use crate::args;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::plot::{Axis, Line, Scale, lines, on_white};
 use crate::report::{Grid, digits};
 use serde_json::Value;
 use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
-use sidecore_sim::settings::SettingError;
-use sidecore_terminal::output::print;
 
 /// Candidates are drawn up to this multiple of the bound.
 const NEAR: f64 = 3.0;
@@ -17,14 +17,14 @@ const NEAR: f64 = 3.0;
 const GREY: usize = 9;
 
 /// Returns `false` if no candidate keeps the bound.
-pub(super) fn run(args: &args::Choose) -> Result<bool, String> {
+pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     let plans = tables::read(std::slice::from_ref(&args.plan), &args.set)?;
     let plan = &plans[0];
     let question = question(plan, args)?;
     let mut progress = progress("choose")?;
     let found = choose(plan, &question, &mut progress);
     drop(progress);
-    let answer = found.map_err(|error| error.to_string())?;
+    let answer = found?;
     let grids = [answer_grid(plan, &question, &answer), frontier_grid(plan, &answer)];
     let text: String = grids.iter().map(|grid| grid.to_text() + "\n").collect();
     let printed = print(&text);
@@ -50,15 +50,16 @@ fn command(args: &args::Choose) -> String {
 }
 
 /// The plan's choices, with changes by the command line.
-fn question(plan: &Plan, args: &args::Choose) -> Result<Question, String> {
-    let none = || format!("{} has no [choose] section: docs/simulator.md shows one", plan.path.display());
+fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
+    let none =
+        || LabError::Usage(format!("{} has no [choose] section: docs/simulator.md shows one", plan.path.display()));
     let mut choice: Choice = plan.choice.clone().ok_or_else(none)?;
     for over in &args.over {
-        let (name, values) = over.split_once('=').ok_or_else(|| format!("--over {over}: write NAME=VALUE,…"))?;
-        let wrong = |why: SettingError| format!("--over {over}: {why}");
-        let name = plan.full_name(name.trim()).map_err(wrong)?;
+        let wrong = |why: String| LabError::failed(format!("--over {over}"), why);
+        let (name, values) = over.split_once('=').ok_or_else(|| wrong("write NAME=VALUE,…".to_owned()))?;
+        let name = plan.full_name(name.trim()).map_err(|why| wrong(why.to_string()))?;
         let values = list(values);
-        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(wrong)?;
+        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(|why| wrong(why.to_string()))?;
         choice.over.retain(|(known, _)| *known != name);
         choice.over.push((name, values));
     }
@@ -68,8 +69,8 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, String> {
     Ok(Question { load: args.load, bound: args.p99, choice, effort: args.effort.effort() })
 }
 
-fn price(text: &str) -> Result<(String, f64), String> {
-    let wrong = || format!("--cost {text}: write NAME=PRICE with a price of 0 or more");
+fn price(text: &str) -> Result<(String, f64), LabError> {
+    let wrong = || LabError::Usage(format!("--cost {text}: write NAME=PRICE with a price of 0 or more"));
     let (name, price) = text.split_once('=').ok_or_else(wrong)?;
     let price = price.trim().parse().ok().filter(|price: &f64| price.is_finite() && *price >= 0.0);
     Ok((name.trim().to_owned(), price.ok_or_else(wrong)?))

@@ -2,6 +2,7 @@
 
 use super::output::{STOPPED, progress, show};
 use crate::args::Plans;
+use crate::error::LabError;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Comparison, Published, compare};
 use sidecore_sim::plan::Plan;
@@ -9,12 +10,12 @@ use sidecore_sim::table::Run;
 use std::path::Path;
 
 /// Runs the plan at the cells of the table and shows both.
-pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
-    let published = Published::read(path).map_err(|error| error.to_string())?;
+pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
+    let published = Published::read(path)?;
     let mut progress = progress("sim")?;
     let found = compare(plan, &published, &plan.set_by_hand(), &args.effort.effort(), &mut progress);
     drop(progress);
-    let comparison = found.map_err(|error| error.to_string())?;
+    let comparison = found?;
     let title = format!("{}, beside published figures", plan.title);
     let command = format!("{} --compare {} {}", args.files[0].display(), path.display(), args.effort.arguments());
     show(&args.output, &comparison.cells, (&title, &command), &[grid(plan, &comparison)])

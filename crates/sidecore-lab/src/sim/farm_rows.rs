@@ -3,11 +3,12 @@
 use super::compare::percent;
 use super::output::{self, progress};
 use crate::args::Plans;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, digits};
 use serde::Deserialize;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, MAX_CELLS, Plan, PlanError};
-use sidecore_terminal::output::print;
 use std::path::Path;
 
 /// Settings of the plan for each scenario: the bench's own times, and room for all its events at a node.
@@ -58,15 +59,14 @@ impl Measured {
 }
 
 /// Predicts each row that the plan can run and shows both.
-pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, String> {
+pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     let rows = read(path)?;
     let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::new(), 0);
     for (index, row) in rows.iter().enumerate() {
         match row.settings() {
             Some(settings) => {
-                let predicted = predicted(plan, row, &settings, args.effort.seed).map_err(|error| error.to_string())?;
-                cells.extend(predicted);
+                cells.extend(predicted(plan, row, &settings, args.effort.seed)?);
             }
             None => left_out += 1,
         }
@@ -77,9 +77,9 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     drop(progress);
     if cells.is_empty() {
         let file = path.display();
-        return Err(format!(
+        return Err(LabError::Usage(format!(
             "{file}: has no row to compare: make some by `sidecore farm bench share tail --json FILE`"
-        ));
+        )));
     }
     let grid = grid(&cells, left_out);
     let printed = print(&grid.to_text());
@@ -88,17 +88,19 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, St
     Ok(true)
 }
 
-fn read(path: &Path) -> Result<Vec<Measured>, String> {
-    let wrong = |why: String| format!("{}{why}", path.display());
-    let text = std::fs::read_to_string(path).map_err(|error| wrong(format!(": cannot be read: {error}")))?;
+fn read(path: &Path) -> Result<Vec<Measured>, LabError> {
+    let file = path.display();
+    let text =
+        std::fs::read_to_string(path).map_err(|error| LabError::failed(format!("{file}: cannot be read"), error))?;
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line).map_err(|error| wrong(format!(":{}: is no row of `farm bench`: {error}", index + 1)))
+        serde_json::from_str(line)
+            .map_err(|error| LabError::failed(format!("{file}:{}: is no row of `farm bench`", index + 1), error))
     };
     let rows = lines.map(row).collect::<Result<Vec<_>, _>>()?;
     match rows.len() {
         ..=MAX_CELLS => Ok(rows),
-        count => Err(wrong(format!(": has {count} rows, at most {MAX_CELLS} are compared"))),
+        count => Err(LabError::Usage(format!("{file}: has {count} rows, at most {MAX_CELLS} are compared"))),
     }
 }
 

@@ -1,10 +1,12 @@
 //! Parameters fitted to published tables, and their influence.
 
 use super::compare::percent;
-use super::output::{self, Members, STOPPED, show};
+use super::output::{Members, STOPPED, show};
 use super::tables;
 use crate::args::{self, Plans};
+use crate::error::LabError;
 use crate::interrupt::Interrupt;
+use crate::outcome;
 use crate::progress::Progress;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Published, median};
@@ -16,33 +18,31 @@ use std::fmt::Write;
 use std::ops::ControlFlow;
 use std::path::PathBuf;
 
-pub(super) fn run(args: &args::Fit) -> Result<bool, String> {
+pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let plans = tables::read(&args.plans, &args.set)?;
     let published = read(&args.to)?;
     let targets = pairs(&plans, &published)?;
     let which = if args.vary.is_empty() { Which::Fitted } else { Which::Named(&args.vary) };
-    let free = fit::free(&targets, which).map_err(|error| error.to_string())?;
+    let free = fit::free(&targets, which).map_err(LabError::usage)?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
     let found = watched("fit", |progress| fit::fit(&targets, free, &effort, progress))?;
-    if let Some(path) = &args.write {
-        output::write_file(path, &file(&found, &names(&args.to)))?;
-    }
+    outcome::write(args.write.as_deref(), &file(&found, &names(&args.to)))?;
     let title = format!("{}, fitted", plans[0].title);
     let command = format!("fit {} --to {} --seeds {}", names(&args.plans), names(&args.to), args.seeds);
     show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])
 }
 
 /// Changes every variable parameter slightly, at the cells of a published table or at the plan's own.
-pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, String> {
-    let [plan] = plans else { return Err("--sensitivity takes one plan".to_owned()) };
+pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
+    let [plan] = plans else { return Err(LabError::usage("--sensitivity takes one plan")) };
     let effort = Effort { precision: 0.0, ..args.effort.effort() };
     let effort = Effort { runs: effort.runs.min(SENSITIVITY_RUNS), ..effort };
     let published = match &args.compare {
-        Some(path) => Published::read(path).map_err(|error| error.to_string())?,
-        None => Published::of_plan(plan, &effort).map_err(|error| error.to_string())?,
+        Some(path) => Published::read(path)?,
+        None => Published::of_plan(plan, &effort)?,
     };
     let targets = [Target { plan, published: &published }];
-    let free = fit::free(&targets, Which::All).map_err(|error| error.to_string())?;
+    let free = fit::free(&targets, Which::All).map_err(LabError::usage)?;
     let found = watched("sensitivity", |progress| fit::sensitivity(&targets, free, &effort, progress))?;
     let title = format!("{}: what a tenth more of each parameter changes", plan.title);
     let command = format!("{} --sensitivity {}", args.files[0].display(), args.effort.arguments());
@@ -55,26 +55,26 @@ const SENSITIVITY_RUNS: u32 = 4;
 /// Effects below this part of a cell count as negligible.
 const HARDLY: f64 = 0.005;
 
-fn read(files: &[PathBuf]) -> Result<Vec<Published>, String> {
-    let read = files.iter().map(|file| Published::read(file).map_err(|error| error.to_string()));
-    read.collect()
+fn read(files: &[PathBuf]) -> Result<Vec<Published>, LabError> {
+    files.iter().map(|file| Ok(Published::read(file)?)).collect()
 }
 
 /// All tables of the one plan, or one for each plan.
-fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target<'a>>, String> {
+fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target<'a>>, LabError> {
     let (many, tables) = (plans.len(), published.len());
     if many != 1 && many != tables {
-        return Err(format!("{many} plans and {tables} tables: give --to one table for each plan, or name one plan"));
+        let why = format!("{many} plans and {tables} tables: give --to one table for each plan, or name one plan");
+        return Err(LabError::Usage(why));
     }
     let target = |(at, published)| Target { plan: &plans[at % many], published };
     Ok(published.iter().enumerate().map(target).collect())
 }
 
 /// Runs `fit` with a progress bar until an interrupt.
-fn watched<T, E: ToString>(
+fn watched<T, E: Into<LabError>>(
     name: &'static str,
     run: impl FnOnce(fit::Progress<'_>) -> Result<T, E>,
-) -> Result<T, String> {
+) -> Result<T, LabError> {
     let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
     progress.scenario(name);
@@ -84,7 +84,7 @@ fn watched<T, E: ToString>(
         bar.set_position(done as u64);
         if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    run(&step).map_err(|error| error.to_string())
+    run(&step).map_err(Into::into)
 }
 
 fn names(files: &[PathBuf]) -> String {

@@ -2,6 +2,7 @@
 
 use super::output::{Members, show};
 use crate::args::Gathering;
+use crate::error::LabError;
 use crate::report::{Grid, digits};
 use sidecore_sim::gathering::{self, Line, PoolLine, Requests, Rule, Unit};
 
@@ -17,7 +18,7 @@ const HEADINGS: [&str; 9] = [
     "at most us",
 ];
 
-pub(super) fn run(args: &Gathering) -> Result<bool, String> {
+pub(super) fn run(args: &Gathering) -> Result<bool, LabError> {
     let units = units(args)?;
     let (lines, pools) = (gathering::table(&units, args.seed), gathering::pools(&units, args.seed));
     let rows: Vec<_> = lines.iter().map(members).chain(pools.iter().map(of_pool)).collect();
@@ -34,7 +35,7 @@ fn command(args: &Gathering) -> String {
 }
 
 /// The unit of the command line, or the known ones.
-fn units(args: &Gathering) -> Result<Vec<Unit>, String> {
+fn units(args: &Gathering) -> Result<Vec<Unit>, LabError> {
     let Some(single) = args.single_us else { return Ok(Unit::known()) };
     let ns = |us: f64| (us * 1e3).round().max(1.0) as u64;
     let batches: Vec<u64> = args.batch_us.iter().copied().map(ns).collect();
@@ -42,7 +43,9 @@ fn units(args: &Gathering) -> Result<Vec<Unit>, String> {
         [all] => [all; gathering::MAX_BATCH],
         _ => batches.try_into().map_err(|given: Vec<u64>| {
             let (most, given) = (gathering::MAX_BATCH, given.len());
-            format!("--batch-us has {given} times: give {most}, for 1 to {most} requests side by side, or one for all of them")
+            LabError::Usage(format!(
+                "--batch-us has {given} times: give {most}, for 1 to {most} requests side by side, or one for all of them"
+            ))
         })?,
     };
     Ok(vec![Unit { name: "given".to_owned(), single: ns(single), batches }])

@@ -1,19 +1,20 @@
 //! Output of a simulation: progress, text on standard output, and the requested files.
 
 use crate::args::Output;
+use crate::error::LabError;
 use crate::interrupt::Interrupt;
 pub(super) use crate::interrupt::STOPPED;
+use crate::interrupt::SignalError;
+use crate::outcome;
+use crate::outcome::print;
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
-use sidecore_terminal::output::print;
-use std::fs;
 use std::ops::ControlFlow;
-use std::path::Path;
 
 /// Shows progress until drop. The closure receives the steps done and all steps, and returns whether to continue.
-pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, String> {
+pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, SignalError> {
     let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
     progress.scenario(name);
@@ -40,7 +41,7 @@ pub(super) fn show(
     lines: &[impl Serialize],
     (title, command): (&str, &str),
     tables: &[Grid],
-) -> Result<bool, String> {
+) -> Result<bool, LabError> {
     let form = |form: fn(&Grid) -> String| tables.iter().map(form).collect::<Vec<_>>().join("\n");
     let printed = print(&form(Grid::to_text));
     write(files, lines, &page(title, command, &form(Grid::to_markdown)), &[])?;
@@ -59,21 +60,18 @@ pub(super) fn write(
     lines: &[impl Serialize],
     markdown: &str,
     plots: &[(String, String)],
-) -> Result<(), String> {
+) -> Result<(), LabError> {
     if let Some(path) = &files.json {
-        let lines: Result<Vec<String>, _> = lines.iter().map(serde_json::to_string).collect();
-        let lines = lines.map_err(|error| format!("cannot write {}: {error}", path.display()))?;
-        write_file(path, &(lines.join("\n") + "\n"))?;
+        let lines: Result<String, _> = lines.iter().map(|line| Ok(serde_json::to_string(line)? + "\n")).collect();
+        let lines =
+            lines.map_err(|error: serde_json::Error| LabError::Write { path: path.clone(), source: error.into() })?;
+        outcome::write(Some(path), &lines)?;
     }
     if let Some(path) = &files.markdown {
-        write_file(path, markdown)?;
+        outcome::write(Some(path), markdown)?;
         for (name, svg) in plots {
-            write_file(&path.with_file_name(name), svg)?;
+            outcome::write(Some(&path.with_file_name(name)), svg)?;
         }
     }
     Ok(())
-}
-
-pub(super) fn write_file(path: &Path, text: &str) -> Result<(), String> {
-    fs::write(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

@@ -4,11 +4,12 @@
 use super::compare::percent;
 use super::output::{self, progress};
 use crate::args::Plans;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, Key, Row, bytes, digits};
 use serde_json::Value;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, MAX_CELLS, Plan};
-use sidecore_terminal::output::print;
 use std::collections::BTreeMap;
 use std::path::Path;
 
@@ -32,8 +33,8 @@ pub(crate) struct Predictions {
 impl Predictions {
     /// # Errors
     /// The file is not a plan; names the place and the reason.
-    pub(crate) fn read(path: &Path, seed: u64) -> Result<Self, String> {
-        Ok(Self::new(Plan::read(path).map_err(|error| error.to_string())?, seed))
+    pub(crate) fn read(path: &Path, seed: u64) -> Result<Self, LabError> {
+        Ok(Self::new(Plan::read(path)?, seed))
     }
 
     fn new(plan: Plan, seed: u64) -> Self {
@@ -44,15 +45,15 @@ impl Predictions {
     ///
     /// # Errors
     /// A setting is unknown to the plan.
-    pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, String> {
+    pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, LabError> {
         let Some(settings) = row.get(Key::Settings) else { return Ok(None) };
         let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
         let set = settings.as_object().and_then(|settings| settings.iter().map(text).collect::<Option<Changes>>());
-        let set = set.ok_or_else(|| format!("settings are names with texts, not {settings}"))?;
+        let set = set.ok_or_else(|| LabError::Usage(format!("settings are names with texts, not {settings}")))?;
         if let Some((_, known)) = self.seen.iter().find(|(known, _)| *known == set) {
             return Ok(Some(known.clone()));
         }
-        let settings = self.plan.with(&set).map_err(|error| error.to_string())?;
+        let settings = self.plan.with(&set)?;
         let outcome = self.plan.system.run(&settings, self.seed);
         let metrics = self.plan.system.metrics.iter().zip(outcome.values).filter(|(_, value)| value.is_finite());
         let metrics: BTreeMap<_, _> = metrics.map(|(metric, value)| (metric.name, value)).collect();
@@ -81,10 +82,10 @@ pub(super) fn compare(
     (path, scenario): (&Path, &str),
     rows: &[Row],
     args: &Plans,
-) -> Result<bool, String> {
+) -> Result<bool, LabError> {
     let (own, others): (Vec<&Row>, Vec<&Row>) =
         rows.iter().partition(|row| row.scenario().trim_end_matches(WHERE) == scenario);
-    let wrong = |why: String| format!("{}: {why}", path.display());
+    let wrong = |why: String| LabError::failed(path.display().to_string(), why);
     let paper = scenario.trim_start_matches("net-");
     if own.is_empty() {
         return Err(wrong(format!(
@@ -99,7 +100,9 @@ pub(super) fn compare(
     let mut progress = progress("sim")?;
     for (index, row) in own.iter().enumerate() {
         let first = row.text(Key::Baseline).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
-        match first.map(|first| changes(&mut predictions, first, row)).transpose().map_err(wrong)?.flatten() {
+        let found = first.map(|first| changes(&mut predictions, first, row)).transpose();
+        let found = found.map_err(|why| LabError::failed(path.display().to_string(), why))?;
+        match found.flatten() {
             Some(found) => cells.extend(found),
             None => unknown += usize::from(row.text(Key::Baseline).is_some()),
         }
@@ -129,7 +132,7 @@ fn is_first(first: &Row, row: &Row, name: &str) -> bool {
 }
 
 /// The change of each common figure. `None`: the plan cannot predict it.
-fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, String> {
+fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, LabError> {
     let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
     let size = row.number(Key::Size).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));
     let clients = row.number(Key::Clients).map_or_else(String::new, |clients| format!(", {clients} connections"));

@@ -2,30 +2,33 @@
 
 use super::output::{self, Members};
 use crate::args::{Output, Replay};
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
 use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffic};
-use sidecore_terminal::output::print;
+use std::error::Error;
 use std::path::Path;
 
 /// Returns `false` if a decision differs.
-pub(super) fn run(args: &Replay) -> Result<bool, String> {
+pub(super) fn run(args: &Replay) -> Result<bool, LabError> {
     let path = &args.file;
     let bytes = std::fs::read(path).map_err(|error| {
-        wrong(path, &format!("cannot be read: {error}; name what a service with record = \"FILE\" wrote"))
+        let remedy = "name what a service with record = \"FILE\" wrote";
+        LabError::missing(format!("{}: cannot be read", path.display()), error, remedy)
     })?;
     let asks = args.devices.is_some() || args.like.is_some() || args.depth.is_some();
     if asks || args.balance.is_some() {
-        let traffic = traffic(&bytes).map_err(|error| wrong(path, &error))?;
+        let traffic = traffic(&bytes).map_err(|error| wrong(path, error))?;
         return elsewhere(args, &traffic);
     }
-    let replayed = replay(&bytes).map_err(|error| wrong(path, &error))?;
+    let replayed = replay(&bytes).map_err(|error| wrong(path, error))?;
     print(&decided(path, &replayed).to_text())?;
     Ok(replayed.first_difference.is_none())
 }
 
-fn wrong(path: &Path, error: &dyn std::fmt::Display) -> String {
-    format!("{}: {error}", path.display())
+fn wrong(path: &Path, error: impl Into<Box<dyn Error + Send + Sync>>) -> LabError {
+    LabError::failed(path.display().to_string(), error)
 }
 
 fn decided(path: &Path, replayed: &Replayed) -> Grid {
@@ -47,10 +50,10 @@ fn decided(path: &Path, replayed: &Replayed) -> Grid {
 }
 
 /// Runs the recorded requests on devices like the recorded ones, and on the requested ones.
-fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
+fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, LabError> {
     let path = &args.file;
     if traffic.requests.is_empty() {
-        return Err(wrong(path, &"no request in it was done: record while the service has something to do"));
+        return Err(wrong(path, "no request in it was done: record while the service has something to do"));
     }
     let recorded = Again::recorded(traffic);
     let most = (0..recorded.busy.len()).max_by_key(|device| recorded.busy[*device]).unwrap_or(0);
@@ -60,7 +63,7 @@ fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
         balance: traffic.balance,
     };
     let other = asked(args, traffic, &same, most)?;
-    let run = |pool: &Pool| again(traffic, pool).ok_or_else(|| wrong(path, &"a device is like none of the record"));
+    let run = |pool: &Pool| again(traffic, pool).ok_or_else(|| wrong(path, "a device is like none of the record"));
     let ways =
         [("recorded", recorded), ("simulated, the same devices", run(&same)?), ("simulated, as asked", run(&other)?)];
     print(&grid(path, traffic, &ways, &other).to_text())?;
@@ -71,18 +74,18 @@ fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, String> {
 }
 
 /// The devices and policies of the command line.
-fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<Pool, String> {
+fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<Pool, LabError> {
     let like = args.like.unwrap_or(most);
     if like >= traffic.devices.len() {
         let last = traffic.devices.len() - 1;
-        return Err(format!("--like {like}: the record has devices 0 to {last}"));
+        return Err(LabError::Usage(format!("--like {like}: the record has devices 0 to {last}")));
     }
     let devices = match (args.devices, args.like) {
         (None, None) => same.devices.clone(),
         (count, _) => vec![like; count.unwrap_or(1) as usize],
     };
     let balance = args.balance.as_deref().map(Balance::parse).transpose();
-    let balance = balance.map_err(|error| format!("--balance: {error}"))?.unwrap_or(same.balance);
+    let balance = balance.map_err(|error| LabError::failed("--balance", error))?.unwrap_or(same.balance);
     Ok(Pool { devices, depth: args.depth, balance })
 }
 

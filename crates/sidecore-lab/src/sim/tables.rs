@@ -4,23 +4,24 @@ use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot, Sheet};
 use super::{bench_rows, compare, fit};
 use crate::args::Plans;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, Key, Row, digits};
 use serde_json::{Map, Value};
 use sidecore_report::machine;
 use sidecore_sim::estimate::{Effort, Estimate};
-use sidecore_sim::plan::{Plan, PlanError};
+use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::{Settings, Source};
 use sidecore_sim::system::Metric;
 use sidecore_sim::table::{self, Table};
-use sidecore_terminal::output::print;
 use std::path::PathBuf;
 
 /// Name of a plan's own table among its variants.
 pub(super) const OWN: &str = "as published";
 
-pub(super) fn run(args: &Plans) -> Result<bool, String> {
+pub(super) fn run(args: &Plans) -> Result<bool, LabError> {
     if args.compare.is_some() && args.files.len() != 1 {
-        return Err("--compare takes one plan: name the one that the table is about".to_owned());
+        return Err(LabError::usage("--compare takes one plan: name the one that the table is about"));
     }
     let plans = read(&args.files, &args.set)?;
     if args.parameters {
@@ -41,14 +42,13 @@ pub(super) fn run(args: &Plans) -> Result<bool, String> {
 }
 
 /// Reads plans and applies the command line's settings.
-pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, String> {
+pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabError> {
     let read = |path: &PathBuf| {
         let mut plan = Plan::read(path)?;
         plan.set_all(set)?;
         Ok(plan)
     };
-    let plans: Result<Vec<Plan>, PlanError> = files.iter().map(read).collect();
-    plans.map_err(|error| error.to_string())
+    files.iter().map(read).collect()
 }
 
 fn parameters(plan: &Plan) -> Grid {
@@ -65,7 +65,7 @@ fn parameters(plan: &Plan) -> Grid {
     grid
 }
 
-fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
+fn tables(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
     let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
     let mut printed = Ok(());
     let mut summary =
@@ -96,17 +96,17 @@ fn tables(plans: &[Plan], args: &Plans) -> Result<bool, String> {
 }
 
 /// The plan's own table and those of its variants.
-fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, String> {
+fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, LabError> {
     let mut all: Vec<(&str, Settings)> = vec![(OWN, plan.settings.clone())];
     for variant in &plan.variants {
-        all.push((&variant.name, plan.with(&variant.set).map_err(|error| error.to_string())?));
+        all.push((&variant.name, plan.with(&variant.set)?));
     }
     let mut progress = progress("sim")?;
     let mut sheets: Vec<Sheet> = Vec::new();
     for (index, (variant, settings)) in all.iter().enumerate() {
         let mut progress = |done, each| progress(index * each + done, all.len() * each);
         let table = table::run(plan, settings, &plan.shape, effort, &mut progress);
-        sheets.push(Sheet { variant: (*variant).to_owned(), table: table.map_err(|error| error.to_string())? });
+        sheets.push(Sheet { variant: (*variant).to_owned(), table: table? });
         if sheets[index].table.stopped {
             break;
         }

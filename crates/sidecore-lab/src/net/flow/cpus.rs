@@ -1,6 +1,7 @@
 //! CPUs of a flow's threads.
 
 use super::Side;
+use crate::net::error::LoadError;
 use sidecore::sys::cpu;
 use std::io;
 
@@ -9,13 +10,13 @@ use std::io;
 ///
 /// # Errors
 /// There are fewer CPUs.
-pub(in crate::net) fn choose(side: Side, count: Option<usize>) -> Result<Vec<usize>, String> {
+pub(in crate::net) fn choose(side: Side, count: Option<usize>) -> Result<Vec<usize>, LoadError> {
     count.map_or(Ok(Vec::new()), |count| of(&cpu::allowed(), side, count))
 }
 
-fn of(allowed: &[usize], side: Side, count: usize) -> Result<Vec<usize>, String> {
+fn of(allowed: &[usize], side: Side, count: usize) -> Result<Vec<usize>, LoadError> {
     if !(1..=allowed.len()).contains(&count) {
-        return Err(format!("the {} end has 1 to {} CPUs, not {count}", side.name(), allowed.len()));
+        return Err(LoadError::Cpus { side: side.name(), most: allowed.len(), count });
     }
     let first = if side == Side::Near { 0 } else { allowed.len() - count };
     Ok(allowed[first..first + count].to_vec())
@@ -62,7 +63,7 @@ mod tests {
         assert_eq!(of(&allowed, Side::Far, 2), Ok(vec![2, 5]));
         assert_eq!(of(&allowed, Side::Far, 3), Ok(allowed.to_vec()));
         for count in [0, 4, usize::MAX] {
-            assert!(of(&allowed, Side::Far, count).unwrap_err().contains("the far end has 1 to 3 CPUs"));
+            assert!(of(&allowed, Side::Far, count).unwrap_err().to_string().contains("the far end has 1 to 3 CPUs"));
         }
         assert_eq!(choose(Side::Near, None), Ok(Vec::new()));
     }

@@ -7,8 +7,9 @@ mod policy;
 use super::super::measure::{Instruments, Run};
 use super::super::protocol::{Direction, Load, Serving, Transport};
 use super::{Link, Settings};
-use crate::bench::Outcome;
+use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
+use crate::outcome::Outcome;
 use crate::report::{Key, Row};
 use datagrams::{Sending, Went};
 use indicatif::ProgressBar;
@@ -113,7 +114,7 @@ impl Part<'_> {
         }
     }
 
-    fn run(&mut self, window: Duration) -> Result<(), String> {
+    fn run(&mut self, window: Duration) -> Result<(), LabError> {
         match self {
             Self::Stream(stream) => stream.run(window),
             Self::Moderated(case) => case.run(),
@@ -122,7 +123,7 @@ impl Part<'_> {
 }
 
 impl Stream {
-    fn run(&mut self, window: Duration) -> Result<(), String> {
+    fn run(&mut self, window: Duration) -> Result<(), LabError> {
         let (mut pair, _link) = Link::or_veth(self.link.as_ref())?;
         let load = Load {
             transport: Transport::Tcp,
@@ -154,7 +155,7 @@ impl Stream {
 }
 
 impl Moderated {
-    fn run(&mut self) -> Result<(), String> {
+    fn run(&mut self) -> Result<(), LabError> {
         let over = |moderation| {
             let settings = Settings { moderation, spin: SPIN, ..Settings::default() };
             let (pair, link) = Link::start(&settings)?;

@@ -3,12 +3,14 @@
 use super::super::pair::{FAR, NEAR};
 use super::{Counters, ENDS, Link, Settings};
 use crate::args::NetLink;
+use crate::error::LabError;
+use crate::outcome::print;
 use crate::report::{Grid, count};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use procfs::process::Process;
 use serde::Serialize;
-use sidecore_terminal::output::{print, tell};
+use sidecore_terminal::output::tell;
 use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use std::ffi::OsString;
@@ -28,12 +30,12 @@ const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 ///
 /// # Errors
 /// An impossible setting, or a requirement that this machine or user lacks.
-pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
+pub(in crate::net) fn run(args: &NetLink) -> Result<u8, LabError> {
     let settings = Settings::of(&args.properties)?;
     let users = || fs::read_link("/proc/self/ns/user").ok();
     let before = users();
     // Before anything is started, so that no signal is lost.
-    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM]).map_err(|error| error.to_string())?;
+    let mut signals = Signals::new([SIGCHLD, SIGHUP, SIGINT, SIGTERM])?;
     let (pair, mut link) = Link::start(&settings)?;
     let (own, far) = (std::process::id(), pair.far.id());
     let code = if args.command.is_empty() {
@@ -53,17 +55,17 @@ pub(in crate::net) fn run(args: &NetLink) -> Result<u8, String> {
     ended.and(code)
 }
 
-fn start(command: &[OsString], far: u32) -> Result<Child, String> {
-    let (program, rest) = command.split_first().ok_or("no command")?;
+fn start(command: &[OsString], far: u32) -> Result<Child, LabError> {
+    let (program, rest) = command.split_first().ok_or(LabError::broken("no command"))?;
     let child = Command::new(program).args(rest).env(FAR_PROCESS, far.to_string()).spawn();
-    child.map_err(|error| format!("{}: {error}", Path::new(program).display()))
+    child.map_err(|error| LabError::failed(format!("{}", Path::new(program).display()), error))
 }
 
 /// Waits for the command and forwards termination signals. A terminal sends its signal to the command itself.
-fn attend(mut child: Child, signals: &mut Signals) -> Result<ExitStatus, String> {
+fn attend(mut child: Child, signals: &mut Signals) -> Result<ExitStatus, LabError> {
     let pid = Pid::from_raw(child.id().cast_signed());
     loop {
-        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+        if let Some(status) = child.try_wait()? {
             return Ok(status);
         }
         for number in signals.wait() {
@@ -92,7 +94,7 @@ fn overrun(interface: &str, process: u32) -> Option<u64> {
 }
 
 /// Writes to standard output, unless the command uses it.
-fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Result<(), String> {
+fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Result<(), LabError> {
     let text = grid(counted, overrun).to_text();
     if let Some(file) = &args.json {
         let line = |((variant, counters), overrun)| {
@@ -100,7 +102,7 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         };
         let lines: Result<String, _> = DIRECTIONS.into_iter().zip(counted).zip(overrun).map(line).collect();
         let written = lines.map_err(io::Error::from).and_then(|lines| fs::write(file, lines));
-        written.map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+        written.map_err(|source| LabError::Write { path: file.clone(), source })?;
     }
     if args.command.is_empty() {
         return Ok(print(&format!("\n{text}"))?);

@@ -6,6 +6,7 @@ use super::settings::Settings;
 use super::store::Store;
 use super::sys::Tap;
 use super::wire;
+use crate::error::LabError;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::prctl::set_timerslack;
@@ -154,11 +155,11 @@ impl Way {
 ///
 /// # Errors
 /// An interface failed.
-pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), String> {
+pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), LabError> {
     // With the default slack, sleeps end up to 50 us late.
-    set_timerslack(1).map_err(|error| format!("cannot have precise timers: {error}"))?;
+    set_timerslack(1).map_err(|error| LabError::failed("cannot have precise timers", error))?;
     loop {
-        let more = way.take().map_err(|error| format!("an interface of the link is gone: {error}"))?;
+        let more = way.take().map_err(|error| LabError::failed("an interface of the link is gone", error))?;
         let next = way.hand_over();
         let pause = if more { Some(0) } else { next.map(|next| next.saturating_sub(way.clock.now())) };
         if rest(way, stop, pause, spin)? {
@@ -169,13 +170,13 @@ pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(),
 
 /// Sleeps until a frame arrives, at most for `pause`, and less by `spin`, which is spent polling the clock. Returns
 /// whether to end.
-fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, String> {
+fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, LabError> {
     let wanted = if way.full { PollFlags::empty() } else { PollFlags::POLLIN };
     let mut watched = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(way.from.as_fd(), wanted)];
     let sleep = pause.map(|pause| TimeSpec::from(Duration::from_nanos(pause.saturating_sub(spin))));
     match ppoll(&mut watched, sleep, None) {
         Ok(_) | Err(Errno::EINTR) => Ok(watched[0].any().unwrap_or(true)),
-        Err(error) => Err(format!("cannot wait for frames: {error}")),
+        Err(error) => Err(LabError::failed("cannot wait for frames", error)),
     }
 }
 

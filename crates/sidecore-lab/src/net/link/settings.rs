@@ -1,6 +1,7 @@
 //! Settings of a link.
 
 use crate::args::LinkProperties;
+use crate::error::LabError;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::time::Nanos;
 
@@ -60,7 +61,7 @@ impl Default for Settings {
 impl Settings {
     /// # Errors
     /// An impossible value, with an alternative.
-    pub(crate) fn of(typed: &LinkProperties) -> Result<Self, String> {
+    pub(crate) fn of(typed: &LinkProperties) -> Result<Self, LabError> {
         // Not a number: refused as too large.
         let nanos = |micros: f64| if micros >= 0.0 { (micros * 1e3).round() as u64 } else { u64::MAX };
         let moderation = typed.moderate_count.zip(typed.moderate_us);
@@ -84,8 +85,8 @@ impl Settings {
     ///
     /// # Errors
     /// The defect, with an alternative.
-    pub(super) fn check(&self) -> Result<(), String> {
-        let wrong = |wrong: bool, message: &str| if wrong { Err(message.to_owned()) } else { Ok(()) };
+    pub(super) fn check(&self) -> Result<(), LabError> {
+        let wrong = |wrong: bool, message: &str| if wrong { Err(LabError::usage(message)) } else { Ok(()) };
         let rate = self.rate_bits_per_s;
         let rates = 1_000_000..=1_000_000_000_000;
         wrong(
@@ -128,11 +129,13 @@ impl Settings {
     }
 }
 
-fn moderated(count: u32, micros: u64) -> Result<Notify, String> {
+fn moderated(count: u32, micros: u64) -> Result<Notify, LabError> {
     let whole = Notify::Coalesce { count, delay: micros.saturating_mul(1000) };
     // Conversion to a word clamps values to their limits.
     let within = Notify::from_word(whole.to_word()).filter(|within| *within == whole);
-    within.ok_or_else(|| format!("--moderate-count is 1 to {}, --moderate-us 1 to 1000000", Notify::MAX_COUNT))
+    within.ok_or_else(|| {
+        LabError::Usage(format!("--moderate-count is 1 to {}, --moderate-us 1 to 1000000", Notify::MAX_COUNT))
+    })
 }
 
 #[cfg(test)]
@@ -156,7 +159,7 @@ mod tests {
             (Settings { delay: 1_000_000_000, ..good() }, "give a rate"),
         ];
         for (settings, remedy) in cases {
-            let said = settings.check().unwrap_err();
+            let said = settings.check().unwrap_err().to_string();
             assert!(said.contains(remedy), "{settings:?}: {said}");
         }
         let slow = Settings { rate_bits_per_s: Some(100_000_000), delay: 1_000_000_000, ..good() };

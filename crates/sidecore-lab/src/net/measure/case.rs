@@ -2,6 +2,7 @@
 
 use super::parts::Parts;
 use super::run::Run;
+use crate::error::LabError;
 use crate::net::account::{Figure, Processor};
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
@@ -16,7 +17,7 @@ pub(crate) struct Case {
     pub(super) cpus: Option<usize>,
     pub(crate) runs: Vec<Run>,
     /// Reason why it is not repeated further.
-    pub(super) wrong: Option<String>,
+    pub(super) wrong: Option<LabError>,
 }
 
 impl Case {

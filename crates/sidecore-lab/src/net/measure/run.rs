@@ -1,7 +1,8 @@
 //! One run of a load over a path, and its result.
 
 use super::parts::Parts;
-use crate::interrupt::{Interrupt, STOPPED};
+use crate::error::LabError;
+use crate::interrupt::Interrupt;
 use crate::net::account::{Account, Figure, Processor};
 use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
@@ -52,7 +53,7 @@ impl Instruments {
     /// Hardware counters, if the machine has them; otherwise the reason goes to `left_out`.
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
         let hardware = Counters::open(Account::of_kernel().processors.len());
-        let hardware = hardware.map_err(|why| left_out.push(why)).ok();
+        let hardware = hardware.map_err(|why| left_out.push(why.to_string())).ok();
         Self { hardware, ..Self::default() }
     }
 
@@ -81,10 +82,10 @@ impl Instruments {
     ///
     /// # Errors
     /// An interrupt came, or the peer is gone.
-    fn wait(&self, running: &mut Running<'_>, until: Instant) -> Result<(), String> {
+    fn wait(&self, running: &mut Running<'_>, until: Instant) -> Result<(), LabError> {
         while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
             if self.interrupt.as_ref().is_some_and(Interrupt::came) {
-                return Err(STOPPED.to_owned());
+                return Err(LabError::Stopped);
             }
             running.check()?;
             thread::sleep(rest.min(CHECK_INTERVAL));
@@ -93,7 +94,7 @@ impl Instruments {
     }
 
     /// Time of the first traffic at this end.
-    fn first(&self, running: &mut Running<'_>) -> Result<Instant, String> {
+    fn first(&self, running: &mut Running<'_>) -> Result<Instant, LabError> {
         let until = Instant::now() + ARRIVAL;
         while !running.has_traffic() && Instant::now() < until {
             self.wait(running, Instant::now() + Duration::from_millis(1))?;
@@ -102,7 +103,7 @@ impl Instruments {
     }
 
     /// Counts the window at this end. Its distance from this end's first message is the same as at the peer.
-    fn count(&mut self, running: &mut Running<'_>, window: Duration) -> Result<Seen, String> {
+    fn count(&mut self, running: &mut Running<'_>, window: Duration) -> Result<Seen, LabError> {
         let first = self.first(running)?;
         let begins = first + WARM_UP;
         self.wait(running, first + SAMPLED)?;
@@ -133,14 +134,14 @@ struct Seen {
 
 impl Sampling {
     /// Also returns missing features.
-    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), String> {
+    fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), LabError> {
         let setup = Setup::new(&online()?, Idling::KeptForTimer)?.with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
         if let Some(missing) = tried.sees_only_own() {
-            return Err(missing.to_owned());
+            return Err(LabError::broken(missing.to_owned()));
         }
         let unseen = tried.stop()?.left_out;
-        Ok((Self { setup, rules: Rules::own()?, processes, keeps_stacks }, unseen))
+        Ok((Self { setup, rules: Rules::own(), processes, keeps_stacks }, unseen))
     }
 
     fn parts(&self, profile: &Profile, near: &Account) -> Parts {
@@ -158,7 +159,7 @@ impl Run {
         load: &Load,
         window: Duration,
         instruments: &mut Instruments,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, LabError> {
         let ms = |time: Duration| time.as_millis() as u64;
         let window_ms = Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) };
         let mut running = path.begin_window(load, window_ms)?;
@@ -260,7 +261,7 @@ mod tests {
         let mut running = path.begin_window(&LOAD, Window { warm_up_ms: 0, counted_ms: 60_000 }).unwrap();
         peer.join().unwrap();
         let hour = Instant::now() + Duration::from_secs(3_600);
-        let wrong = Instruments::default().wait(&mut running, hour).unwrap_err();
+        let wrong = Instruments::default().wait(&mut running, hour).unwrap_err().to_string();
         assert!(wrong.contains("the peer is lost"), "{wrong}");
         drop(running);
         assert!(path.is_lost());

@@ -1,5 +1,6 @@
 //! One load on two links that differ in one property.
 
+use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::net::end::End;
 use crate::net::link::{Counters, Link, Settings};
@@ -89,7 +90,7 @@ impl Contrast {
         window: Duration,
         swapped: bool,
         interrupt: &Interrupt,
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, LabError> {
         let mut lacking = Vec::new();
         let order = if swapped { [1, 0] } else { [0, 1] };
         let mut found = [None, None];
@@ -128,7 +129,7 @@ impl Side {
         window: Duration,
         interrupt: &Interrupt,
         lacking: Option<&mut Vec<String>>,
-    ) -> Result<(Run, [Counters; 2]), String> {
+    ) -> Result<(Run, [Counters; 2]), LabError> {
         let mut link_path = PeerLink::start(&self.link)?;
         let mut instruments = Instruments::default().until(interrupt);
         if let Some(lacking) = lacking {
@@ -235,7 +236,7 @@ struct PeerLink {
 }
 
 impl PeerLink {
-    fn start(settings: &Settings) -> Result<Self, String> {
+    fn start(settings: &Settings) -> Result<Self, LabError> {
         let (mut pair, link) = Link::start(settings)?;
         Ok(Self { path: pair.path()?, far: pair.far, link })
     }

@@ -1,6 +1,7 @@
 //! Change of a figure from one link to the other: published, simulated, and measured.
 
 use super::contrast::{Contrast, Metrics};
+use crate::error::LabError;
 use crate::net::protocol::{Direction, Transport};
 use crate::report::{Key, Row};
 use crate::sim::Predictions;
@@ -76,7 +77,7 @@ impl Effect {
         &self,
         contrast: &Contrast,
         predictions: Option<&mut Predictions>,
-    ) -> Result<FoundEffect<'_>, String> {
+    ) -> Result<FoundEffect<'_>, LabError> {
         let [first, other] = &contrast.sides;
         let pair = |(first, other): (&Metrics, &Metrics)| {
             Some(self.against.of(value(first, self.metric)?, value(other, self.metric)?))
@@ -84,7 +85,7 @@ impl Effect {
         let pairs = first.each.iter().zip(&other.each).filter_map(pair);
         let mut changes: Vec<f64> = pairs.filter(|change| change.is_finite()).collect();
         if changes.is_empty() {
-            return Err("no run has both figures".to_owned());
+            return Err(LabError::broken("no run has both figures"));
         }
         changes.sort_by(f64::total_cmp);
         Ok(FoundEffect {
@@ -97,7 +98,7 @@ impl Effect {
         })
     }
 
-    fn simulated(&self, contrast: &Contrast, predictions: &mut Predictions) -> Result<Option<f64>, String> {
+    fn simulated(&self, contrast: &Contrast, predictions: &mut Predictions) -> Result<Option<f64>, LabError> {
         let mut values = [None, None];
         for (row, at) in contrast.rows("").iter().zip(&mut values) {
             *at = predictions.of(row)?.and_then(|metrics| value(&metrics, self.metric));

@@ -1,5 +1,6 @@
 //! The kernel's account of CPU time: idle time of each CPU, from the text of `/proc/stat`.
 
+use crate::error::LabError;
 use std::collections::BTreeMap;
 use std::fs;
 
@@ -19,9 +20,9 @@ impl Account {
     ///
     /// # Errors
     /// The system does not provide them.
-    pub(super) fn now() -> Result<Self, String> {
-        let text = fs::read_to_string(STAT).map_err(|error| format!("{STAT}: {error}"))?;
-        Self::parse(&text).ok_or_else(|| format!("{STAT} says nothing of CPUs"))
+    pub(super) fn now() -> Result<Self, LabError> {
+        let text = fs::read_to_string(STAT).map_err(|error| LabError::failed(format!("{STAT}"), error))?;
+        Self::parse(&text).ok_or_else(|| LabError::broken(format!("{STAT} says nothing of CPUs")))
     }
 
     pub(super) fn cpus(&self) -> Vec<usize> {

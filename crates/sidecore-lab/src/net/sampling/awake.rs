@@ -2,8 +2,10 @@
 
 use super::collect::this_thread;
 use super::sys::run_last;
+use crate::error::LabError;
 use sidecore::sys::cpu;
 use std::fs;
+use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
@@ -26,13 +28,13 @@ impl Awake {
 
     /// # Errors
     /// A thread cannot be started, or not be put on its CPU.
-    pub(super) fn keep(cpus: &[usize]) -> Result<Self, String> {
+    pub(super) fn keep(cpus: &[usize]) -> Result<Self, LabError> {
         let mut awake = Self::default();
         let (ready, said) = mpsc::channel();
         for (at, cpu) in cpus.iter().copied().enumerate() {
             let (ready, end) = (ready.clone(), awake.end.clone());
             let spin = move || {
-                let placed = cpu::pin(cpu).and_then(|()| run_last()).map_err(|error| error.to_string());
+                let placed = cpu::pin(cpu).and_then(|()| run_last());
                 let goes_on = placed.is_ok();
                 // A closed channel means that the starting thread has ended: then this one ends too.
                 let _ = ready.send(placed.map(|()| (at, this_thread())));
@@ -40,11 +42,11 @@ impl Awake {
                 while goes_on && !end.load(Ordering::Relaxed) {}
             };
             let started = thread::Builder::new().name("awake".to_owned()).spawn(spin);
-            awake.threads.push(started.map_err(|error| format!("cannot start a thread: {error}"))?);
+            awake.threads.push(started.map_err(|error| LabError::failed("cannot start a thread", error))?);
         }
         drop(ready);
-        let placed: Result<Vec<_>, String> = said.into_iter().collect();
-        let mut placed = placed.map_err(|error| format!("cannot keep a CPU awake: {error}"))?;
+        let placed: io::Result<Vec<_>> = said.into_iter().collect();
+        let mut placed = placed.map_err(|error| LabError::failed("cannot keep a CPU awake", error))?;
         placed.sort_unstable();
         awake.numbers.extend(placed.into_iter().filter_map(|(_, number)| number));
         Ok(awake)

@@ -3,6 +3,7 @@
 use super::account::Account;
 use super::profile::{AWAKE, DEVICE, Processes, SAMPLING, Stack};
 use super::symbols::{Id, Symbols};
+use crate::error::LabError;
 use perf_event::Sampler;
 use perf_event::data::Record;
 use std::collections::HashMap;
@@ -27,7 +28,7 @@ pub(super) struct Collected {
     /// All stopped.
     pub(super) samplers: Vec<Sampler>,
     pub(super) ended: Instant,
-    pub(super) account: Result<Account, String>,
+    pub(super) account: Result<Account, LabError>,
 }
 
 /// Interval of readings. Buffers hold the samples of several intervals.

@@ -1,5 +1,6 @@
 //! The kernel's samplers: those available on this machine, and their reach.
 
+use crate::error::LabError;
 use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, ReadFormat, SampleFlag, Sampler};
 use std::io::{self, ErrorKind};
@@ -45,7 +46,7 @@ impl Events {
     ///
     /// # Errors
     /// None is available; names a remedy.
-    pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, String> {
+    pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, LabError> {
         let mut left_out = Vec::new();
         let mut refused = String::new();
         for reach in [Reach::Machine, Reach::Own, Reach::OwnOutside].into_iter().filter(|reach| *reach >= most) {
@@ -57,7 +58,7 @@ impl Events {
             }
             left_out.push(format!("{}: {refused}", reach.missing()));
         }
-        Err(format!("nothing can be sampled here: {refused}"))
+        Err(LabError::failed("nothing can be sampled here", refused))
     }
 }
 

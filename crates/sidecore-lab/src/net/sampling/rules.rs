@@ -1,6 +1,7 @@
 //! Assigns samples to components, by rules over the running functions. The rules are data.
 
 use std::collections::HashMap;
+use thiserror::Error;
 
 /// Components of a network path's CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -102,6 +103,30 @@ struct Rule {
     is_whole: bool,
 }
 
+/// A rule that cannot be read.
+#[derive(Debug, PartialEq, Error)]
+#[error("line {line}: {defect}")]
+pub(crate) struct BadRule {
+    line: usize,
+    defect: Defect,
+}
+
+#[derive(Debug, PartialEq, Error)]
+enum Defect {
+    #[error("no [component] above it")]
+    NoSection,
+    #[error("here stands a name alone")]
+    NotAlone,
+    #[error("{0:?} stands here twice")]
+    Twice(String),
+    #[error("{0:?} is no function's name; only a * at its end stands for more")]
+    NoName(String),
+    #[error("a [ without its ]")]
+    NoBracket,
+    #[error("no component {name:?}; there are {known}")]
+    NoComponent { name: String, known: String },
+}
+
 /// Meaning of the lines below a heading.
 #[derive(Debug, Clone, Copy)]
 enum Section {
@@ -111,12 +136,8 @@ enum Section {
 }
 
 impl Rules {
-    /// The built-in rules.
-    ///
-    /// # Errors
-    /// They are malformed, which a test rules out.
-    pub(crate) fn own() -> Result<Self, String> {
-        Self::parse(OWN)
+    pub(crate) fn own() -> Self {
+        Self::parse(OWN).expect("a test reads them")
     }
 
     /// Reads rules. A section starts with a component's name in brackets, or with `caller`, `idle`, `interrupt` or
@@ -125,23 +146,23 @@ impl Rules {
     ///
     /// # Errors
     /// The defect, with its line.
-    pub(crate) fn parse(text: &str) -> Result<Self, String> {
+    pub(crate) fn parse(text: &str) -> Result<Self, BadRule> {
         let mut rules = Self::default();
         let mut section = None;
         for (number, line) in text.lines().enumerate() {
             let line = line.split('#').next().unwrap_or_default().trim();
-            let wrong = |what: String| format!("line {}: {what}", number + 1);
+            let wrong = |defect| BadRule { line: number + 1, defect };
             if let Some(name) = line.strip_prefix('[') {
                 section = Some(Section::parse(name).map_err(wrong)?);
             } else if !line.is_empty() {
-                let section = section.ok_or_else(|| wrong("no [component] above it".to_owned()))?;
+                let section = section.ok_or(wrong(Defect::NoSection))?;
                 rules.add(line, section).map_err(wrong)?;
             }
         }
         Ok(rules)
     }
 
-    fn add(&mut self, line: &str, section: Section) -> Result<(), String> {
+    fn add(&mut self, line: &str, section: Section) -> Result<(), Defect> {
         let (rule, is_whole) = line.strip_suffix(WHOLE).map_or((line, false), |rule| (rule, true));
         let (function, under) = match rule.split_once(UNDER) {
             Some((function, under)) => (function, Some(Pattern::parse(under)?)),
@@ -150,7 +171,7 @@ impl Rules {
         let function = Pattern::parse(function)?;
         let place = match section {
             Section::Place(place) => place,
-            _ if is_whole || under.is_some() => return Err("here stands a name alone".to_owned()),
+            _ if is_whole || under.is_some() => return Err(Defect::NotAlone),
             Section::Interrupt => {
                 self.interrupts.push(function);
                 return Ok(());
@@ -163,7 +184,7 @@ impl Rules {
         self.longest = self.longest.max(function.name().len());
         let rules = self.by_pattern.entry(function).or_default();
         if rules.iter().any(|rule| rule.under == under) {
-            return Err(format!("{line:?} stands here twice"));
+            return Err(Defect::Twice(line.to_owned()));
         }
         // Rules with a caller have precedence.
         let position = if under.is_some() { 0 } else { rules.len() };
@@ -203,12 +224,12 @@ impl Rules {
 }
 
 impl Pattern {
-    fn parse(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, Defect> {
         let text = text.trim();
         let (name, is_prefix) = text.strip_suffix('*').map_or((text, false), |name| (name, true));
         let is_of_function = |c: char| c.is_ascii_alphanumeric() || ['_', '.', '$'].contains(&c);
         if name.is_empty() || !name.chars().all(is_of_function) {
-            return Err(format!("{text:?} is no function's name; only a * at its end stands for more"));
+            return Err(Defect::NoName(text.to_owned()));
         }
         Ok(if is_prefix { Self::Prefix(name.to_owned()) } else { Self::Exact(name.to_owned()) })
     }
@@ -232,8 +253,8 @@ fn fits_any(patterns: &[Pattern], function: &str) -> bool {
 
 impl Section {
     /// `name` is the text after the bracket.
-    fn parse(name: &str) -> Result<Self, String> {
-        let name = name.strip_suffix(']').ok_or("a [ without its ]")?;
+    fn parse(name: &str) -> Result<Self, Defect> {
+        let name = name.strip_suffix(']').ok_or(Defect::NoBracket)?;
         let component = COMPONENTS.into_iter().find(|component| component.name() == name);
         match (component, name) {
             (Some(component), _) => Ok(Self::Place(Placement::In(component))),
@@ -244,7 +265,7 @@ impl Section {
             _ => {
                 let own = [CALLER, IDLE, INTERRUPT, PACKETS];
                 let known: Vec<_> = COMPONENTS.map(Component::name).into_iter().chain(own).collect();
-                Err(format!("no component {name:?}; there are {}", known.join(", ")))
+                Err(Defect::NoComponent { name: name.to_owned(), known: known.join(", ") })
             }
         }
     }
@@ -308,7 +329,7 @@ mod tests {
             ("[interrupt]\na whole\n", "line 2: here stands a name alone"),
             ("[copy]\na\u{0}\u{1b}[2J\n", "line 2: \"a\\0\\u{1b}[2J\" is no function's name"),
         ] {
-            let said = Rules::parse(text).unwrap_err();
+            let said = Rules::parse(text).unwrap_err().to_string();
             assert!(said.starts_with(why), "{text:?}: {said}");
         }
     }

@@ -3,6 +3,13 @@
 /// Index of a function among [`Symbols`]; 0: unknown.
 pub(super) type Id = u32;
 
+#[derive(Clone, Copy, Debug, thiserror::Error)]
+#[error(
+    "the kernel hides where its functions are: run it as root or with CAP_SYSLOG, or set sysctl kernel.kptr_restrict=0 and \
+     kernel.perf_event_paranoid=1"
+)]
+pub(super) struct HidesFunctions;
+
 #[derive(Debug, Default)]
 pub(super) struct Symbols {
     /// Start addresses in order, with functions; 0 marks a symbol that is not a function.
@@ -19,12 +26,10 @@ impl Symbols {
     ///
     /// # Errors
     /// The table has no addresses, because the kernel hides them; names the setting to change.
-    pub(super) fn parse(text: &str) -> Result<Self, String> {
+    pub(super) fn parse(text: &str) -> Result<Self, HidesFunctions> {
         let mut found: Vec<Symbol<'_>> = text.lines().filter_map(Symbol::parse).collect();
         if !found.iter().any(|symbol| symbol.name.is_some()) {
-            return Err("the kernel hides where its functions are: run it as root or with CAP_SYSLOG, or set sysctl \
-                        kernel.kptr_restrict=0 and kernel.perf_event_paranoid=1"
-                .to_owned());
+            return Err(HidesFunctions);
         }
         // The first of several names for one address is the best.
         found.sort_by_key(|symbol| (symbol.start, symbol.rank()));
@@ -114,7 +119,7 @@ mod tests {
     #[test]
     fn hidden_addresses_are_told_with_what_to_set() {
         for text in ["", "0000000000000000 T tcp_sendmsg\n", "ffffffff81000000 d data\n"] {
-            assert!(Symbols::parse(text).unwrap_err().contains("kernel.kptr_restrict=0"), "{text:?}");
+            assert!(Symbols::parse(text).unwrap_err().to_string().contains("kernel.kptr_restrict=0"), "{text:?}");
         }
     }
 

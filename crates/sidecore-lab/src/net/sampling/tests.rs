@@ -81,7 +81,7 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
         let events = match Events::open_from(reach, &cpus) {
             Ok(events) if events.reach == reach => events,
             Ok(events) => return skipped(&events.left_out.join(", ")),
-            Err(why) => return skipped(&why),
+            Err(why) => return skipped(&why.to_string()),
         };
         let is_of_time = events.clock == Clock::Time;
         let sampler = Sampler::begin(events, &Setup::new(&cpus, Idling::Let).unwrap()).unwrap();

@@ -1,6 +1,7 @@
 //! One load, carried in turn by the laboratory and by another tool, and its rows.
 
 use super::program::Tool;
+use crate::error::LabError;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::net::tune::estimate::Estimate;
 use crate::report::{Key, Row, Times};
@@ -55,7 +56,7 @@ pub(super) struct Case {
     pub(super) plain: Option<Vec<Found>>,
     pub(super) other: Vec<Found>,
     /// The reason for its early end.
-    pub(super) wrong: Option<String>,
+    pub(super) wrong: Option<LabError>,
 }
 
 /// Result of one run of a load.

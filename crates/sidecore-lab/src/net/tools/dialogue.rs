@@ -3,6 +3,7 @@
 use super::case::Found;
 use super::program::{Port, Tool};
 use super::{iperf, sockperf};
+use crate::net::error::ToolError;
 use crate::net::protocol::{Load, Transport};
 use std::time::Duration;
 
@@ -32,7 +33,7 @@ impl Tool {
     ///
     /// # Errors
     /// The error in the output, or an unknown format.
-    pub(super) fn read(self, said: &str, load: &Load) -> Result<Found, String> {
+    pub(super) fn read(self, said: &str, load: &Load) -> Result<Found, ToolError> {
         match self {
             Self::Iperf3 => iperf::found(said, load),
             Self::Sockperf => sockperf::read(said),

@@ -2,6 +2,7 @@
 
 use super::case::Found;
 use super::program::Port;
+use crate::net::error::ToolError;
 use crate::net::pair::FAR;
 use crate::net::protocol::{Direction, Load, Transport};
 use serde::Deserialize;
@@ -48,7 +49,7 @@ pub(super) fn client(load: &Load, Port(port): Port, time: Duration) -> String {
 
 /// # Errors
 /// As for [`read`].
-pub(super) fn found(report: &str, load: &Load) -> Result<Found, String> {
+pub(super) fn found(report: &str, load: &Load) -> Result<Found, ToolError> {
     let Rates { sent, received } = read(report)?;
     let messages = |bytes: f64| bytes / load.size as f64;
     Ok(Found { rate: messages(received), sent: messages(sent), trip: None, cpu: None })
@@ -56,16 +57,15 @@ pub(super) fn found(report: &str, load: &Load) -> Result<Found, String> {
 
 /// # Errors
 /// The error that iperf3 reports, or an invalid report.
-fn read(report: &str) -> Result<Rates, String> {
-    let Report { end, error } =
-        serde_json::from_str(report).map_err(|error| format!("iperf3 said what is no report: {error}"))?;
-    if let Some(error) = error {
-        return Err(format!("iperf3: {error}"));
+fn read(report: &str) -> Result<Rates, ToolError> {
+    let Report { end, error } = serde_json::from_str(report).map_err(ToolError::NoReport)?;
+    if let Some(text) = error {
+        return Err(ToolError::Reported { tool: "iperf3", text });
     }
     let rate = |sum: Option<Sum>| sum.map(|sum| sum.bytes / sum.seconds).filter(|rate| rate.is_finite() && *rate > 0.0);
     match (rate(end.sum_sent), rate(end.sum_received)) {
         (Some(sent), Some(received)) => Ok(Rates { sent, received }),
-        _ => Err("iperf3 moved nothing".to_owned()),
+        _ => Err(ToolError::Nothing),
     }
 }
 
@@ -89,10 +89,10 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let refused = read(include_str!("recorded/iperf3-refused.json"));
-        assert_eq!(refused, Err("iperf3: unable to connect to server: Connection refused".to_owned()));
-        assert!(read("").is_err_and(|why| why.contains("no report")));
-        assert_eq!(read(r#"{"end":{}}"#), Err("iperf3 moved nothing".to_owned()));
+        assert_eq!(refused.unwrap_err().to_string(), "iperf3: unable to connect to server: Connection refused");
+        assert!(read("").is_err_and(|why| why.to_string().contains("no report")));
+        assert_eq!(read(r#"{"end":{}}"#).unwrap_err().to_string(), "iperf3 moved nothing");
         let still = r#"{"end":{"sum_sent":{"bytes":1,"seconds":0},"sum_received":{"bytes":0,"seconds":1}}}"#;
-        assert_eq!(read(still), Err("iperf3 moved nothing".to_owned()));
+        assert_eq!(read(still).unwrap_err().to_string(), "iperf3 moved nothing");
     }
 }

@@ -1,12 +1,14 @@
 //! Other programs that measure a network. The client runs here, the server at the far end.
 
 use super::super::pair::FAR;
+use crate::net::error::{ClientError, ToolError};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 use procfs::process::Process;
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek};
+use std::net::SocketAddrV4;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::{Child, Command, Stdio};
 use std::thread;
@@ -58,7 +60,7 @@ impl Tool {
 
     /// # Errors
     /// The program is not installed.
-    pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, String> {
+    pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, ToolError> {
         start(self.name(), arguments, Stdio::null(), Stdio::null())
     }
 
@@ -66,26 +68,26 @@ impl Tool {
     ///
     /// # Errors
     /// The client cannot be started, does not end in time, or is killed.
-    pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, String> {
-        let wrong = |error: std::io::Error| format!("{}: {error}", self.name());
+    pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, ToolError> {
+        let failed = |source: ClientError| ToolError::Client { tool: self.name(), source };
+        let wrong = |error: std::io::Error| failed(error.into());
         let mut output = tempfile::tempfile().map_err(wrong)?;
         let copy = || output.try_clone().map(Stdio::from).map_err(wrong);
         // iperf3 reports errors in its JSON. Other text would make the JSON invalid.
         let errors = if self == Self::Iperf3 { Stdio::null() } else { copy()? };
         let mut child = start(self.name(), arguments, copy()?, errors)?;
-        let samples =
-            attend(&mut child, server, time + EXIT_TIMEOUT).map_err(|error| format!("{}: {error}", self.name()))?;
+        let samples = attend(&mut child, server, time + EXIT_TIMEOUT).map_err(failed)?;
         Ok(ToolOutput { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
     }
 }
 
 /// Starts a program. It is killed at the end of the starting thread.
-fn start(program: &str, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, String> {
+fn start(program: &'static str, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, ToolError> {
     let mut command = Command::new("setpriv");
     command.args(["--pdeathsig", "KILL", "--", program]).args(arguments);
     // An interrupt from the keyboard must not reach the program.
     command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
-    command.spawn().map_err(|error| format!("cannot start {program} by setpriv (package util-linux): {error}"))
+    command.spawn().map_err(|source| ToolError::Start { tool: program, source })
 }
 
 fn all(file: &mut File) -> std::io::Result<String> {
@@ -96,22 +98,21 @@ fn all(file: &mut File) -> std::io::Result<String> {
 }
 
 /// Waits for the end of a client. Samples its CPU time and that of the server.
-fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Sample>, String> {
+fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Sample>, ClientError> {
     let began = Instant::now();
     let mut samples = Vec::new();
     loop {
         let cpu = cpu(child.id()).and_then(|own| Some([own, cpu(server)?]));
-        let ended = child.try_wait().map_err(|error| error.to_string())?;
+        let ended = child.try_wait()?;
         let now = began.elapsed();
         if let Some(status) = ended {
-            let by_signal = status.signal().map(|signal| format!("signal {signal} ended it"));
-            return by_signal.map_or(Ok(samples), Err);
+            return status.signal().map_or(Ok(samples), |signal| Err(ClientError::Killed(signal)));
         }
         if now > patience {
             // The number is still valid: the process was not waited for yet.
             let _ = child.kill();
             let _ = child.wait();
-            return Err(format!("it did not end in {patience:?}"));
+            return Err(ClientError::TimedOut(patience));
         }
         samples.extend(cpu.map(|cpu| (now.as_secs_f64(), cpu)));
         thread::sleep(SAMPLE_INTERVAL);
@@ -153,12 +154,12 @@ impl Port {
     ///
     /// # Errors
     /// This takes too long, or the process ends.
-    pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), String> {
+    pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), ToolError> {
         let until = Instant::now() + ARRIVAL;
         // The files of an ended process are not readable.
-        while !self.is_taken(server, is_tcp).map_err(|_| format!("the server of {} ended at once", tool.name()))? {
+        while !self.is_taken(server, is_tcp).map_err(|_| ToolError::ServerEnded(tool.name()))? {
             if Instant::now() > until {
-                return Err(format!("no server of {} came to {FAR}:{}", tool.name(), self.0));
+                return Err(ToolError::NoServer { tool: tool.name(), at: SocketAddrV4::new(FAR, self.0) });
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -215,16 +216,16 @@ mod tests {
         let own = std::process::id();
         let mut killed =
             start("sh", &["-c".to_owned(), "kill -9 $$".to_owned()], Stdio::null(), Stdio::null()).unwrap();
-        assert_eq!(attend(&mut killed, own, EXIT_TIMEOUT), Err("signal 9 ended it".to_owned()));
+        assert_eq!(attend(&mut killed, own, EXIT_TIMEOUT).unwrap_err().to_string(), "signal 9 ended it");
         let mut slow = start("sleep", &["60".to_owned()], Stdio::null(), Stdio::null()).unwrap();
-        assert!(attend(&mut slow, own, SAMPLE_INTERVAL).is_err_and(|why| why.contains("did not end")));
+        assert!(attend(&mut slow, own, SAMPLE_INTERVAL).is_err_and(|why| why.to_string().contains("did not end")));
     }
 
     #[test]
     fn a_server_that_ended_is_not_waited_for() {
         let mut gone = start("true", &[], Stdio::null(), Stdio::null()).unwrap();
         let waited = Port(1).wait_for(Tool::Sockperf, gone.id(), true);
-        assert_eq!(waited, Err("the server of sockperf ended at once".to_owned()));
+        assert_eq!(waited.unwrap_err().to_string(), "the server of sockperf ended at once");
         gone.wait().unwrap();
     }
 }

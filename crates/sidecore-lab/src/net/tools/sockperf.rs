@@ -2,6 +2,7 @@
 
 use super::case::Found;
 use super::program::Port;
+use crate::net::error::ToolError;
 use crate::net::pair::FAR;
 use crate::net::protocol::{Load, Transport};
 use crate::report::Times;
@@ -24,13 +25,16 @@ pub(super) fn client(load: &Load, port: Port, time: Duration) -> String {
 ///
 /// # Errors
 /// The error that sockperf reports, or the missing figure.
-pub(super) fn read(said: &str) -> Result<Found, String> {
+pub(super) fn read(said: &str) -> Result<Found, ToolError> {
     if let Some((_, error)) = said.split_once("ERROR: ") {
-        return Err(format!("sockperf: {}", error.lines().next().unwrap_or_default()));
+        return Err(ToolError::Reported {
+            tool: "sockperf",
+            text: error.lines().next().unwrap_or_default().to_owned(),
+        });
     }
-    let after = |text: &str, name: &str| {
+    let after = |text: &str, name: &'static str| {
         let found = text.split_once(name).and_then(|(_, rest)| first_number(rest)).filter(|number| *number > 0.0);
-        found.ok_or_else(|| format!("sockperf did not say {name}"))
+        found.ok_or(ToolError::NoFigure(name))
     };
     // An earlier line of the same form covers the whole run, with warm-up.
     let valid = said.split_once("[Valid Duration]").map_or("", |(_, rest)| rest);
@@ -67,8 +71,14 @@ mod tests {
     #[test]
     fn what_is_wrong_is_said() {
         let refused = read(include_str!("recorded/sockperf-refused.txt"));
-        assert_eq!(refused.err().as_deref(), Some("sockperf: Can`t connect socket (errno=111 Connection refused)"));
-        assert_eq!(read("").err().as_deref(), Some("sockperf did not say ReceivedMessages="));
+        assert_eq!(
+            refused.err().map(|why| why.to_string()).as_deref(),
+            Some("sockperf: Can`t connect socket (errno=111 Connection refused)")
+        );
+        assert_eq!(
+            read("").err().map(|why| why.to_string()).as_deref(),
+            Some("sockperf did not say ReceivedMessages=")
+        );
     }
 
     #[test]

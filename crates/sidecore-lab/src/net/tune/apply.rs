@@ -8,6 +8,7 @@
 use super::identity::{Fate, Identity};
 use super::location::Here;
 use super::setting::{Setting, by_name};
+use crate::error::LabError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
@@ -38,34 +39,34 @@ pub(super) struct SavedSettings {
 pub(super) trait Settings {
     /// # Errors
     /// The value cannot be read.
-    fn read(&mut self, name: &str) -> Result<String, String>;
+    fn read(&mut self, name: &str) -> Result<String, LabError>;
     /// # Errors
     /// The value is refused.
-    fn write(&mut self, name: &str, value: &str) -> Result<(), String>;
+    fn write(&mut self, name: &str, value: &str) -> Result<(), LabError>;
     /// # Errors
     /// The kernel does not identify the interface.
-    fn identity(&self) -> Result<Identity, String>;
+    fn identity(&self) -> Result<Identity, LabError>;
     /// State of the interface that was saved.
     ///
     /// # Errors
     /// This is another interface; names a remedy.
-    fn fate(&self, saved: &Identity) -> Result<Fate, String>;
+    fn fate(&self, saved: &Identity) -> Result<Fate, LabError>;
 }
 
 impl Settings for Here {
-    fn read(&mut self, name: &str) -> Result<String, String> {
+    fn read(&mut self, name: &str) -> Result<String, LabError> {
         Self::read(self, by_name(name)?)
     }
 
-    fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn write(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         Self::write(self, by_name(name)?, value)
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, LabError> {
         Self::identity(self)
     }
 
-    fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+    fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
         Self::fate(self, saved)
     }
 }
@@ -86,9 +87,11 @@ impl SettingsStore {
     ///
     /// # Errors
     /// Another process changes settings, or the directory is not writable: nothing may be changed.
-    pub(super) fn new(directory: &Path, interface: &str) -> Result<Self, String> {
+    pub(super) fn new(directory: &Path, interface: &str) -> Result<Self, LabError> {
         let made = fs::create_dir_all(directory);
-        made.map_err(|error| format!("cannot keep the old settings in {}: {error}", directory.display()))?;
+        made.map_err(|error| {
+            LabError::failed(format!("cannot keep the old settings in {}", directory.display()), error)
+        })?;
         Self::locked(directory, interface)
     }
 
@@ -96,13 +99,13 @@ impl SettingsStore {
     ///
     /// # Errors
     /// Another process changes settings, or nothing is saved.
-    pub(super) fn saved_in(directory: &Path, interface: &str) -> Result<Self, String> {
+    pub(super) fn saved_in(directory: &Path, interface: &str) -> Result<Self, LabError> {
         if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
     }
 
-    fn locked(directory: &Path, interface: &str) -> Result<Self, String> {
+    fn locked(directory: &Path, interface: &str) -> Result<Self, LabError> {
         if interface.contains('/') {
-            return Err(format!("no interface is called {interface}"));
+            return Err(LabError::Usage(format!("no interface is called {interface}")));
         }
         let lock = lock(&directory.join(LOCK))?;
         Ok(Self { directory: directory.to_owned(), interface: interface.to_owned(), saved: None, _lock: lock })
@@ -120,20 +123,20 @@ impl SettingsStore {
     ///
     /// # Errors
     /// They cannot be saved: nothing may be changed.
-    pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), String> {
+    pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), LabError> {
         let identity = settings.identity()?;
         self.are_free(&identity, names)?;
         let values = names.iter().map(|name| Ok(((*name).to_owned(), settings.read(name)?)));
-        let values = values.collect::<Result<Vec<_>, String>>()?;
+        let values = values.collect::<Result<Vec<_>, LabError>>()?;
         let saved = SavedSettings { interface: self.interface.clone(), identity, values };
         let put = self.write(&saved).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
         put.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => format!(
+            io::ErrorKind::AlreadyExists => LabError::Usage(format!(
                 "settings that were changed before are kept in {}: take them back with --revert, or remove the file to keep \
                  them as they are now",
                 self.file().display()
-            ),
-            _ => format!("cannot keep the old settings in {}: {error}; nothing is changed", self.file().display()),
+            )),
+            _ => self.unkept(error).then("nothing is changed"),
         })?;
         self.saved = Some(saved);
         Ok(())
@@ -143,8 +146,8 @@ impl SettingsStore {
     ///
     /// # Errors
     /// It is saved with another interface.
-    fn are_free(&self, identity: &Identity, names: &[&str]) -> Result<(), String> {
-        let wrong = |error: io::Error| format!("cannot read {}: {error}", self.directory.display());
+    fn are_free(&self, identity: &Identity, names: &[&str]) -> Result<(), LabError> {
+        let wrong = |error: io::Error| LabError::failed(format!("cannot read {}", self.directory.display()), error);
         for entry in fs::read_dir(&self.directory).map_err(wrong)? {
             let file = entry.map_err(wrong)?.path();
             if file == self.file() || file.extension().is_none_or(|extension| extension != "json") {
@@ -156,11 +159,11 @@ impl SettingsStore {
             }
             let is_taken = |name: &str| is_shared(name) && names.contains(&name);
             if let Some((name, _)) = other.values.iter().find(|(name, _)| is_taken(name)) {
-                return Err(format!(
+                return Err(LabError::Usage(format!(
                     "{name} is not of {} alone, and was changed with {}: take that back before (net tune --revert --interface \
                      {}), or name others with --setting",
                     self.interface, other.interface, other.interface
-                ));
+                )));
             }
         }
         Ok(())
@@ -174,31 +177,35 @@ impl SettingsStore {
         &mut self,
         settings: &mut impl Settings,
         changes: &[(String, String)],
-        is_well: impl FnOnce() -> Result<(), String>,
-    ) -> Result<(), String> {
+        is_well: impl FnOnce() -> Result<(), LabError>,
+    ) -> Result<(), LabError> {
         let set = set_all(settings, changes).and_then(|()| is_well()).and_then(|()| self.forget_others(settings));
         set.map_err(|why| match self.revert(settings) {
-            Ok(_) => format!("{why}; all is as it was before"),
-            Err(wrong) => format!("{why}; and then {wrong}"),
+            Ok(_) => why.then("all is as it was before"),
+            Err(wrong) => why.then(format!("and then {wrong}")),
         })
     }
 
     /// Frees unchanged shared settings for other interfaces.
-    fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), String> {
+    fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), LabError> {
         let Some(mut saved) = self.saved.take() else { return Ok(()) };
         let all = saved.clone();
-        saved.values.retain(|(name, value)| !is_shared(name) || settings.read(name).as_ref() != Ok(value));
+        saved.values.retain(|(name, value)| !is_shared(name) || settings.read(name).ok().as_ref() != Some(value));
         let put = self.write(&saved).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
         // Until the new file is on disk, a revert must restore all.
         self.saved = Some(if put.is_ok() { saved } else { all });
-        put.map_err(|error| format!("cannot keep the old settings in {}: {error}", self.file().display()))
+        put.map_err(|error| self.unkept(error))
+    }
+
+    fn unkept(&self, error: io::Error) -> LabError {
+        LabError::failed(format!("cannot keep the old settings in {}", self.file().display()), error)
     }
 
     /// Restores the saved values and removes the file. Returns the number of settings and the state of the interface.
     ///
     /// # Errors
     /// Nothing is saved, or a value cannot be restored: the file stays then.
-    pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), String> {
+    pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), LabError> {
         let file = self.file();
         let name = file.display();
         let saved = match &self.saved {
@@ -207,24 +214,25 @@ impl SettingsStore {
             None => return Err(nothing(&file)),
         };
         if saved.interface != self.interface {
-            return Err(format!("{name} is of the interface {}", saved.interface));
+            return Err(LabError::Usage(format!("{name} is of the interface {}", saved.interface)));
         }
         let fate = settings.fate(&saved.identity);
-        let fate = fate.map_err(|why| format!("{why}; then try again with --revert, or remove {name}"))?;
+        let fate = fate.map_err(|why| why.then(format!("then try again with --revert, or remove {name}")))?;
         let mut values: Vec<_> = saved.values.into_iter().rev().collect();
         values.retain(|(name, _)| match fate {
             Fate::Same => true,
             Fate::Gone => is_shared(name),
             Fate::Restarted => false,
         });
-        set_all(settings, &values).map_err(|why| format!("not all was set back: {why}; try again with --revert"))?;
+        set_all(settings, &values)
+            .map_err(|why| LabError::missing("not all was set back", why, "try again with --revert"))?;
         self.saved = None;
         let removed = fs::remove_file(&file).or_else(|error| match error.kind() {
             io::ErrorKind::NotFound => Ok(()),
             _ => Err(error),
         });
         let removed = removed.and_then(|()| self.sync());
-        removed.map_err(|error| format!("all is set back, but {name} cannot be removed: {error}"))?;
+        removed.map_err(|error| LabError::failed(format!("all is set back, but {name} cannot be removed"), error))?;
         Ok((values.len(), fate))
     }
 
@@ -244,31 +252,33 @@ impl SettingsStore {
 }
 
 /// Mode 0600: with a readable lock file any user could block all changes.
-fn lock(path: &Path) -> Result<File, String> {
+fn lock(path: &Path) -> Result<File, LabError> {
     let name = path.display();
     let opened = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(path);
-    let file = opened.map_err(|error| format!("cannot lock {name}: {error}; it takes root, or --state DIR"))?;
+    let file = opened
+        .map_err(|error| LabError::missing(format!("cannot lock {name}"), error, "it takes root, or --state DIR"))?;
     for _ in 0..TRIES {
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => return Ok(file),
             Err(Errno::WOULDBLOCK) => thread::sleep(PAUSE),
-            Err(error) => return Err(format!("cannot lock {name}: {error}")),
+            Err(error) => return Err(LabError::failed(format!("cannot lock {name}"), error)),
         }
     }
-    Err(format!(
+    Err(LabError::Usage(format!(
         "another net tune changes settings, or waits for somebody to confirm them: let it end, or end it (fuser -v {name} says \
          which it is); nothing is changed"
-    ))
+    )))
 }
 
-fn read(file: &Path) -> Result<SavedSettings, String> {
+fn read(file: &Path) -> Result<SavedSettings, LabError> {
     let name = file.display();
-    let text = fs::read_to_string(file).map_err(|error| format!("cannot read {name}: {error}"))?;
-    serde_json::from_str(&text).map_err(|error| format!("{name} is damaged: {error}"))
+    let text = fs::read_to_string(file).map_err(|error| LabError::failed(format!("cannot read {name}"), error))?;
+    serde_json::from_str(&text).map_err(|error| LabError::failed(format!("{name} is damaged"), error))
 }
 
-fn nothing(file: &Path) -> String {
-    format!("there is nothing to take back: there is no {}; --state names where settings are kept", file.display())
+fn nothing(file: &Path) -> LabError {
+    let name = file.display();
+    LabError::Usage(format!("there is nothing to take back: there is no {name}; --state names where settings are kept"))
 }
 
 fn is_shared(name: &str) -> bool {
@@ -280,18 +290,18 @@ fn is_shared(name: &str) -> bool {
 ///
 /// # Errors
 /// A value that stays refused; the others are set.
-fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), String> {
+fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), LabError> {
     let mut refused = Ok(());
     for _ in 0..PASSES {
         refused = Ok(());
         let mut is_all_set = true;
         for (name, value) in values {
-            if settings.read(name).as_ref() == Ok(value) {
+            if settings.read(name).ok().as_ref() == Some(value) {
                 continue;
             }
             is_all_set = false;
             if let Err(why) = settings.write(name, value) {
-                refused = refused.and(Err(format!("{name} {value}: {why}")));
+                refused = refused.and(Err(LabError::failed(format!("{name} {value}"), why)));
             }
         }
         if is_all_set {

@@ -1,9 +1,9 @@
 //! Rows and messages about injected problems, and whether a cure was found.
 
 use super::Tried;
-use super::injected_problem::InjectedProblem;
 use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
 use super::search::point;
+use crate::args::InjectedProblem;
 use crate::report::{Key, Row};
 
 /// The recommended settings against the start, and against the best combination.

@@ -1,5 +1,6 @@
 //! Checks after a change: whether the peer is still reachable, and whether the user confirms.
 
+use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
@@ -20,14 +21,14 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 ///
 /// # Errors
 /// No answer in time.
-pub(super) fn reaches(peer: &str) -> Result<(), String> {
+pub(super) fn reaches(peer: &str) -> Result<(), LabError> {
     let (say, hear) = mpsc::channel();
     let peer = peer.to_owned();
     thread::spawn(move || say.send(round_trips(&peer)));
-    hear.recv_timeout(REACH).unwrap_or_else(|_| Err("the peer did not answer within 10 s".to_owned()))
+    hear.recv_timeout(REACH).unwrap_or_else(|_| Err(LabError::broken("the peer did not answer within 10 s")))
 }
 
-fn round_trips(peer: &str) -> Result<(), String> {
+fn round_trips(peer: &str) -> Result<(), LabError> {
     let load = Load {
         transport: Transport::Tcp,
         direction: Direction::RoundTrip,
@@ -42,26 +43,27 @@ fn round_trips(peer: &str) -> Result<(), String> {
     let until = Instant::now() + REACH;
     while running.count()?.near.received.messages == 0 {
         if Instant::now() > until {
-            return Err("no answer came from the peer".to_owned());
+            return Err(LabError::broken("no answer came from the peer"));
         }
         thread::sleep(CHECK_INTERVAL);
     }
-    running.end().map(drop)
+    running.end()?;
+    Ok(())
 }
 
 /// Checks that a user can answer.
 ///
 /// # Errors
 /// There is no terminal in the foreground; names a remedy.
-pub(super) fn can_ask() -> Result<(), String> {
+pub(super) fn can_ask() -> Result<(), LabError> {
     if !io::stdin().is_terminal() {
         let why = "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes";
-        return Err(why.to_owned());
+        return Err(LabError::usage(why));
     }
     // Reading in the background would stop this process with the settings changed.
     match tcgetpgrp(io::stdin()) {
         Ok(group) if group.as_raw_nonzero().get() != getpgrp().as_raw() => {
-            Err("nobody can be asked from the background: add --yes, or let it run in front".to_owned())
+            Err(LabError::usage("nobody can be asked from the background: add --yes, or let it run in front"))
         }
         _ => Ok(()),
     }
@@ -71,7 +73,7 @@ pub(super) fn can_ask() -> Result<(), String> {
 ///
 /// # Errors
 /// Another line, no line in time, or an interrupt.
-pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
+pub(super) fn asks(interrupt: &Interrupt) -> Result<(), LabError> {
     forget_typed(&io::stdin())?;
     output::tell("The settings are changed. Press Enter within 60 s to keep them; anything else takes them back.");
     let (say, hear) = mpsc::channel();
@@ -88,12 +90,12 @@ pub(super) fn asks(interrupt: &Interrupt) -> Result<(), String> {
             Ok(false) | Err(RecvTimeoutError::Disconnected) => break,
         }
     }
-    Err("nobody confirmed it".to_owned())
+    Err(LabError::broken("nobody confirmed it"))
 }
 
 /// Discards input from before the question.
-fn forget_typed(terminal: &impl AsFd) -> Result<(), String> {
-    tcflush(terminal, QueueSelector::IFlush).map_err(|error| format!("cannot ask at this terminal: {error}"))
+fn forget_typed(terminal: &impl AsFd) -> Result<(), LabError> {
+    tcflush(terminal, QueueSelector::IFlush).map_err(|error| LabError::failed("cannot ask at this terminal", error))
 }
 
 fn is_enter(line: &str) -> bool {

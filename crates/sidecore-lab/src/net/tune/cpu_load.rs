@@ -4,6 +4,8 @@
 //! is a soft interrupt of the sending processor, and shares its queue with all other received packets. The load ends with its interfaces, and these end with the network namespace. It pauses while the process is
 //! stopped from the keyboard (`SIGTSTP`), because a stopped process could not end it. A `SIGSTOP` cannot be handled.
 
+use crate::error::LabError;
+use crate::interrupt::SignalError;
 use crate::net::links::Links;
 use nix::sched::{CpuSet, sched_setaffinity};
 use nix::unistd::Pid;
@@ -31,10 +33,10 @@ const DISCARD: u16 = 9;
 const BROADCASTS: usize = 150;
 
 /// Whether no load runs: then the handler stops the process as by default. Handlers cannot be removed.
-static IS_CALM: LazyLock<Result<Arc<AtomicBool>, String>> = LazyLock::new(|| {
+static IS_CALM: LazyLock<io::Result<Arc<AtomicBool>>> = LazyLock::new(|| {
     let is_calm = Arc::new(AtomicBool::new(true));
     let registered = flag::register_conditional_default(SIGTSTP, is_calm.clone());
-    registered.map(|_| is_calm).map_err(|error| format!("cannot handle signals: {error}"))
+    registered.map(|_| is_calm)
 });
 
 /// Ends on drop. A process has at most one.
@@ -50,9 +52,9 @@ impl CpuLoad {
     ///
     /// # Errors
     /// The kernel has no bridges, or this process may not run on the first processor.
-    pub(super) fn begin() -> Result<Self, String> {
-        let is_calm = IS_CALM.clone()?;
-        let signals = Signals::new([SIGTSTP]).map_err(|error| format!("cannot handle signals: {error}"))?;
+    pub(super) fn begin() -> Result<Self, LabError> {
+        let is_calm = IS_CALM.as_ref().map_err(|error| SignalError(io::Error::new(error.kind(), error.to_string())))?;
+        let signals = Signals::new([SIGTSTP]).map_err(SignalError)?;
         let mut cpu_load = Self { links: Links::here()?, stops: signals.handle(), pauses: None };
         let own = Links::here()?;
         cpu_load.pauses = Some(thread::spawn(move || pause_when_stopped(&own, signals)));
@@ -72,7 +74,7 @@ impl CpuLoad {
                 io::ErrorKind::NotFound => Ok(()),
                 _ => Err(error),
             });
-            silenced.map_err(|error| format!("{name} cannot do without IPv6: {error}"))?;
+            silenced.map_err(|error| LabError::failed(format!("{name} cannot do without IPv6"), error))?;
         }
         for ends in PORTS {
             for (port, bridge) in ends.into_iter().zip(BRIDGES) {
@@ -118,7 +120,7 @@ fn pause_when_stopped(links: &Links, mut signals: Signals) {
 }
 
 /// A broadcast circulates on the processor of its sender.
-fn send_from_first() -> Result<(), String> {
+fn send_from_first() -> Result<(), LabError> {
     let broadcast = || -> io::Result<()> {
         let mut first = CpuSet::new();
         first.set(0)?;
@@ -130,6 +132,6 @@ fn send_from_first() -> Result<(), String> {
         }
         Ok(())
     };
-    let sent = thread::spawn(broadcast).join().map_err(|_| "a thread panicked".to_owned())?;
-    sent.map_err(|error| format!("the first processor cannot be kept busy: {error}"))
+    let sent = thread::spawn(broadcast).join().map_err(|_| LabError::broken("a thread panicked"))?;
+    sent.map_err(|error| LabError::failed("the first processor cannot be kept busy", error))
 }

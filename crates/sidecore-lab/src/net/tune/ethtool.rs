@@ -3,6 +3,8 @@
 //! The crate of that name reads them, but writes only channels of those needed here. So changes are messages built
 //! here, with the crate's attributes where it has them.
 
+use crate::error::LabError;
+use crate::net::error::SettingError;
 use ethtool::{EthtoolAttr, EthtoolFeatureAttr, EthtoolHandle, EthtoolHeader};
 use futures_util::TryStreamExt;
 use genetlink::GenetlinkHandle;
@@ -63,8 +65,8 @@ impl Ethtool {
     ///
     /// # Errors
     /// The kernel cannot be reached.
-    pub(super) fn here() -> Result<Self, String> {
-        let wrong = |error: std::io::Error| format!("cannot ask the kernel about drivers: {error}");
+    pub(super) fn here() -> Result<Self, LabError> {
+        let wrong = |error: std::io::Error| LabError::failed("cannot ask the kernel about drivers", error);
         let runtime = Builder::new_current_thread().enable_io().build().map_err(wrong)?;
         let (reads, writes) = {
             let _entered = runtime.enter();
@@ -97,7 +99,7 @@ impl Ethtool {
     ///
     /// # Errors
     /// The kernel's.
-    pub(super) fn set_feature(&mut self, interface: &str, name: &str, on: bool) -> Result<(), String> {
+    pub(super) fn set_feature(&mut self, interface: &str, name: &str, on: bool) -> Result<(), SettingError> {
         self.set(interface, FEATURES_SET, &wanted(name, on))
     }
 
@@ -134,29 +136,24 @@ impl Ethtool {
         of: Numbers,
         place: (u16, usize),
         number: u32,
-    ) -> Result<(), String> {
+    ) -> Result<(), SettingError> {
         self.set(interface, of.set(), &valued(place, number))
     }
 
-    fn set(&mut self, interface: &str, command: u8, what: &[u8]) -> Result<(), String> {
+    fn set(&mut self, interface: &str, command: u8, what: &[u8]) -> Result<(), SettingError> {
         let content = [addressed(interface).as_slice(), what].concat();
         let mut message = NetlinkMessage::from(GenlMessage::from_payload(Change { command, content }));
         message.header.flags = NLM_F_REQUEST | NLM_F_ACK;
         let writes = &mut self.writes;
         let answers = self.runtime.block_on(async {
-            writes
-                .request(message)
-                .await
-                .map_err(|error| error.to_string())?
-                .try_collect::<Vec<_>>()
-                .await
-                .map_err(|error| error.to_string())
+            let answers = writes.request(message).await.map_err(|error| SettingError::Driver(error.into()))?;
+            answers.try_collect::<Vec<_>>().await.map_err(|error| SettingError::Driver(error.into()))
         })?;
         for answer in answers {
             if let NetlinkPayload::Error(error) = answer.payload
                 && error.code.is_some()
             {
-                return Err(error.to_io().to_string());
+                return Err(error.to_io().into());
             }
         }
         Ok(())

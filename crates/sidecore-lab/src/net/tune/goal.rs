@@ -1,6 +1,6 @@
 //! The goal of a search as a number to minimise.
 
-use std::str::FromStr;
+use crate::args::{Goal, What};
 
 /// Figures of a run. Unmeasured ones are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -24,32 +24,10 @@ impl Figures {
     }
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum What {
-    Throughput,
-    Latency,
-    Cpu,
-}
-
-/// Weights of the figures, and bounds.
-#[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Goal {
-    weights: Vec<(What, f64)>,
-    bounds: Vec<(What, f64)>,
-}
-
 /// Exponent of the penalty: exceeding a bound by a factor costs this power of the factor.
 const PENALTY: f64 = 10.0;
 
 impl What {
-    const ALL: [(Self, &'static str); 3] =
-        [(Self::Throughput, "throughput"), (Self::Latency, "latency"), (Self::Cpu, "cpu")];
-
-    fn of(name: &str) -> Result<Self, String> {
-        let found = Self::ALL.iter().find(|(_, known)| *known == name);
-        found.map(|(what, _)| *what).ok_or_else(|| format!("{name} is none of throughput, latency, cpu"))
-    }
-
     fn figure(self, figures: &Figures) -> Option<f64> {
         match self {
             Self::Throughput => figures.mbit_per_s,
@@ -97,33 +75,6 @@ impl Goal {
 
     fn names(&self, what: What) -> bool {
         self.weights.iter().chain(&self.bounds).any(|(named, _)| *named == what)
-    }
-}
-
-impl FromStr for Goal {
-    type Err = String;
-
-    /// `throughput`, `latency`, `cpu`, or as in `mix:throughput=2,cpu=1,latency<200`: weights, and bounds in Mbit/s, us
-    /// and ns for each byte.
-    fn from_str(text: &str) -> Result<Self, String> {
-        let Some(parts) = text.strip_prefix("mix:") else {
-            return Ok(Self { weights: vec![(What::of(text)?, 1.0)], bounds: Vec::new() });
-        };
-        let mut goal = Self { weights: Vec::new(), bounds: Vec::new() };
-        for part in parts.split(',') {
-            let at = part.find(['=', '<', '>']).ok_or_else(|| format!("{part} has no =, < or >"))?;
-            let what = What::of(&part[..at])?;
-            let value: f64 = part[at + 1..].parse().map_err(|_| format!("{part} has no number"))?;
-            if !(value.is_finite() && value > 0.0) {
-                return Err(format!("the number in {part} is to be larger than 0"));
-            }
-            match (&part[at..=at], what) {
-                ("=", _) => goal.weights.push((what, value)),
-                (">", What::Throughput) | ("<", What::Latency | What::Cpu) => goal.bounds.push((what, value)),
-                _ => return Err(format!("{part}: throughput is bounded by >, latency and cpu by <")),
-            }
-        }
-        if goal.weights.is_empty() { Err("a mix has at least one weight".to_owned()) } else { Ok(goal) }
     }
 }
 

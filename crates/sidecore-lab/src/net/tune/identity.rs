@@ -1,5 +1,6 @@
 //! Identifies a changed interface and the machine's boot, because a name may later belong to another interface.
 
+use crate::error::LabError;
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use serde::{Deserialize, Serialize};
@@ -35,9 +36,10 @@ pub(super) enum Fate {
 impl Identity {
     /// # Errors
     /// There is no interface of that name, or the kernel does not identify it.
-    pub(super) fn of(links: &Links, interface: &str) -> Result<Self, String> {
+    pub(super) fn of(links: &Links, interface: &str) -> Result<Self, LabError> {
         let link = links.find(interface)?;
-        let (boot, namespace) = here().map_err(|error| format!("this machine cannot be told from another: {error}"))?;
+        let (boot, namespace) =
+            here().map_err(|error| LabError::failed("this machine cannot be told from another", error))?;
         Ok(Self { boot, namespace, index: link.header.index, address: address(&link) })
     }
 
@@ -45,22 +47,27 @@ impl Identity {
     ///
     /// # Errors
     /// Its settings cannot be reverted from here; names a remedy.
-    pub(super) fn fate(&self, links: &Links, name: &str) -> Result<Fate, String> {
-        let (boot, namespace) = here().map_err(|error| format!("this machine cannot be told from another: {error}"))?;
+    pub(super) fn fate(&self, links: &Links, name: &str) -> Result<Fate, LabError> {
+        let (boot, namespace) =
+            here().map_err(|error| LabError::failed("this machine cannot be told from another", error))?;
         if boot != self.boot {
             return Ok(Fate::Restarted);
         }
         if namespace != self.namespace {
-            return Err(format!("{name} was changed in another network namespace: go back to that one (nsenter)"));
+            return Err(LabError::Usage(format!(
+                "{name} was changed in another network namespace: go back to that one (nsenter)"
+            )));
         }
         let own = links.find_numbered(self.index).ok().filter(|link| address(link) == self.address);
         match own.as_ref().and_then(named) {
             Some(now) if now == name => Ok(Fate::Same),
-            Some(now) => Err(format!("{name} is called {now} now: name it as before (ip link set {now} name {name})")),
-            None if links.find(name).is_ok() => Err(format!(
+            Some(now) => Err(LabError::Usage(format!(
+                "{name} is called {now} now: name it as before (ip link set {now} name {name})"
+            ))),
+            None if links.find(name).is_ok() => Err(LabError::Usage(format!(
                 "{name} is another interface now, and the one that was changed is not here: what was set of it went with it. \
                  For what is not the interface's alone give that one another name as long (ip link set {name} name NAME)"
-            )),
+            ))),
             None => Ok(Fate::Gone),
         }
     }
@@ -121,20 +128,21 @@ mod tests {
         let fate = |saved: &Identity| saved.fate(&links, "near");
         assert_eq!(fate(&own), Ok(Fate::Same));
         assert_eq!(fate(&Identity { boot: "another".to_owned(), index: 99, ..own.clone() }), Ok(Fate::Restarted));
-        let elsewhere = fate(&Identity { namespace: 1, ..own.clone() }).unwrap_err();
+        let elsewhere = fate(&Identity { namespace: 1, ..own.clone() }).unwrap_err().to_string();
         assert!(elsewhere.contains("network namespace"), "{elsewhere}");
-        let replaced = fate(&Identity { address: Some(vec![2, 0, 0, 0, 0, 1]), ..own.clone() }).unwrap_err();
+        let replaced =
+            fate(&Identity { address: Some(vec![2, 0, 0, 0, 0, 1]), ..own.clone() }).unwrap_err().to_string();
         assert!(replaced.contains("another interface"), "{replaced}");
         rename(own.index, "second", true);
         assert_eq!(Here::of("second").unwrap().interface(), "near");
         rename(own.index, "new", false);
-        let renamed = fate(&own).unwrap_err();
+        let renamed = fate(&own).unwrap_err().to_string();
         assert!(renamed.contains("called new now"), "{renamed}");
         links.add_veth("near", "other").unwrap();
-        let renamed = fate(&own).unwrap_err();
+        let renamed = fate(&own).unwrap_err().to_string();
         assert!(renamed.contains("called new now"), "{renamed}");
         links.remove("new").unwrap();
-        let replaced = fate(&own).unwrap_err();
+        let replaced = fate(&own).unwrap_err().to_string();
         assert!(replaced.contains("another interface"), "{replaced}");
         links.remove("near").unwrap();
         assert_eq!(fate(&own), Ok(Fate::Gone));

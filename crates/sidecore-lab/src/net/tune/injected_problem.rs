@@ -1,27 +1,10 @@
 //! Problems that the laboratory injects into a path. Tuning must find them.
 
 use super::cpu_load::CpuLoad;
-use super::goal::Goal;
 use super::setting::by_name;
 use super::tuned_path::Ends;
-use crate::args::NetJoint;
-use clap::ValueEnum;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InjectedProblem {
-    /// Packets of 576 bytes
-    Mtu,
-    /// No segmentation by the interface, nor just before it
-    Offload,
-    /// Packets wait up to a millisecond
-    Moderation,
-    /// Packets are taken in on the first processor only, which has more of them to take in than it can
-    BusyCore,
-    /// Sockets with buffers of 8 KiB
-    Buffers,
-    /// Segments are cut just before the interface, and nothing puts them together again
-    Gro,
-}
+use crate::args::{Goal, InjectedProblem, NetJoint};
+use crate::error::LabError;
 
 impl InjectedProblem {
     pub(super) const ALL: [Self; 6] =
@@ -111,14 +94,14 @@ impl InjectedProblem {
     ///
     /// # Errors
     /// A setting cannot be changed on this machine.
-    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<CpuLoad>, String> {
+    pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<CpuLoad>, LabError> {
         // Independent of this machine's default: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");
         for (name, value) in [first].iter().chain(self.values(by)) {
             let set = ends.write(by_name(name)?, &[(*value).to_owned()]);
-            set.map_err(|why| format!("cannot plant {name} {value}: {why}"))?;
+            set.map_err(|why| LabError::failed(format!("cannot plant {name} {value}"), why))?;
         }
         let cpu_load = (self == Self::BusyCore).then(CpuLoad::begin).transpose();
-        cpu_load.map_err(|why| format!("cannot plant {}: {why}", self.name()))
+        cpu_load.map_err(|why| LabError::failed(format!("cannot plant {}", self.name()), why))
     }
 }

@@ -3,6 +3,8 @@
 use super::ethtool::Ethtool;
 use super::identity::{Fate, Identity, named};
 use super::setting::{CONGESTION, Location, Setting};
+use crate::error::LabError;
+use crate::net::error::SettingError;
 use crate::net::links::Links;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
@@ -24,13 +26,13 @@ pub(crate) struct Here {
     drivers: Ethtool,
     /// A mount of sysfs in this namespace, because `/sys` belongs to the namespace of its mount. It is detached and
     /// ends on drop.
-    attributes: Result<OwnedFd, String>,
+    attributes: io::Result<OwnedFd>,
 }
 
 impl Here {
     /// # Errors
     /// There is no interface of that name.
-    pub(crate) fn of(interface: &str) -> Result<Self, String> {
+    pub(crate) fn of(interface: &str) -> Result<Self, LabError> {
         let here = Self::of_any(interface)?;
         here.links.find(interface)?;
         Ok(here)
@@ -40,17 +42,15 @@ impl Here {
     ///
     /// # Errors
     /// The kernel cannot be reached.
-    pub(super) fn of_any(interface: &str) -> Result<Self, String> {
-        let attributes = attributes()
-            .map_err(|error| format!("the attributes of interfaces cannot be mounted: {error}; it takes root"));
+    pub(super) fn of_any(interface: &str) -> Result<Self, LabError> {
         let links = Links::here()?;
         let own = links.find(interface).ok().and_then(|link| named(&link)).unwrap_or_else(|| interface.to_owned());
-        Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes })
+        Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes: attributes() })
     }
 
     /// # Errors
     /// The interface does not exist.
-    pub(super) fn identity(&self) -> Result<Identity, String> {
+    pub(super) fn identity(&self) -> Result<Identity, LabError> {
         Identity::of(&self.links, &self.interface)
     }
 
@@ -58,7 +58,7 @@ impl Here {
     ///
     /// # Errors
     /// Its settings cannot be reverted from here; names a remedy.
-    pub(super) fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+    pub(super) fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
         saved.fate(&self.links, &self.interface)
     }
 
@@ -75,7 +75,7 @@ impl Here {
     ///
     /// # Errors
     /// It cannot be set on this machine, with the reason.
-    pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, String> {
+    pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, LabError> {
         match setting.location {
             Location::Mtu => self.mtu(),
             Location::Feature(names) => {
@@ -84,13 +84,13 @@ impl Here {
             }
             Location::Driver(of, (kind, _)) => {
                 let number = self.drivers.number(&self.interface, of, kind);
-                number.map(|number| number.to_string()).ok_or_else(|| "the driver has none".to_owned())
+                Ok(number.ok_or(SettingError::DriverHasNone)?.to_string())
             }
-            Location::Queues(front, file) => read_each(&self.queues(front, file)?),
-            Location::Flows => read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?),
-            Location::Interrupts => read_each(&self.interrupts()?),
-            Location::Interface(file) => text(&self.directory()?.join(file)),
-            Location::Sysctl(file) => text(&Path::new("/proc/sys/net").join(file)),
+            Location::Queues(front, file) => Ok(read_each(&self.queues(front, file)?)?),
+            Location::Flows => Ok(read_flows(Path::new(FLOW_TABLE), &self.flow_queues()?)?),
+            Location::Interrupts => Ok(read_each(&self.interrupts()?)?),
+            Location::Interface(file) => Ok(text(&self.directory()?.join(file))?),
+            Location::Sysctl(file) => Ok(text(&Path::new("/proc/sys/net").join(file))?),
         }
     }
 
@@ -109,9 +109,9 @@ impl Here {
     ///
     /// # Errors
     /// It is refused, with the reason.
-    pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), String> {
+    pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), LabError> {
         if let Some(why) = Self::lacks(setting, value) {
-            return Err(why);
+            return Err(SettingError::NotTried(why).into());
         }
         let mut wanted = value.to_owned();
         match setting.location {
@@ -125,57 +125,59 @@ impl Here {
             Location::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
             Location::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
             Location::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
-            Location::Interface(file) => put(&self.directory()?.join(file), value)?,
-            Location::Sysctl(file) => put(&Path::new("/proc/sys/net").join(file), value)?,
+            Location::Interface(file) => fs::write(&self.directory()?.join(file), value)?,
+            Location::Sysctl(file) => fs::write(&Path::new("/proc/sys/net").join(file), value)?,
         }
         let now = self.read(setting)?;
-        if now == wanted { Ok(()) } else { Err(format!("it stays at {now}")) }
+        if now == wanted { Ok(()) } else { Err(SettingError::Stays(now).into()) }
     }
 
     /// The changeable ones of these features, with their state.
-    fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, String> {
+    fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, SettingError> {
         let mut free = Vec::new();
         for name in names {
-            let feature = self.drivers.feature(&self.interface, name).ok_or("the kernel does not say")?;
+            let feature = self.drivers.feature(&self.interface, name).ok_or(SettingError::Silent)?;
             free.extend(feature.is_free.then_some((*name, feature.is_on)));
         }
-        if free.is_empty() { Err("the driver does not let one change it".to_owned()) } else { Ok(free) }
+        if free.is_empty() { Err(SettingError::Fixed) } else { Ok(free) }
     }
 
-    fn mtu(&self) -> Result<String, String> {
+    fn mtu(&self) -> Result<String, LabError> {
         let link = self.links.find(&self.interface)?;
         let mtu = link.attributes.iter().find_map(|attribute| match attribute {
             LinkAttribute::Mtu(bytes) => Some(bytes.to_string()),
             _ => None,
         });
-        mtu.ok_or_else(|| "the kernel does not say".to_owned())
+        Ok(mtu.ok_or(SettingError::Silent)?)
     }
 
-    fn directory(&self) -> Result<PathBuf, String> {
-        let root = self.attributes.as_ref().map_err(Clone::clone)?;
+    fn directory(&self) -> Result<PathBuf, LabError> {
+        let root = self.attributes.as_ref().map_err(|error| {
+            LabError::missing("the attributes of interfaces cannot be mounted", error.to_string(), "it takes root")
+        })?;
         Ok(Path::new("/proc/self/fd").join(root.as_raw_fd().to_string()).join("class/net").join(&self.interface))
     }
 
     /// Paths of `file` in each queue whose name begins with `front`.
-    fn queues(&self, front: &str, file: &str) -> Result<Vec<PathBuf>, String> {
-        let all = fs::read_dir(self.directory()?.join("queues")).map_err(|error| error.to_string())?;
+    fn queues(&self, front: &str, file: &str) -> Result<Vec<PathBuf>, LabError> {
+        let all = fs::read_dir(self.directory()?.join("queues"))?;
         let own = all.flatten().filter(|queue| queue.file_name().to_string_lossy().starts_with(front));
         let mut own: Vec<_> = own.map(|queue| queue.path().join(file)).collect();
         own.sort();
-        if own.is_empty() { Err("there is no queue".to_owned()) } else { Ok(own) }
+        if own.is_empty() { Err(SettingError::NoQueue.into()) } else { Ok(own) }
     }
 
     /// The file of flows in each receive queue. A removed interface has none, but the machine's table remains.
-    fn flow_queues(&self) -> Result<Vec<PathBuf>, String> {
+    fn flow_queues(&self) -> Result<Vec<PathBuf>, LabError> {
         if self.is_present() { self.queues(RECEIVING, FLOWS) } else { Ok(Vec::new()) }
     }
 
     /// The file of each interrupt of the interface.
-    fn interrupts(&self) -> Result<Vec<PathBuf>, String> {
+    fn interrupts(&self) -> Result<Vec<PathBuf>, LabError> {
         let numbers = interrupts_of(&self.directory()?.join("device"));
         let own: Vec<_> =
             numbers.iter().map(|number| Path::new("/proc/irq").join(number.to_string()).join("smp_affinity")).collect();
-        if own.is_empty() { Err("the interface has no interrupts of its own".to_owned()) } else { Ok(own) }
+        if own.is_empty() { Err(SettingError::NoInterrupts.into()) } else { Ok(own) }
     }
 }
 
@@ -192,28 +194,28 @@ fn interrupts_of(device: &Path) -> Vec<u32> {
 }
 
 /// The machine's table, followed by the queues' values if there are queues.
-fn read_flows(table: &Path, queues: &[PathBuf]) -> Result<String, String> {
+fn read_flows(table: &Path, queues: &[PathBuf]) -> Result<String, SettingError> {
     let table = text(table)?;
     Ok(if queues.is_empty() { table } else { format!("{table} {}", read_each(queues)?) })
 }
 
 /// Sets the same. Returns the expected value of a read.
-fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, String> {
-    let (entries, each) = value.split_once(' ').ok_or_else(|| format!("{value} is not of two numbers"))?;
-    put(table, entries)?;
+fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, SettingError> {
+    let (entries, each) = value.split_once(' ').ok_or_else(|| SettingError::NoPair(value.to_owned()))?;
+    fs::write(table, entries)?;
     Ok(if queues.is_empty() { entries.to_owned() } else { format!("{entries} {}", write_each(queues, each)?) })
 }
 
 /// In the form of [`together`].
-fn read_each(files: &[PathBuf]) -> Result<String, String> {
+fn read_each(files: &[PathBuf]) -> Result<String, SettingError> {
     let values = files.iter().map(|file| text(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(together(values.iter().map(|value| short(value)).collect()))
 }
 
 /// Writes one of the values to each file in turn. Returns the expected value of a read.
-fn write_each(files: &[PathBuf], value: &str) -> Result<String, String> {
+fn write_each(files: &[PathBuf], value: &str) -> Result<String, SettingError> {
     let values: Vec<_> = value.split(' ').cycle().take(files.len()).collect();
-    files.iter().zip(&values).try_for_each(|(file, value)| put(file, value))?;
+    files.iter().zip(&values).try_for_each(|(file, value)| fs::write(file, value))?;
     Ok(together(values.into_iter().map(str::to_owned).collect()))
 }
 
@@ -238,18 +240,14 @@ fn short(mask: &str) -> String {
     if trimmed.is_empty() { "0".to_owned() } else { trimmed.to_owned() }
 }
 
-fn number(value: &str) -> Result<u32, String> {
-    value.parse().map_err(|_| format!("{value} is no number"))
+fn number(value: &str) -> Result<u32, SettingError> {
+    value.parse().map_err(|_| SettingError::NoNumber(value.to_owned()))
 }
 
 /// The content with whitespace reduced to single spaces.
-fn text(path: &Path) -> Result<String, String> {
-    let text = fs::read_to_string(path).map_err(|error| error.to_string())?;
+fn text(path: &Path) -> io::Result<String> {
+    let text = fs::read_to_string(path)?;
     Ok(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))
-}
-
-fn put(path: &Path, value: &str) -> Result<(), String> {
-    fs::write(path, value).map_err(|error| error.to_string())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use super::goal::Figures;
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
-use crate::bench::Outcome;
+use crate::outcome::Outcome;
 use crate::report::{Key, Row};
 
 /// Fewer runs are not shown.

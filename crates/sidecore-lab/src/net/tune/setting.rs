@@ -1,6 +1,7 @@
 //! Settings of a path: their names, their places, and the values worth trying.
 
 use super::ethtool::Numbers;
+use crate::net::error::SettingError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
@@ -99,12 +100,12 @@ pub(super) const KNOWN: [Setting; 29] = [
 
 /// # Errors
 /// There is no setting of that name.
-pub(crate) fn by_name(name: &str) -> Result<&'static Setting, String> {
+pub(crate) fn by_name(name: &str) -> Result<&'static Setting, SettingError> {
     let known = || KNOWN.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
     KNOWN
         .iter()
         .find(|setting| setting.name == name)
-        .ok_or_else(|| format!("no setting is called {name}; there are {}", known()))
+        .ok_or_else(|| SettingError::Unknown { name: name.to_owned(), known: known() })
 }
 
 impl Setting {

@@ -1,9 +1,11 @@
 //! The path to tune: both ends with their settings, and the results of its runs.
 
 use super::estimate::deviation;
-use super::goal::{Figures, Goal};
+use super::goal::Figures;
 use super::location::Here;
 use super::setting::{self, KNOWN, Setting};
+use crate::args::Goal;
+use crate::error::LabError;
 use crate::net::account::Account;
 use crate::net::end::{End, Order};
 use crate::net::link::Link;
@@ -67,7 +69,7 @@ impl Ends {
     ///
     /// # Errors
     /// It cannot be set at one of them.
-    pub(super) fn read(&mut self, setting: &'static Setting) -> Result<Vec<String>, String> {
+    pub(super) fn read(&mut self, setting: &'static Setting) -> Result<Vec<String>, LabError> {
         let mut values = vec![self.near.read(setting)?];
         if let Some((far, interface)) = &mut self.far {
             let read = Order::Read { interface: interface.clone(), setting: setting.name.to_owned() };
@@ -80,7 +82,7 @@ impl Ends {
     ///
     /// # Errors
     /// It is refused at one of them.
-    pub(super) fn write(&mut self, setting: &'static Setting, values: &[String]) -> Result<(), String> {
+    pub(super) fn write(&mut self, setting: &'static Setting, values: &[String]) -> Result<(), LabError> {
         let (Some(first), Some(last)) = (values.first(), values.last()) else { return Ok(()) };
         self.near.write(setting, first)?;
         if let Some((far, interface)) = &mut self.far {
@@ -99,7 +101,7 @@ impl Ends {
     ///
     /// # Errors
     /// A name is unknown, or a value cannot be restored.
-    pub(super) fn discover(&mut self, named: &[String], tries: bool) -> Result<(Vec<Tuned>, Vec<String>), String> {
+    pub(super) fn discover(&mut self, named: &[String], tries: bool) -> Result<(Vec<Tuned>, Vec<String>), LabError> {
         let wanted = named.iter().map(|name| setting::by_name(name)).collect::<Result<Vec<_>, _>>()?;
         let processors = Account::of_kernel().processors.len();
         let (mut tuned, mut left_out) = (Vec::new(), Vec::new());
@@ -139,7 +141,8 @@ impl Ends {
                         false
                     }
                 });
-                self.write(setting, &start).map_err(|why| format!("{} cannot be set back: {why}", setting.name))?;
+                self.write(setting, &start)
+                    .map_err(|why| LabError::failed(format!("{} cannot be set back", setting.name), why))?;
             }
             if !others.is_empty() {
                 tuned.push(Tuned { setting, start, others });
@@ -211,7 +214,7 @@ impl TunedPath {
     ///
     /// # Errors
     /// A setting that stays refused.
-    pub(super) fn set(&mut self, levels: &[usize]) -> Result<(), String> {
+    pub(super) fn set(&mut self, levels: &[usize]) -> Result<(), LabError> {
         let mut refused = Ok(());
         for _ in 0..2 {
             refused = Ok(());
@@ -231,7 +234,7 @@ impl TunedPath {
                     // One end may have accepted it: the level is unknown.
                     Err(why) => {
                         self.now[at] = usize::MAX;
-                        refused = Err(format!("{}: {why}", tuned.setting.name));
+                        refused = Err(LabError::failed(tuned.setting.name, why));
                     }
                 }
             }
@@ -243,7 +246,7 @@ impl TunedPath {
     ///
     /// # Errors
     /// The path is lost.
-    pub(super) fn cost(&mut self, levels: &[usize]) -> Result<f64, String> {
+    pub(super) fn cost(&mut self, levels: &[usize]) -> Result<f64, LabError> {
         if self.set(levels).is_err() {
             return Ok(self.start_cost() + BROKEN);
         }
@@ -285,7 +288,7 @@ impl TunedPath {
     ///
     /// # Errors
     /// The path is lost.
-    fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, String> {
+    fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, LabError> {
         let mut figures = Figures::default();
         let load = self.streams();
         if streams {
@@ -314,11 +317,11 @@ impl TunedPath {
     ///
     /// # Errors
     /// The path is lost, or the levels cannot be set.
-    pub(super) fn datagrams(&mut self, levels: &[usize]) -> Result<Option<f64>, String> {
+    pub(super) fn datagrams(&mut self, levels: &[usize]) -> Result<Option<f64>, LabError> {
         self.set(levels)?;
         let streams = self.streams();
         let mut bytes_per_s =
-            |load| Ok::<_, String>(self.run(&load)?.0.far).map(|far| far.received.bytes as f64 / far.seconds());
+            |load| Ok::<_, LabError>(self.run(&load)?.0.far).map(|far| far.received.bytes as f64 / far.seconds());
         let by_streams = bytes_per_s(streams)?;
         let by_datagrams = bytes_per_s(Load { transport: Transport::Udp, size: DATAGRAM, ..streams })?;
         Ok(Some((by_datagrams / by_streams).ln()).filter(|gain| gain.is_finite()))
@@ -336,7 +339,7 @@ impl TunedPath {
     }
 
     /// Counts of both ends, and the median of round trips, us.
-    fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), String> {
+    fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), LabError> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);
         running.keep_latencies(true);

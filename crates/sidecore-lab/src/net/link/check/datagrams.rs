@@ -2,6 +2,7 @@
 
 use super::super::super::pair::{FAR, NEAR, Pair};
 use super::super::Link;
+use crate::error::LabError;
 use nix::cmsg_space;
 use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::sockopt::{self, ReceiveTimestampns};
@@ -55,8 +56,8 @@ impl Sending {
     ///
     /// # Errors
     /// The ends do not find each other, the loss is too large, or the clock was set.
-    pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, String> {
-        let wrong = |error: std::io::Error| format!("the ends of the link do not find each other: {error}");
+    pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, LabError> {
+        let wrong = |error: std::io::Error| LabError::failed("the ends of the link do not find each other", error);
         let far = File::open(format!("/proc/{}/ns/net", pair.far.id())).map_err(wrong)?;
         let (heard, first) = mpsc::channel();
         let receiver = thread::spawn(move || receive(far, &heard));
@@ -67,9 +68,9 @@ impl Sending {
         let (clock, offset) = (Instant::now(), wall());
         let sent = self.send(&socket);
         let drift = wall().abs_diff(offset + clock.elapsed().as_nanos());
-        let arrived = receiver.join().map_err(|_| "the far end failed".to_owned())??;
+        let arrived = receiver.join().map_err(|_| LabError::broken("the far end failed"))??;
         if drift > STEADY {
-            return Err("the machine's clock was set meanwhile: measure again".to_owned());
+            return Err(LabError::broken("the machine's clock was set meanwhile: measure again"));
         }
         let after = link.counters()[0];
         let interrupts = (after.interrupts - before.interrupts).max(1);
@@ -78,11 +79,11 @@ impl Sending {
             .filter_map(|(number, at)| Some((*at as f64 - *sent.get(usize::try_from(*number).ok()?)? as f64) / 1e3))
             .collect();
         if (latencies.len() as f64) < f64::from(self.count) * (1.0 - MAX_LOST) {
-            return Err(format!(
+            return Err(LabError::broken(format!(
                 "of {} datagrams {} arrived: the machine has no time for the link",
                 self.count,
                 latencies.len()
-            ));
+            )));
         }
         Ok(Went {
             latency_us: latencies.iter().sum::<f64>() / latencies.len() as f64,
@@ -118,7 +119,7 @@ fn wall() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
 
-fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), String> {
+fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), LabError> {
     for _ in 0..HELLOS {
         // It may be refused until the far socket exists.
         let _ = socket.send(&datagram(HELLO));
@@ -128,18 +129,18 @@ fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), String> {
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
         }
     }
-    Err("no datagram came through the link".to_owned())
+    Err(LabError::broken("no datagram came through the link"))
 }
 
 /// Numbers and times of arrivals in that namespace, until a silence.
-fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, String> {
-    let wrong = |error: nix::Error| format!("the far end cannot receive: {error}");
+fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, LabError> {
+    let wrong = |error: nix::Error| LabError::failed("the far end cannot receive", error);
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(wrong)?;
-    let socket = UdpSocket::bind((FAR, PORT)).map_err(|error| format!("the far end cannot receive: {error}"))?;
+    let socket = UdpSocket::bind((FAR, PORT)).map_err(|error| LabError::failed("the far end cannot receive", error))?;
     setsockopt(&socket, ReceiveTimestampns, &true).map_err(wrong)?;
     // The buffer holds datagrams while this thread is late. Without privileges it is smaller.
     let _ = setsockopt(&socket, sockopt::RcvBufForce, &ROOM).or_else(|_| setsockopt(&socket, sockopt::RcvBuf, &ROOM));
-    let patience = |time| socket.set_read_timeout(Some(time)).map_err(|error| error.to_string());
+    let patience = |time| socket.set_read_timeout(Some(time));
     // The greeting takes no longer.
     patience(MOMENT * (HELLOS + 1))?;
     let (mut bytes, mut space, mut arrived) = ([0; SIZE], cmsg_space!(TimeSpec), Vec::new());

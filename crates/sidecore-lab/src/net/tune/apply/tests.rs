@@ -29,14 +29,14 @@ struct Fake {
 }
 
 impl Settings for Fake {
-    fn read(&mut self, name: &str) -> Result<String, String> {
-        self.values.get(name).cloned().ok_or_else(|| "there is none".to_owned())
+    fn read(&mut self, name: &str) -> Result<String, LabError> {
+        self.values.get(name).cloned().ok_or(LabError::broken("there is none"))
     }
 
-    fn write(&mut self, name: &str, value: &str) -> Result<(), String> {
+    fn write(&mut self, name: &str, value: &str) -> Result<(), LabError> {
         self.was_kept.push(self.file.exists());
         if self.refuses.as_deref() == Some(name) {
-            return Err("refused".to_owned());
+            return Err(LabError::broken("refused"));
         }
         self.values.insert(name.to_owned(), value.to_owned());
         if let Some((_, other)) = self.undoes.as_ref().filter(|(own, _)| own == name) {
@@ -45,13 +45,13 @@ impl Settings for Fake {
         Ok(())
     }
 
-    fn identity(&self) -> Result<Identity, String> {
+    fn identity(&self) -> Result<Identity, LabError> {
         Ok(IDENTITY)
     }
 
-    fn fate(&self, saved: &Identity) -> Result<Fate, String> {
+    fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
         assert_eq!(*saved, IDENTITY);
-        self.fate.clone().unwrap_or(Ok(Fate::Same))
+        self.fate.clone().unwrap_or(Ok(Fate::Same)).map_err(LabError::Usage)
     }
 }
 
@@ -82,9 +82,9 @@ fn old_settings_are_on_the_disk_before_the_first_change_and_come_back() {
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     assert_eq!(fake.was_kept, [true, true]);
     assert_eq!(fake.values, changes().into_iter().collect());
-    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values, before);
-    assert!(!fake.file.exists() && state.revert(&mut fake).unwrap_err().contains("nothing to take back"));
+    assert!(!fake.file.exists() && state.revert(&mut fake).unwrap_err().to_string().contains("nothing to take back"));
 }
 
 #[test]
@@ -92,12 +92,12 @@ fn without_confirmation_or_with_a_refusal_all_is_as_before() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
     state.keep(&mut fake, &NAMES).unwrap();
-    let why = state.apply(&mut fake, &changes(), || Err("nobody confirmed".to_owned())).unwrap_err();
+    let why = state.apply(&mut fake, &changes(), || Err(LabError::broken("nobody confirmed"))).unwrap_err().to_string();
     assert!(why.contains("nobody confirmed") && why.contains("as it was before"), "{why}");
     assert!(fake.values == before && !fake.file.exists());
     fake.refuses = Some("gro".to_owned());
     state.keep(&mut fake, &NAMES).unwrap();
-    let why = state.apply(&mut fake, &changes(), || unreachable!()).unwrap_err();
+    let why = state.apply(&mut fake, &changes(), || unreachable!()).unwrap_err().to_string();
     assert!(why.contains("gro on: refused") && fake.values == before && !fake.file.exists(), "{why}");
 }
 
@@ -108,10 +108,10 @@ fn what_cannot_be_set_back_stays_kept() {
     state.keep(&mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     fake.refuses = Some("mtu".to_owned());
-    assert!(state.revert(&mut fake).unwrap_err().contains("mtu 1500: refused"));
+    assert!(state.revert(&mut fake).unwrap_err().to_string().contains("mtu 1500: refused"));
     assert_eq!(fake.values["gro"], "off", "the others are set back");
     fake.refuses = None;
-    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values, before);
 }
 
@@ -124,7 +124,7 @@ fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
         state.apply(&mut fake, &changes(), || panic!("killed")).unwrap();
     }));
     assert!(killed.is_err() && fake.values != before);
-    let refused = state.keep(&mut fake, &NAMES).unwrap_err();
+    let refused = state.keep(&mut fake, &NAMES).unwrap_err().to_string();
     assert!(refused.contains("--revert"), "what was kept is not lost: {refused}");
     let directory = state.directory.clone();
     drop(state);
@@ -138,7 +138,7 @@ fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
     let other = r#"{"interface":"eth8","identity":{"boot":"","namespace":1,"index":2},"values":[["mtu","9"]]}"#;
     for (text, said) in [("{\"interf", "damaged"), (other, "eth8")] {
         fs::write(&fake.file, text).unwrap();
-        assert!(state.revert(&mut fake).unwrap_err().contains(said));
+        assert!(state.revert(&mut fake).unwrap_err().to_string().contains(said));
     }
     assert!(fake.was_kept.is_empty());
 }
@@ -150,7 +150,7 @@ fn of_an_interface_that_is_gone_what_is_the_machines_is_set_back() {
     state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
     fake.fate = Some(Ok(Fate::Gone));
-    assert_eq!(state.revert(&mut fake), Ok((1, Fate::Gone)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (1, Fate::Gone));
     assert_eq!((&*fake.values["rmem"], &*fake.values["mtu"]), ("1", "9000"));
     assert!(!fake.file.exists());
 }
@@ -162,7 +162,7 @@ fn what_another_setting_undoes_on_the_way_back_is_set_again() {
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     // Like new queues, which lose their settings.
     fake.undoes = Some(("mtu".to_owned(), "gro".to_owned()));
-    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
     assert_eq!((&*fake.values["gro"], &*fake.values["mtu"]), ("off", "1500"));
 }
 
@@ -170,15 +170,20 @@ fn what_another_setting_undoes_on_the_way_back_is_set_again() {
 fn one_process_at_a_time_changes_settings_or_takes_them_back() {
     let (_directory, state, mut fake) = start();
     for other in ["eth7", "eth8"] {
-        let refused = SettingsStore::new(&state.directory, other).unwrap_err();
+        let refused = SettingsStore::new(&state.directory, other).unwrap_err().to_string();
         assert!(refused.contains("another net tune changes settings"), "{refused}");
     }
     assert!(SettingsStore::saved_in(&state.directory, "eth7").is_err());
     let directory = state.directory.clone();
     drop(state);
-    let nothing = SettingsStore::saved_in(&directory, "eth7").unwrap().revert(&mut fake).unwrap_err();
+    let nothing = SettingsStore::saved_in(&directory, "eth7").unwrap().revert(&mut fake).unwrap_err().to_string();
     assert!(nothing.contains("nothing to take back"), "{nothing}");
-    assert!(SettingsStore::saved_in(&directory.join("none"), "eth7").unwrap_err().contains("nothing to take back"));
+    assert!(
+        SettingsStore::saved_in(&directory.join("none"), "eth7")
+            .unwrap_err()
+            .to_string()
+            .contains("nothing to take back")
+    );
     assert!(SettingsStore::new(&directory, "../eth7").is_err());
 }
 
@@ -190,9 +195,9 @@ fn what_was_kept_is_set_back_also_where_the_file_was_removed_meanwhile() {
     let file = fake.file.clone();
     let lost = || {
         fs::remove_file(file).unwrap();
-        Err("the peer is lost".to_owned())
+        Err(LabError::broken("the peer is lost"))
     };
-    let why = state.apply(&mut fake, &changes(), lost).unwrap_err();
+    let why = state.apply(&mut fake, &changes(), lost).unwrap_err().to_string();
     assert!(why.contains("as it was before"), "{why}");
     assert!(fake.values == before && !state.is_saved());
 }
@@ -207,7 +212,7 @@ fn what_interfaces_share_is_kept_with_one_of_them_only() {
     let directory = state.directory.clone();
     drop(state);
     let mut other = SettingsStore::new(&directory, "eth8").unwrap();
-    let refused = other.keep(&mut fake, &names).unwrap_err();
+    let refused = other.keep(&mut fake, &names).unwrap_err().to_string();
     assert!(refused.contains("rmem") && refused.contains("--revert --interface eth7"), "{refused}");
     assert!(!other.is_saved() && !other.file().exists());
     other.keep(&mut fake, &["mtu"]).unwrap();
@@ -215,7 +220,7 @@ fn what_interfaces_share_is_kept_with_one_of_them_only() {
     drop(other);
     // A saved setting that was not changed is free.
     let mut state = SettingsStore::saved_in(&directory, "eth7").unwrap();
-    assert_eq!(state.revert(&mut fake), Ok((2, Fate::Same)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values["rmem"], "1");
     state.keep(&mut fake, &names).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000")]), || Ok(())).unwrap();
@@ -231,10 +236,10 @@ fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_ne
     state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
     let (changed, writes) = (fake.values.clone(), fake.was_kept.len());
     fake.fate = Some(Err("eth7 is another one".to_owned()));
-    let refused = state.revert(&mut fake).unwrap_err();
+    let refused = state.revert(&mut fake).unwrap_err().to_string();
     assert!(refused.contains("eth7 is another one") && fake.file.exists(), "{refused}");
     fake.fate = Some(Ok(Fate::Restarted));
-    assert_eq!(state.revert(&mut fake), Ok((0, Fate::Restarted)));
+    assert_eq!(state.revert(&mut fake).unwrap(), (0, Fate::Restarted));
     assert!(fake.values == changed && fake.was_kept.len() == writes && !fake.file.exists());
 }
 
@@ -263,7 +268,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     }
     kinds.dedup();
     // The kernel would look for a module of that name.
-    let unknown = here.write(by_name("congestion-control").unwrap(), "none").unwrap_err();
+    let unknown = here.write(by_name("congestion-control").unwrap(), "none").unwrap_err().to_string();
     assert!(unknown.contains("is not loaded"), "{unknown}");
     assert!(changed.contains("mtu") && changed.contains("gro") && changed.contains("rps"), "{changed:?}");
     assert!(changed.contains("gro-flush-timeout") && changed.contains("rmem"), "{changed:?}");
@@ -278,7 +283,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     links.remove("near").unwrap();
     assert!(here.write(by_name("mtu").unwrap(), "9000").is_err());
     let mut gone = Here::of_any("near").unwrap();
-    assert_eq!(state.revert(&mut gone), Ok((1, Fate::Gone)));
+    assert_eq!(state.revert(&mut gone).unwrap(), (1, Fate::Gone));
     let rmem = free.iter().position(|setting| setting.name == "rmem").unwrap();
     assert_eq!(gone.read(free[rmem]).unwrap(), before[rmem]);
 }

@@ -1,0 +1,78 @@
+//! Errors of the laboratory. A text is complete: it contains its cause and, where there is one, a remedy.
+
+use crate::interrupt::{STOPPED, SignalError};
+use crate::net::error::{LoadError, PeerError, SettingError, ToolError};
+use sidecore_sim::plan::PlanError;
+use std::borrow::Cow;
+use std::error::Error;
+use std::io;
+use std::path::PathBuf;
+
+type Source = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LabError {
+    /// Arguments, settings or files that the user can correct.
+    #[error("{0}")]
+    Usage(String),
+    /// This machine or user lacks something.
+    #[error("{what}: {source}; {remedy}")]
+    Missing { what: String, source: Source, remedy: Cow<'static, str> },
+    #[error("{task}: {source}")]
+    Failed { task: String, source: Source },
+    #[error("cannot write {}: {source}", path.display())]
+    Write { path: PathBuf, source: io::Error },
+    #[error("{0}")]
+    Print(String),
+    /// A part of the run ended early or gave nothing usable: another run may succeed.
+    #[error("{0}")]
+    Broken(Cow<'static, str>),
+    #[error("{}", STOPPED)]
+    Stopped,
+    /// An error, and the state that it left.
+    #[error("{cause}; {then}")]
+    Then { cause: Box<Self>, then: String },
+    /// Reported by the process of the other end.
+    #[error("{0}")]
+    End(String),
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Signals(#[from] SignalError),
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Peer(#[from] PeerError),
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    #[error(transparent)]
+    Tool(#[from] ToolError),
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+}
+
+impl LabError {
+    pub(crate) fn usage(text: impl ToString) -> Self {
+        Self::Usage(text.to_string())
+    }
+
+    pub(crate) fn missing(
+        what: impl Into<String>,
+        source: impl Into<Source>,
+        remedy: impl Into<Cow<'static, str>>,
+    ) -> Self {
+        Self::Missing { what: what.into(), source: source.into(), remedy: remedy.into() }
+    }
+
+    pub(crate) fn failed(task: impl Into<String>, source: impl Into<Source>) -> Self {
+        Self::Failed { task: task.into(), source: source.into() }
+    }
+
+    pub(crate) fn broken(text: impl Into<Cow<'static, str>>) -> Self {
+        Self::Broken(text.into())
+    }
+
+    pub(crate) fn then(self, then: impl Into<String>) -> Self {
+        Self::Then { cause: Box::new(self), then: then.into() }
+    }
+}
