@@ -24,8 +24,8 @@ mod tune;
 
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::error::LabError;
-pub(crate) use end::run as run_end;
-pub(crate) use link::check as check_link;
+pub(crate) use end::serve::run as run_end;
+pub(crate) use link::check::measure as check_link;
 use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
@@ -37,7 +37,7 @@ pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),
-        NetCommand::Link(args) => link::run(args),
+        NetCommand::Link(args) => link::command::run(args),
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
         NetCommand::Tune(args) => tune::run(args).map(|()| 0),

@@ -13,7 +13,7 @@ mod plots;
 mod replay;
 mod tables;
 
-use crate::args::{Sim, SimCommand};
+use crate::args::{Plans, Sim, SimCommand};
 use crate::error::LabError;
 use crate::outcome::print;
 use crate::report::Grid;
@@ -25,7 +25,7 @@ use std::time::Instant;
 /// Returns `false` for a negative answer.
 pub(crate) fn run(args: &Sim) -> Result<bool, LabError> {
     match &args.command {
-        None => tables::run(&args.plans),
+        None => plans(&args.plans),
         Some(SimCommand::Bakeoff { seeds, depth, burst, output }) => {
             let depths = if depth.is_empty() { vec![None] } else { depth.iter().copied().map(Some).collect() };
             bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst }, output)
@@ -37,6 +37,27 @@ pub(crate) fn run(args: &Sim) -> Result<bool, LabError> {
         Some(SimCommand::Choose(args)) => choose::run(args),
         Some(SimCommand::Fit(args)) => fit::run(args),
         Some(SimCommand::Speed) => speed(),
+    }
+}
+
+fn plans(args: &Plans) -> Result<bool, LabError> {
+    if args.compare.is_some() && args.files.len() != 1 {
+        return Err(LabError::usage("--compare takes one plan: name the one that the table is about"));
+    }
+    let plans = tables::read(&args.files, &args.set)?;
+    if args.parameters {
+        let text: String = plans.iter().map(|plan| tables::parameters(plan).to_text() + "\n").collect();
+        return print(&text).map(|()| true);
+    }
+    if args.sensitivity {
+        return fit::sensitivity(&plans, args);
+    }
+    match &args.compare {
+        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
+            bench_rows::compare(&plans[0], path, args)
+        }
+        Some(path) => compare::run(&plans[0], path, args),
+        None => tables::show(&plans, args),
     }
 }
 

@@ -7,7 +7,7 @@ mod tcp;
 mod udp;
 
 use super::account::{Account, Counted};
-use super::protocol::{Direction, Load, Serving};
+use super::protocol::{Direction, Load, Serving, is_only_a_look};
 use cpus::Limited;
 pub(super) use cpus::choose as choose_cpus;
 use hdrhistogram::Histogram;
@@ -225,12 +225,6 @@ impl Worker {
             self.latencies.saturating_record(clock::now().saturating_sub(began).max(1));
         }
     }
-}
-
-/// Whether a call returned without result, only to let its thread check for the end.
-pub(super) fn is_only_a_look(error: &std::io::Error) -> bool {
-    use std::io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
-    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 fn latencies() -> Latencies {

@@ -2,8 +2,8 @@
 //!
 //! [`path`] makes the decisions and receives the time as an argument; [`forwarder`] carries them out.
 
-mod check;
-mod command;
+pub(super) mod check;
+pub(super) mod command;
 mod counters;
 mod forwarder;
 mod path;
@@ -15,8 +15,6 @@ mod wire;
 use super::links::Links;
 use super::pair::Pair;
 use crate::error::LabError;
-pub(crate) use check::measure as check;
-pub(super) use command::run;
 pub(crate) use counters::Counters;
 use counters::Tally;
 use forwarder::{Clock, Way};

@@ -2,7 +2,6 @@
 
 use super::account::Account;
 use super::error::LoadError;
-use super::flow::is_only_a_look;
 use crate::interrupt::{Interrupt, STOPPED};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
@@ -256,6 +255,12 @@ impl Control {
         let rest = until.saturating_duration_since(Instant::now());
         if rest.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(rest.min(CHECK_INTERVAL)) }
     }
+}
+
+/// Whether a call returned without result, only to let its thread check for the end.
+pub(super) fn is_only_a_look(error: &io::Error) -> bool {
+    use io::ErrorKind::{Interrupted, TimedOut, WouldBlock};
+    matches!(error.kind(), Interrupted | TimedOut | WouldBlock)
 }
 
 /// Describes the position of the error without any of the text, because a stranger may have sent it.

@@ -5,6 +5,7 @@ mod dialogue;
 mod iperf;
 mod program;
 mod sockperf;
+pub(super) mod tool;
 
 use super::end::Order;
 use super::error::ToolError;
@@ -21,11 +22,11 @@ use crate::report::Times;
 use case::{Case, Found, Way, cases};
 use indicatif::ProgressBar;
 use program::Port;
-pub(super) use program::Tool;
 use sidecore::sys::cpu;
 use std::collections::BTreeSet;
 use std::thread;
 use std::time::Duration;
+use tool::Tool;
 
 /// Warm-up of the laboratory's own loads. Other tools have one too.
 const WARM_UP: Duration = Duration::from_millis(200);

@@ -9,10 +9,10 @@ mod ethtool;
 mod goal;
 mod identity;
 mod injected_problem;
-mod location;
+pub(super) mod location;
 mod rows;
 mod search;
-mod setting;
+pub(super) mod setting;
 mod tuned_path;
 
 use super::link::{Link, Settings};
@@ -25,11 +25,11 @@ use crate::outcome::{Outcome, export};
 use crate::progress::Progress;
 use crate::report::Row;
 use apply::SettingsStore;
+use check::Tried;
 use estimate::{Estimate, deviation};
 use identity::Fate;
-pub(super) use location::Here;
+use location::Here;
 use search::{Change, Found, Limits, exhaust, point, search};
-pub(super) use setting::by_name;
 use sidecore_report::statistics::median;
 use sidecore_terminal::output;
 use std::time::{Duration, Instant};
@@ -55,16 +55,6 @@ const MAX_POINTS: usize = 128;
 const ROUNDS_OF_ALL: usize = 6;
 /// Repeats of the comparison of datagrams with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
-
-struct Tried {
-    tuned_path: TunedPath,
-    found: Found,
-    took: Duration,
-    /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
-    best: Option<(Vec<Change>, Estimate)>,
-    /// Reasons why the search or the comparison ended early.
-    ended: Vec<String>,
-}
 
 /// Carries out the command and shows the result.
 ///

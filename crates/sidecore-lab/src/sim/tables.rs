@@ -2,7 +2,6 @@
 
 use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot, Sheet};
-use super::{bench_rows, compare, fit};
 use crate::args::Plans;
 use crate::error::LabError;
 use crate::outcome::print;
@@ -19,28 +18,6 @@ use std::path::PathBuf;
 /// Name of a plan's own table among its variants.
 pub(super) const OWN: &str = "as published";
 
-pub(super) fn run(args: &Plans) -> Result<bool, LabError> {
-    if args.compare.is_some() && args.files.len() != 1 {
-        return Err(LabError::usage("--compare takes one plan: name the one that the table is about"));
-    }
-    let plans = read(&args.files, &args.set)?;
-    if args.parameters {
-        let text: String = plans.iter().map(|plan| parameters(plan).to_text() + "\n").collect();
-        print(&text)?;
-        return Ok(true);
-    }
-    if args.sensitivity {
-        return fit::sensitivity(&plans, args);
-    }
-    match &args.compare {
-        Some(path) if path.extension().is_some_and(|extension| extension == "json") => {
-            bench_rows::compare(&plans[0], path, args)
-        }
-        Some(path) => compare::run(&plans[0], path, args),
-        None => tables(&plans, args),
-    }
-}
-
 /// Reads plans and applies the command line's settings.
 pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabError> {
     let read = |path: &PathBuf| {
@@ -51,7 +28,7 @@ pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabEr
     files.iter().map(read).collect()
 }
 
-fn parameters(plan: &Plan) -> Grid {
+pub(super) fn parameters(plan: &Plan) -> Grid {
     let mut grid = Grid::new(&plan.title, &["parameter", "value", "unit", "origin", "meaning"]);
     for (parameter, value) in plan.settings.iter() {
         let Some((value, source)) = value else { continue };
@@ -65,7 +42,7 @@ fn parameters(plan: &Plan) -> Grid {
     grid
 }
 
-fn tables(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
+pub(super) fn show(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
     let (mut rows, mut sections, mut drawn) = (Vec::new(), String::new(), Vec::new());
     let mut printed = Ok(());
     let mut summary =

@@ -274,7 +274,7 @@ mod tests {
         thread::spawn(move || serve(&listener));
         // No machine has that processor.
         let setup = Setup::new(&[1 << 20], Idling::Let).unwrap();
-        let sampling = Sampling { setup, rules: Rules::own().unwrap(), processes: Vec::new(), keeps_stacks: false };
+        let sampling = Sampling { setup, rules: Rules::own(), processes: Vec::new(), keeps_stacks: false };
         let mut instruments = Instruments { sampling: Some(sampling), ..Instruments::default() };
         let window = Duration::from_millis(1);
         assert!(Run::of(&mut path, &LOAD, window, &mut instruments).is_err());

@@ -28,7 +28,7 @@ fn name(place: Option<Placement>) -> &'static str {
 
 #[test]
 fn the_rules_place_what_was_recorded() {
-    let rules = Rules::own().unwrap();
+    let rules = Rules::own();
     let mut found = BTreeMap::new();
     for line in RECORDED.lines() {
         let (stack, count) = line.rsplit_once(' ').unwrap();
@@ -59,7 +59,7 @@ fn the_rules_place_what_was_recorded() {
 
 #[test]
 fn the_rules_know_the_names_of_older_kernels() {
-    let rules = Rules::own().unwrap();
+    let rules = Rules::own();
     for line in OLDER.lines().filter(|line| !line.starts_with('#')) {
         let (component, stack) = line.split_once(' ').unwrap();
         assert_eq!(name(rules.place(&functions(stack))), component, "{stack}");
@@ -92,7 +92,7 @@ fn what_a_thread_does_is_seen_without_the_right_to_see_all() {
         assert!(all > 0 && profile.busy_us >= 200_000.0, "{all} in {} us", profile.busy_us);
         assert_eq!(profile.idle_us, None);
         // The sampling process itself: it does not belong to the work of others.
-        let rules = Rules::own().unwrap();
+        let rules = Rules::own();
         let of_others = profile.breakdown(&rules, Whose::Everyones);
         let own = profile.breakdown(&rules, Whose::Of(&[std::process::id()]));
         assert!(own.of_path() > of_others.of_path(), "{own:?} {of_others:?}");

@@ -1,6 +1,6 @@
 //! One load, carried in turn by the laboratory and by another tool, and its rows.
 
-use super::program::Tool;
+use super::tool::Tool;
 use crate::error::LabError;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::net::tune::estimate::Estimate;

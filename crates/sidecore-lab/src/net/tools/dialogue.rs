@@ -1,7 +1,8 @@
 //! Arguments of each tool for a load, and the meaning of its output.
 
 use super::case::Found;
-use super::program::{Port, Tool};
+use super::program::Port;
+use super::tool::Tool;
 use super::{iperf, sockperf};
 use crate::net::error::ToolError;
 use crate::net::protocol::{Load, Transport};

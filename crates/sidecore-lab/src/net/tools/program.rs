@@ -1,16 +1,16 @@
-//! Other programs that measure a network. The client runs here, the server at the far end.
+//! A client of another program that measures, which runs here, and the port of its server at the far end.
 
 use super::super::pair::FAR;
+use super::tool::{Tool, start};
 use crate::net::error::{ClientError, ToolError};
 use nix::time::ClockId;
 use nix::unistd::Pid;
 use procfs::process::Process;
-use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{Read, Seek};
 use std::net::SocketAddrV4;
-use std::os::unix::process::{CommandExt, ExitStatusExt};
-use std::process::{Child, Command, Stdio};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,13 +25,6 @@ const MAX_PROCESSES: u32 = 1 << 22;
 /// Limit of the output that is read; the rest is ignored.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// The only programs that an end runs on request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::net) enum Tool {
-    Iperf3,
-    Sockperf,
-}
-
 /// Output of a client, and the cost of its measurement.
 #[derive(Debug)]
 pub(super) struct ToolOutput {
@@ -44,26 +37,6 @@ pub(super) struct ToolOutput {
 type Sample = (f64, [f64; 2]);
 
 impl Tool {
-    /// Name of the tool, of its program at both ends, and of its package.
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Iperf3 => "iperf3",
-            Self::Sockperf => "sockperf",
-        }
-    }
-
-    /// Whether the program is installed in a directory of PATH.
-    pub(super) fn is_there(self) -> bool {
-        std::env::var_os("PATH")
-            .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(self.name()).is_file()))
-    }
-
-    /// # Errors
-    /// The program is not installed.
-    pub(in crate::net) fn serve(self, arguments: &[String]) -> Result<Child, ToolError> {
-        start(self.name(), arguments, Stdio::null(), Stdio::null())
-    }
-
     /// Runs a client for the given time, and samples the CPU time of the client and of the process `server`.
     ///
     /// # Errors
@@ -79,15 +52,6 @@ impl Tool {
         let samples = attend(&mut child, server, time + EXIT_TIMEOUT).map_err(failed)?;
         Ok(ToolOutput { output: all(&mut output).map_err(wrong)?, cpu: steady(&samples, time) })
     }
-}
-
-/// Starts a program. It is killed at the end of the starting thread.
-fn start(program: &'static str, arguments: &[String], output: Stdio, errors: Stdio) -> Result<Child, ToolError> {
-    let mut command = Command::new("setpriv");
-    command.args(["--pdeathsig", "KILL", "--", program]).args(arguments);
-    // An interrupt from the keyboard must not reach the program.
-    command.stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
-    command.spawn().map_err(|source| ToolError::Start { tool: program, source })
 }
 
 fn all(file: &mut File) -> std::io::Result<String> {

@@ -1,10 +1,23 @@
 //! Rows and messages about injected problems, and whether a cure was found.
 
-use super::Tried;
+use super::estimate::Estimate;
 use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
-use super::search::point;
+use super::search::{Change, Found, point};
+use super::tuned_path::TunedPath;
 use crate::args::InjectedProblem;
 use crate::report::{Key, Row};
+use std::time::Duration;
+
+/// A search that ran.
+pub(super) struct Tried {
+    pub(super) tuned_path: TunedPath,
+    pub(super) found: Found,
+    pub(super) took: Duration,
+    /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
+    pub(super) best: Option<(Vec<Change>, Estimate)>,
+    /// Reasons why the search or the comparison ended early.
+    pub(super) ended: Vec<String>,
+}
 
 /// The recommended settings against the start, and against the best combination.
 pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {

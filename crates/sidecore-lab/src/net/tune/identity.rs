@@ -126,8 +126,8 @@ mod tests {
         links.add_veth("near", "far").unwrap();
         let own = Identity::of(&links, "near").unwrap();
         let fate = |saved: &Identity| saved.fate(&links, "near");
-        assert_eq!(fate(&own), Ok(Fate::Same));
-        assert_eq!(fate(&Identity { boot: "another".to_owned(), index: 99, ..own.clone() }), Ok(Fate::Restarted));
+        assert_eq!(fate(&own).unwrap(), Fate::Same);
+        assert_eq!(fate(&Identity { boot: "another".to_owned(), index: 99, ..own.clone() }).unwrap(), Fate::Restarted);
         let elsewhere = fate(&Identity { namespace: 1, ..own.clone() }).unwrap_err().to_string();
         assert!(elsewhere.contains("network namespace"), "{elsewhere}");
         let replaced =
@@ -145,7 +145,7 @@ mod tests {
         let replaced = fate(&own).unwrap_err().to_string();
         assert!(replaced.contains("another interface"), "{replaced}");
         links.remove("near").unwrap();
-        assert_eq!(fate(&own), Ok(Fate::Gone));
+        assert_eq!(fate(&own).unwrap(), Fate::Gone);
     }
 
     #[test]

@@ -275,10 +275,11 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let [table, queue] = ["table", "queue"].map(|name| directory.path().join(name));
         let queues = [queue];
-        assert_eq!(write_flows(&table, &queues, "32768 4096"), Ok("32768 4096".to_owned()));
-        assert_eq!(read_flows(&table, &queues), Ok("32768 4096".to_owned()));
-        assert_eq!(write_flows(&table, &[], "0 0"), Ok("0".to_owned()));
-        assert_eq!((read_flows(&table, &[]), text(&queues[0])), (Ok("0".to_owned()), Ok("4096".to_owned())));
+        assert_eq!(write_flows(&table, &queues, "32768 4096").unwrap(), "32768 4096");
+        assert_eq!(read_flows(&table, &queues).unwrap(), "32768 4096");
+        assert_eq!(write_flows(&table, &[], "0 0").unwrap(), "0");
+        assert_eq!(read_flows(&table, &[]).unwrap(), "0");
+        assert_eq!(text(&queues[0]).unwrap(), "4096");
     }
 
     #[test]
