@@ -39,7 +39,6 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     }))
 }
 
-/// Only private keys of samples exist.
 #[derive(Debug, thiserror::Error)]
 #[error("no key for {0}")]
 pub(crate) struct NoKey(String);
@@ -54,7 +53,6 @@ pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, NoKey> {
     }
 }
 
-/// Private keys of an algorithm, as libcrypto knows them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Kind {
     name: &'static str,
@@ -64,7 +62,6 @@ pub(crate) struct Kind {
 }
 
 impl Kind {
-    /// `None`: the baseline has no such keys.
     pub(crate) fn of(algorithm: Algorithm) -> Option<Self> {
         let (sha_256, sha_384) = (Some(("SHA256", 32)), Some(("SHA384", 48)));
         let (name, bits, digest) = match algorithm {
@@ -197,7 +194,6 @@ fn signature(
     Ok(Box::new(move || verify(&mut verifier, &signature[..length], input.get()?)))
 }
 
-/// The input of a signature.
 struct Input {
     hash: Option<Digest>,
     message: Vec<u8>,

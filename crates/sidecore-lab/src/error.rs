@@ -52,8 +52,8 @@ pub(crate) enum LabError {
 }
 
 impl LabError {
-    pub(crate) fn usage(text: impl ToString) -> Self {
-        Self::Usage(text.to_string())
+    pub(crate) fn usage(text: impl Into<String>) -> Self {
+        Self::Usage(text.into())
     }
 
     pub(crate) fn missing(

@@ -30,7 +30,6 @@ pub(crate) enum TokenError {
     NoKey,
 }
 
-/// `C_GetFunctionList`.
 type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
 
 /// A session with the user logged in.
@@ -56,7 +55,6 @@ fn check(call: &'static str, answer: CK_RV) -> Result<(), TokenError> {
 }
 
 impl Token {
-    /// Loads a module, opens a session with its first token and logs in.
     pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, TokenError> {
         let functions = functions(module)?;
         // Null: one thread, no locks.

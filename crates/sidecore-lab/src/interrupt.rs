@@ -6,13 +6,11 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Shown under a table of an interrupted run.
 pub(crate) const STOPPED: &str = "Stopped before its end: what is missing was not run.";
 
 /// Exit code of an interrupted run, the same as in shells.
 pub(crate) const INTERRUPTED: u8 = 130;
 
-/// The system takes no handler.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot handle signals: {0}")]
 pub(crate) struct SignalError(#[source] pub(crate) io::Error);
@@ -23,7 +21,6 @@ pub(crate) fn leave_to_parent() -> io::Result<()> {
     [SIGINT, SIGTERM].into_iter().try_for_each(|signal| flag::register(signal, unread.clone()).map(drop))
 }
 
-/// Shared flag of a request to end.
 #[derive(Clone, Debug)]
 pub(crate) struct Interrupt(Arc<AtomicBool>);
 
@@ -61,7 +58,6 @@ impl Interrupt {
         Ok(own)
     }
 
-    /// A flag set by the test.
     #[cfg(test)]
     pub(crate) fn by_hand() -> (Self, Arc<AtomicBool>) {
         let stop = Arc::default();

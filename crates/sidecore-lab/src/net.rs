@@ -30,10 +30,6 @@ use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 
-/// Runs the command. Returns the exit code.
-///
-/// # Errors
-/// A requirement is missing on this machine.
 pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),

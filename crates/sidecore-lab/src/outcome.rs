@@ -56,10 +56,6 @@ impl Outcome {
     }
 }
 
-/// Prints the outcome and writes it to files.
-///
-/// # Errors
-/// A file cannot be written.
 pub(crate) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), LabError> {
     let Outcome { rows, caveats, notes, left_out } = outcome;
     let report = Report { title: title.to_owned(), about: About::here(), rows, caveats, notes, left_out };
@@ -82,17 +78,10 @@ fn write_with(path: Option<&Path>, content: impl FnOnce(&mut dyn Write) -> io::R
 }
 
 /// Writes `text` to the file, if there is one.
-///
-/// # Errors
-/// The file cannot be written.
 pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), LabError> {
     write_with(path, |out| out.write_all(text.as_bytes()))
 }
 
-/// Prints to standard output.
-///
-/// # Errors
-/// Standard output takes nothing, for another reason than a closed pipe.
 pub(crate) fn print(text: &str) -> Result<(), LabError> {
-    output::print(text).map_err(|error| LabError::Print(error.to_string()))
+    output::print(text).map_err(LabError::Print)
 }

@@ -14,13 +14,11 @@ const TICK: Duration = Duration::from_millis(500);
 /// Progress over a known number of steps. Dropping the bar clears it.
 pub(crate) struct Progress {
     pub(crate) bar: ProgressBar,
-    /// Ends the steps early.
     pub(crate) interrupt: Interrupt,
     lines: Option<Box<dyn Write>>,
 }
 
 impl Progress {
-    /// On standard error.
     pub(crate) fn new(steps: usize) -> Self {
         if io::stderr().is_terminal() {
             let progress = Self::on(steps, ProgressDrawTarget::stderr(), None);
@@ -35,7 +33,6 @@ impl Progress {
         Self { interrupt: interrupt.clone(), ..self }
     }
 
-    /// Whether no further step is to begin.
     pub(crate) fn is_stopped(&self) -> bool {
         self.interrupt.came()
     }

@@ -66,7 +66,6 @@ fn removed(command: &str, successor: &str) -> LabError {
     LabError::Usage(format!("sim {command} is a test now: run {successor} in the source"))
 }
 
-/// Events in each measurement of the simulator's speed.
 const EVENTS: u64 = 20_000_000;
 const REPEATS: usize = 5;
 const WORLDS: [(&str, usize); 3] = [("small world", 8), ("400 pending timers", 400), ("4000 pending timers", 4_000)];

@@ -43,9 +43,7 @@ pub(super) enum Figure {
     /// Over all interfaces of the namespace except loopback.
     PacketsSent,
     PacketsReceived,
-    /// Dropped by interfaces.
     Dropped,
-    /// Segments retransmitted by TCP.
     Retransmitted,
     /// Datagrams dropped because the receiver's buffer was full.
     Overflowed,
@@ -103,7 +101,6 @@ impl Account {
         }
     }
 
-    /// Adds counts of a file with lines of a name and a count for each processor.
     fn add_lines(&mut self, path: &str, named: &[(&str, Figure)], all: Option<Figure>) {
         let Ok(text) = fs::read_to_string(path) else { return };
         for (name, count) in text.lines().filter_map(of_all_processors) {
@@ -114,7 +111,6 @@ impl Account {
         }
     }
 
-    /// Counts between `before` and this account.
     pub(super) fn since(&self, before: &Self) -> Self {
         let figures = self
             .figures
@@ -152,7 +148,6 @@ impl Account {
         Some(*self.figures.get(&figure)? as f64 / self.seconds())
     }
 
-    /// Duration, s.
     pub(super) fn seconds(&self) -> f64 {
         self.at_ns.max(1) as f64 / 1e9
     }
@@ -182,7 +177,6 @@ impl Processor {
     }
 }
 
-/// The name at the beginning of a line, and the sum of the following counts.
 fn of_all_processors(line: &str) -> Option<(&str, u64)> {
     let mut words = line.split_ascii_whitespace();
     let name = words.next().filter(|name| name.ends_with(':'))?;

@@ -19,7 +19,6 @@ use std::time::{Duration, Instant};
 const SCENARIO: &str = "net-where";
 /// Default duration without a command.
 const SECONDS: u64 = 10;
-/// Interval of checks for the command's end.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most functions without a rule to name.
 const MAX_NAMED: usize = 8;
@@ -30,10 +29,6 @@ const MAX_MISSING: f64 = 0.02;
 /// Share of unplaced time above which a note is added.
 const MAX_UNPLACED: f64 = 0.05;
 
-/// Measures and shows the result.
-///
-/// # Errors
-/// A requirement is missing on this machine, or the command fails.
 pub(super) fn run(args: &NetWhere) -> Result<(), LabError> {
     let rules = rules(args.rules.as_deref())?;
     let known = online()?;

@@ -16,16 +16,28 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum Order {
     /// The given interface receives that address in a network with `bits` of prefix, and is brought up.
-    Take { name: String, address: Ipv4Addr, bits: u8 },
-    /// Serve as a peer at that address.
-    Listen { at: SocketAddr },
-    /// Read a setting of that interface.
-    Read { interface: String, setting: String },
-    /// Set a setting of that interface.
-    Write { interface: String, setting: String, value: String },
+    Take {
+        name: String,
+        address: Ipv4Addr,
+        bits: u8,
+    },
+    Listen {
+        at: SocketAddr,
+    },
+    Read {
+        interface: String,
+        setting: String,
+    },
+    Write {
+        interface: String,
+        setting: String,
+        value: String,
+    },
     /// Run the server of that tool until this process ends. Answered with its process number.
-    Run { tool: Tool, arguments: Vec<String> },
-    /// End that server.
+    Run {
+        tool: Tool,
+        arguments: Vec<String>,
+    },
     End,
 }
 
@@ -41,9 +53,6 @@ pub(super) struct End {
 
 impl End {
     /// Starts the process in a namespace without interfaces.
-    ///
-    /// # Errors
-    /// It cannot be started, or may not make a namespace.
     pub(super) fn start() -> Result<Self, LabError> {
         let own = std::env::current_exe().map_err(|error| LabError::failed("cannot find this program", error))?;
         let mut command = Command::new(own);
@@ -63,18 +72,10 @@ impl End {
         self.process.id()
     }
 
-    /// Executes an order without a result.
-    ///
-    /// # Errors
-    /// The process reports an error, or is gone.
     pub(super) fn order(&mut self, order: &Order) -> Result<(), LabError> {
         self.ask(order)
     }
 
-    /// Executes an order with a result.
-    ///
-    /// # Errors
-    /// The same.
     pub(super) fn ask<T: DeserializeOwned>(&mut self, order: &Order) -> Result<T, LabError> {
         send(&mut self.orders, order).map_err(|error| LabError::failed("the other end is gone", error))?;
         self.answer()

@@ -6,7 +6,6 @@ use std::net::SocketAddrV4;
 use std::time::Duration;
 use thiserror::Error;
 
-/// A value out of bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Error)]
 pub(crate) enum LoadError {
     #[error("messages have 1 to {most} bytes, not {size}")]
@@ -40,14 +39,12 @@ pub(crate) enum PeerError {
     Unexpected,
 }
 
-/// Another program that measures.
 #[derive(Debug, Error)]
 pub(crate) enum ToolError {
     #[error("cannot start {tool} by setpriv (package util-linux): {source}")]
     Start { tool: &'static str, source: io::Error },
     #[error("{tool}: {source}")]
     Client { tool: &'static str, source: ClientError },
-    /// The tool's own message.
     #[error("{tool}: {text}")]
     Reported { tool: &'static str, text: String },
     #[error("{0} ended before its time")]
@@ -74,7 +71,6 @@ pub(crate) enum ClientError {
     TimedOut(Duration),
 }
 
-/// A setting that cannot be read or set.
 #[derive(Debug, Error)]
 pub(crate) enum SettingError {
     #[error("no setting is called {name}; there are {known}")]

@@ -39,7 +39,6 @@ impl Side {
     }
 }
 
-/// Part of an end on a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
     Sends,
@@ -116,9 +115,6 @@ impl Role {
 
 impl Flow {
     /// Starts the threads on those CPUs; none: on all that this process may use.
-    ///
-    /// # Errors
-    /// A thread cannot be started, a CPU is gone, or a socket refuses a time limit.
     pub(super) fn begin(
         load: &Load,
         side: Side,
@@ -190,7 +186,6 @@ impl Flow {
         self.counters.iter().any(any)
     }
 
-    /// Ends the flow. Returns the latencies of all connections.
     pub(super) fn end(mut self) -> Latencies {
         self.stop()
     }
@@ -219,7 +214,6 @@ impl Worker {
         self.shared.ended.load(Ordering::Relaxed)
     }
 
-    /// Records a round trip; `began` is its start.
     fn answered(&mut self, began: u64) {
         if self.shared.kept.load(Ordering::Relaxed) {
             self.latencies.saturating_record(clock::now().saturating_sub(began).max(1));

@@ -17,10 +17,6 @@ pub(super) struct Found {
 }
 
 impl Counters {
-    /// Opens the counters of `processors`.
-    ///
-    /// # Errors
-    /// This machine has none, or this process may not use them.
     pub(super) fn open(processors: usize) -> Result<Self, LabError> {
         let open = |event| {
             let one = |cpu| Builder::new(event).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
@@ -43,7 +39,6 @@ impl Counters {
         }
     }
 
-    /// `None`: a counter cannot be read.
     pub(super) fn read(&mut self) -> Option<Found> {
         let sum = |counters: &mut [Counter]| counters.iter_mut().map(Counter::read).sum::<Result<u64, _>>().ok();
         Some(Found { instructions: sum(&mut self.instructions)?, misses: sum(&mut self.misses)? })

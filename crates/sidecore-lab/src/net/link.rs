@@ -43,9 +43,6 @@ pub(super) struct Link {
 impl Link {
     /// Two ends on this machine, joined by a link with these settings, or by a veth pair. The calling thread is in the
     /// `near` namespace.
-    ///
-    /// # Errors
-    /// An impossible setting, or a requirement that this machine or user lacks.
     pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), LabError> {
         match settings {
             None => Ok((Pair::by_veth()?, None)),
@@ -54,9 +51,6 @@ impl Link {
     }
 
     /// Two ends on this machine, joined by such a link. The calling thread is in the `near` namespace.
-    ///
-    /// # Errors
-    /// An impossible setting, or a requirement that this machine or user lacks.
     pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), LabError> {
         settings.check()?;
         let mut link = None;
@@ -110,9 +104,6 @@ impl Link {
     }
 
     /// Ends the link. Its counters remain readable.
-    ///
-    /// # Errors
-    /// It ended before, with this reason.
     pub(super) fn stop(&mut self) -> Result<(), LabError> {
         self.stop = None;
         let threads = self.threads.drain(..).map(JoinHandle::join);

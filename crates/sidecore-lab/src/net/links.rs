@@ -14,10 +14,6 @@ pub(super) struct Links {
 }
 
 impl Links {
-    /// Interfaces of this thread's namespace.
-    ///
-    /// # Errors
-    /// The kernel cannot be reached.
     pub(super) fn here() -> Result<Self, LabError> {
         let wrong = |error: std::io::Error| LabError::failed("cannot ask the kernel about interfaces", error);
         let runtime = Builder::new_current_thread().enable_io().enable_time().build().map_err(wrong)?;
@@ -80,7 +76,6 @@ impl Links {
         self.set(name, |link| link.mtu(bytes))
     }
 
-    /// Sets the length of the interface's send queue.
     pub(super) fn set_queue(&self, name: &str, packets: u32) -> Result<(), LabError> {
         self.set(name, |link| link.append_extra_attribute(LinkAttribute::TxQueueLen(packets)))
     }
@@ -93,10 +88,6 @@ impl Links {
             .map_err(|error| LabError::failed(format!("{name} cannot have the address {address}"), error))
     }
 
-    /// The kernel's description of that interface.
-    ///
-    /// # Errors
-    /// There is none of that name, or the kernel's error.
     pub(super) fn find(&self, name: &str) -> Result<LinkMessage, LabError> {
         let mut found = self.handle.link().get().match_name(name.to_owned()).execute();
         let first = self
@@ -106,10 +97,6 @@ impl Links {
         first.ok_or_else(|| LabError::Usage(format!("no interface {name}")))
     }
 
-    /// The same by number.
-    ///
-    /// # Errors
-    /// There is none, or the kernel's error.
     pub(super) fn find_numbered(&self, index: u32) -> Result<LinkMessage, LabError> {
         let mut found = self.handle.link().get().match_index(index).execute();
         let first = self

@@ -28,10 +28,6 @@ const HOW: &str = "driver to other: CPU time by component for each packet of the
      threads of a link as its driver. Where samples come from a timer, no CPU sleeps meanwhile: a sleeping one would miss samples, and \
      wakes later, so round trips are not those of a run without --where. Interrupts count those of the sampling.";
 
-/// Measures all loads and shows the result.
-///
-/// # Errors
-/// There is no path, or it was lost. Earlier results have been shown.
 pub(super) fn run(args: &NetMeasure) -> Result<(), LabError> {
     let mut left_out = Vec::new();
     let mut cases = cases(args, &mut left_out)?;
@@ -92,7 +88,6 @@ fn rounds(
     Ok(())
 }
 
-/// Explanation of the components, and the functions without a rule.
 fn notes(cases: &[Case]) -> Vec<String> {
     let mut parts = cases.iter().filter_map(Case::parts);
     let Some(mut all) = parts.next() else { return Vec::new() };
@@ -118,7 +113,6 @@ struct Made {
     _link: Option<Link>,
 }
 
-/// The path to the named peer, or a new one on this machine.
 fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), LabError> {
     let Some(peer) = &args.peer else {
         let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link)).transpose()?;
@@ -128,10 +122,6 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), LabError> {
     Ok((find_peer(peer)?, None))
 }
 
-/// The path to the named peer.
-///
-/// # Errors
-/// No peer answers at that address.
 pub(super) fn find_peer(peer: &str) -> Result<Path, LabError> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port

@@ -5,7 +5,6 @@ use std::fs::{self, File};
 use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
-/// Counts from its creation.
 #[derive(Debug)]
 pub(super) struct Packets {
     spaces: BTreeMap<PathBuf, Space>,
@@ -33,7 +32,6 @@ const LOOP: &str = "lo";
 const FIELDS: (usize, usize) = (1, 9);
 
 impl Packets {
-    /// Counts the namespace of this process.
     pub(super) fn here() -> Self {
         let mut packets = Self { spaces: BTreeMap::new() };
         packets.watch(std::process::id());
@@ -77,7 +75,6 @@ impl Packets {
     }
 }
 
-/// Child processes of all threads of that process.
 fn children(process: u32) -> Vec<u32> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let lists = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());

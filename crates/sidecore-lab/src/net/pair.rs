@@ -19,18 +19,10 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// Joined by a veth pair, `near` and `far`.
-    ///
-    /// # Errors
-    /// This process may not make namespaces or interfaces.
     pub(super) fn by_veth() -> Result<Self, LabError> {
         Self::joined(|links| links.add_veth("near", "far"))
     }
 
-    /// Joined by the interfaces `near` and `far` that `join` makes.
-    ///
-    /// # Errors
-    /// The same, and those of `join`.
     pub(super) fn joined(join: impl FnOnce(&Links) -> Result<(), LabError>) -> Result<Self, LabError> {
         space::enter_own()?;
         let links = Links::here()?;
@@ -43,9 +35,6 @@ impl Pair {
     }
 
     /// The path from `near` to `far`. The process at `far` serves loads from now on.
-    ///
-    /// # Errors
-    /// That process is gone.
     pub(super) fn path(&mut self) -> Result<Path, LabError> {
         let at = SocketAddr::from((FAR, PORT));
         self.far.order(&Order::Listen { at })?;

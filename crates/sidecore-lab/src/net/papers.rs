@@ -30,11 +30,9 @@ const SEED: u64 = 1;
 /// A load is not tried again after this number of failures.
 const MAX_WRONG: usize = 2;
 
-/// The repeated part of a paper.
 struct Study {
     /// Scenario of its rows; that of its effects ends with [`EFFECTS`].
     scenario: &'static str,
-    /// The plan that simulates it, if there is one.
     plan: Option<&'static str>,
     contrasts: Vec<Contrast>,
     effects: Vec<Effect>,
@@ -43,13 +41,8 @@ struct Study {
     notes: &'static [&'static str],
 }
 
-/// Suffix of the scenario of a paper's effects.
 const EFFECTS: &str = "-effects";
 
-/// Measures all studies and shows the result.
-///
-/// # Errors
-/// A requirement that this machine or user lacks.
 pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     // Missing privileges are reported first. A user namespace can only be made while the process has one thread.
     Pair::by_veth()?;
@@ -101,7 +94,6 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, L
 }
 
 impl Study {
-    /// Rows, and effects next to the published effects and to those of the paper's plan in this folder.
     fn add_to(&self, outcome: &mut Outcome, plans: &Path) {
         let wrong = |contrast: &Contrast| format!("{}: {}", contrast.words(), contrast.wrong.join("; "));
         outcome.lacks_all(self.contrasts.iter().filter(|contrast| !contrast.wrong.is_empty()).map(wrong));

@@ -46,8 +46,6 @@ pub(super) struct Both {
 }
 
 impl Path {
-    /// # Errors
-    /// No peer answers at that address.
     pub(super) fn to(peer: SocketAddr) -> Result<Self, LabError> {
         let until = Instant::now() + ARRIVAL;
         let connection = loop {
@@ -71,7 +69,6 @@ impl Path {
         self.control.until(interrupt);
     }
 
-    /// Sets the number of CPUs of each end for later loads; `None`: all.
     pub(super) fn use_cpus(&mut self, count: Option<usize>) {
         self.cpus = count;
     }
@@ -81,18 +78,11 @@ impl Path {
         self.lost
     }
 
-    /// Starts traffic.
-    ///
-    /// # Errors
-    /// The peer refuses it, or is gone.
     pub(super) fn begin(&mut self, load: &Load) -> Result<Running<'_>, LabError> {
         self.start(load, None)
     }
 
     /// Starts traffic; the peer counts it by itself in that window.
-    ///
-    /// # Errors
-    /// The same.
     pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
         self.start(load, Some(window))
     }
@@ -118,7 +108,6 @@ impl Path {
         Ok(Running { path: self, flow, time, ends: Instant::now() + time })
     }
 
-    /// Waits until the peer has all of them.
     fn wait_for(&mut self, connections: &[Connection], token: u64) -> Result<(), PeerError> {
         let over = AtomicBool::new(false);
         let answer = thread::scope(|scope| {
@@ -169,10 +158,6 @@ impl Path {
 }
 
 impl Running<'_> {
-    /// Current counts of both ends.
-    ///
-    /// # Errors
-    /// The peer is gone.
     pub(super) fn count(&mut self) -> Result<Both, PeerError> {
         let answer = self.path.ask(&Ask::Count)?;
         let Answer::Counted(far) = answer else { return Err(unexpected(answer)) };
@@ -188,17 +173,11 @@ impl Running<'_> {
     }
 
     /// Checks that the peer is connected and has sent nothing.
-    ///
-    /// # Errors
-    /// It is gone, or refuses to continue.
     pub(super) fn check(&mut self) -> Result<(), PeerError> {
         if self.path.control.is_quiet() { Ok(()) } else { Err(unexpected(self.path.hear()?)) }
     }
 
     /// Ends the load. Returns the peer's counts in its window, and the latencies of round trips.
-    ///
-    /// # Errors
-    /// The peer is gone.
     pub(super) fn end_window(self) -> Result<(Account, Latencies), PeerError> {
         let latencies = self.flow.end();
         self.path.say(&Ask::Count)?;
@@ -214,10 +193,6 @@ impl Running<'_> {
         self.flow.keep_latencies(kept);
     }
 
-    /// Ends the load. Returns the latencies of its round trips.
-    ///
-    /// # Errors
-    /// The peer is gone.
     pub(super) fn end(self) -> Result<Latencies, PeerError> {
         let latencies = self.flow.end();
         let answer = self.path.ask(&Ask::End)?;
@@ -430,7 +405,6 @@ mod tests {
         assert!(io::Read::read(&mut known, &mut [0; 100]).unwrap() > 0);
     }
 
-    /// A connection from that address of this machine.
     fn connect_from(from: Ipv4Addr, to: SocketAddr) -> TcpStream {
         let SocketAddr::V4(to) = to else { panic!("{to}") };
         let flags = SockFlag::SOCK_CLOEXEC;

@@ -31,14 +31,9 @@ const SHOW: Duration = Duration::from_secs(2);
 /// Traffic after a window until the client requests the counts: its own window may end later. Limited, because this
 /// traffic may delay the request.
 const LINGER: Duration = Duration::from_secs(2);
-/// Interval of checks for the client's connection.
 const CHECK_INTERVAL: Duration = Duration::from_millis(50);
 const TOKEN: usize = size_of::<u64>();
 
-/// Serves forever.
-///
-/// # Errors
-/// The socket does not listen.
 pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
     let (slots, log, own_log) = (ClientSlots::default(), Log::new(LINES), Log::new(1));
     loop {
@@ -57,7 +52,6 @@ pub(super) fn serve(listener: &TcpListener) -> io::Result<()> {
     }
 }
 
-/// Serves a new client in its own thread, unless all slots are taken.
 fn begin(connection: TcpStream, from: SocketAddr, slots: &ClientSlots, log: &Log) -> io::Result<()> {
     let slot = match slots.take(from.ip()) {
         Ok(slot) => slot,
@@ -86,7 +80,6 @@ fn refuse(control: &mut Control, why: &str) -> io::Result<()> {
     control.say(&Answer::Refused(why.to_owned()))
 }
 
-/// Serves one client, load after load, until it closes the connection.
 fn session(connection: TcpStream) -> io::Result<()> {
     let control = &mut Control::new(connection, CLIENT_TIMEOUT, MAX_ASK)?;
     while let Some(asked) = control.hear::<Value>()? {
@@ -218,7 +211,6 @@ fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Nea
     Ok(near)
 }
 
-/// Reads the client's next request during a window.
 fn heard(control: &mut Control) -> io::Result<Near> {
     match control.hear()? {
         Some(Ask::Count) => Ok(Near::Asks),
@@ -311,7 +303,6 @@ mod tests {
         (near, listener.accept().unwrap().0)
     }
 
-    /// A flow with a client that sends nothing.
     fn flow() -> (TcpStream, Flow) {
         let (near, far) = pair();
         let load = Load {

@@ -21,7 +21,6 @@ pub(super) const MAX_DATAGRAM: usize = 65_507;
 pub(super) const MAX_ASK: usize = 4 << 10;
 /// Longest line from a peer, bytes: two accounts of a machine with more than 1,000 processors.
 pub(super) const MAX_ANSWER: usize = 512 << 10;
-/// Interval of checks for an interrupt while an end waits for the other.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -72,9 +71,6 @@ pub(super) struct Load {
 
 impl Load {
     /// Checks the limits, because a stranger may have sent it.
-    ///
-    /// # Errors
-    /// The value out of bounds.
     pub(super) fn check(&self) -> Result<(), LoadError> {
         let most = if self.transport == Transport::Udp { MAX_DATAGRAM } else { MAX_SIZE };
         if !(1..=most).contains(&self.size) {
@@ -122,9 +118,6 @@ impl Window {
     }
 
     /// Checks the limits, because a stranger may have sent it.
-    ///
-    /// # Errors
-    /// The value out of bounds.
     pub(super) fn check(self) -> Result<(), LoadError> {
         if self.warm_up_ms > Self::MAX_MS || !(1..=Self::MAX_MS).contains(&self.counted_ms) {
             return Err(LoadError::Window { most_s: Self::MAX_MS / 1000 });
@@ -137,28 +130,30 @@ impl Window {
 pub(super) enum Ask {
     /// Announces the connections of that load; traffic starts once they exist. `cpus`: number of the peer's last CPUs
     /// to use; `None`: all.
-    Begin { version: u32, load: Load, cpus: Option<usize>, window: Option<Window> },
+    Begin {
+        version: u32,
+        load: Load,
+        cpus: Option<usize>,
+        window: Option<Window>,
+    },
     /// Permits the peer to send: its previous answer has arrived.
     Go,
-    /// Requests the counts so far.
     Count,
-    /// Ends the load.
     End,
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) enum Answer {
     /// Connections are expected at these ports; each begins with the token. UDP has a port for each.
-    Ready { ports: Vec<u16>, token: u64 },
-    /// All of them arrived.
+    Ready {
+        ports: Vec<u16>,
+        token: u64,
+    },
     Begun,
     /// Counts at the beginning and at the end of the window. The load has ended.
     Window(Box<[Account; 2]>),
-    /// Counts so far.
     Counted(Box<Account>),
-    /// The load has ended.
     Ended,
-    /// The request was refused, with the reason.
     Refused(String),
 }
 
@@ -173,8 +168,6 @@ pub(super) struct Control {
 }
 
 impl Control {
-    /// # Errors
-    /// The system's.
     pub(super) fn new(connection: TcpStream, patience: Duration, longest: usize) -> io::Result<Self> {
         connection.set_nodelay(true)?;
         Ok(Self { reader: BufReader::new(connection), patience, longest, interrupt: None })
@@ -188,8 +181,6 @@ impl Control {
         self.reader.get_ref()
     }
 
-    /// # Errors
-    /// The other end does not take it in time, or an interrupt came.
     pub(super) fn say(&mut self, what: &impl Serialize) -> io::Result<()> {
         let mut line = serde_json::to_vec(what)?;
         line.push(b'\n');
@@ -207,17 +198,10 @@ impl Control {
     }
 
     /// `None`: the other end has closed the connection.
-    ///
-    /// # Errors
-    /// No complete line came in time, it cannot be parsed, or an interrupt came.
     pub(super) fn hear<T: DeserializeOwned>(&mut self) -> io::Result<Option<T>> {
         self.hear_within(self.patience)
     }
 
-    /// The same with another time limit.
-    ///
-    /// # Errors
-    /// The same.
     pub(super) fn hear_within<T: DeserializeOwned>(&mut self, patience: Duration) -> io::Result<Option<T>> {
         let until = Instant::now() + patience;
         let mut line = Vec::new();
@@ -281,7 +265,6 @@ mod tests {
     use std::net::{Ipv4Addr, TcpListener};
     use std::thread;
 
-    /// An end with that time limit, and the other end's connection.
     fn control(patience: Duration) -> (Control, TcpStream) {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
         let other = TcpStream::connect(listener.local_addr().unwrap()).unwrap();

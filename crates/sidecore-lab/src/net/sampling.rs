@@ -27,7 +27,6 @@ use symbols::Symbols;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Idling {
-    /// Idle CPUs sleep.
     Let,
     /// Threads of the lowest priority keep idle CPUs awake: in a virtual machine a sleeping CPU may miss its timer.
     Kept,
@@ -67,10 +66,6 @@ pub(crate) struct Sampler {
 }
 
 impl Setup {
-    /// Reads the kernel's functions.
-    ///
-    /// # Errors
-    /// The CPUs cannot be kept awake.
     pub(crate) fn new(cpus: &[usize], idling: Idling) -> Result<Self, LabError> {
         let are_kept = match idling {
             Idling::Let => false,
@@ -99,10 +94,6 @@ const KALLSYMS: &str = "/proc/kallsyms";
 const MODULES: &str = "/proc/modules";
 
 impl Sampler {
-    /// Starts sampling.
-    ///
-    /// # Errors
-    /// Sampling is impossible; names the missing privilege.
     pub(crate) fn start(setup: &Setup) -> Result<Self, LabError> {
         Self::begin(Events::open_from(Reach::Machine, &setup.cpus)?, setup)
     }
@@ -147,10 +138,6 @@ impl Sampler {
         self.awake.spent_s()
     }
 
-    /// Stops sampling and returns the samples.
-    ///
-    /// # Errors
-    /// The kernel's account of CPU time cannot be read.
     pub(crate) fn stop(self) -> Result<Profile, LabError> {
         drop(self.until);
         let collected = self.collecting.join().map_err(|_| LabError::broken("the collection of samples broke off"))?;
@@ -191,16 +178,11 @@ fn modules() -> BTreeSet<String> {
     text.lines().filter_map(|line| Some(line.split(' ').next()?.to_owned())).collect()
 }
 
-/// Running time of the sampled events, us.
 fn running_us(samplers: &mut [perf_event::Sampler]) -> f64 {
     let ran = |sampler: &mut perf_event::Sampler| sampler.read_full().ok()?.time_running();
     samplers.iter_mut().filter_map(ran).map(|time| time.as_secs_f64() * 1e6).sum()
 }
 
-/// The CPUs that are online.
-///
-/// # Errors
-/// The system does not list them.
 pub(crate) fn online() -> Result<Vec<usize>, LabError> {
     Ok(Account::now()?.cpus())
 }

@@ -9,9 +9,6 @@ use std::io;
 /// Moves the calling thread, and threads that it starts from now on, to a new network namespace.
 ///
 /// Without privileges it first makes a user namespace that grants them; the process must have only one thread then.
-///
-/// # Errors
-/// The system does not let this process make namespaces; names a remedy.
 pub(super) fn enter_own() -> Result<(), LabError> {
     if unshare(CloneFlags::CLONE_NEWNET).is_ok() {
         return Ok(());

@@ -38,17 +38,14 @@ const RATE: u64 = 500_000_000;
 /// Latency of a line, one way, ns.
 const DELAY: u64 = 500_000;
 
-/// A path with its two ends.
 struct Laboratory {
     pair: Pair,
     _line: Option<Link>,
     path: Path,
-    /// Number of started servers.
     served: u16,
     time: Duration,
 }
 
-/// Names of the paths.
 pub(crate) const PATHS: [&str; 2] = [Way::ALL[0].name(), Way::ALL[1].name()];
 
 /// Measures with all installed tools, on the paths that `wants` accepts by name.
@@ -105,7 +102,6 @@ pub(crate) fn measure(
     ))
 }
 
-/// Runs each case of the path `repeats` times, or until an interrupt.
 fn rounds(
     cases: &mut [Case],
     way: Way,
@@ -144,7 +140,6 @@ impl Laboratory {
         Ok((Self { pair, _line: line, path, served: 0, time }, places))
     }
 
-    /// Runs the load once with the laboratory.
     fn own(&mut self, load: &Load) -> Result<Found, LabError> {
         let mut running = self.path.begin(load)?;
         thread::sleep(WARM_UP);
@@ -165,7 +160,6 @@ impl Laboratory {
         })
     }
 
-    /// Runs the load once with the tool and a new server.
     fn other(&mut self, load: &Load, tool: Tool) -> Result<Found, LabError> {
         self.served += 1;
         let port = Port(PORT + 1 + self.served % PORTS);

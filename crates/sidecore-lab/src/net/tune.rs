@@ -56,10 +56,6 @@ const ROUNDS_OF_ALL: usize = 6;
 /// Repeats of the comparison of datagrams with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
-/// Carries out the command and shows the result.
-///
-/// # Errors
-/// There is no path, or nothing of it can be set; names a remedy.
 pub(super) fn run(args: &NetTune) -> Result<(), LabError> {
     let outcome = match &args.interface {
         Some(interface) if args.revert => return revert(args, interface),

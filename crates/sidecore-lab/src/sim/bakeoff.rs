@@ -22,7 +22,6 @@ pub(super) fn run(setup: &Setup, files: &Output) -> Result<bool, LabError> {
     show(files, &rows, ("Bake-off of balance policies", &command(setup)), &[pools, singles(&found.lines)])
 }
 
-/// The command line that repeats the run.
 fn command(setup: &Setup) -> String {
     let Setup { seeds, depths, burst } = setup;
     let depths: Vec<String> = depths.iter().flatten().map(u32::to_string).collect();

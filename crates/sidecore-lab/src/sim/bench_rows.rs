@@ -26,14 +26,12 @@ const MIN_REQUESTS: f64 = 100.0;
 /// Latencies of a closed load are compared if the mean time of a request is less than this, s.
 const SETTLED: f64 = 0.01;
 
-/// A measured row as the plan can run it.
 struct Case {
     name: String,
     set: Changes,
     measured: Vec<(&'static str, f64)>,
 }
 
-/// Reads the rows, predicts the rows that the plan can run, and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     if let Some(scenario) = paper_rows::scenario(plan) {
         return paper_rows::compare(plan, (path, scenario), &read(path)?, args);
@@ -88,7 +86,6 @@ impl Predicted {
     }
 }
 
-/// The plan's predictions for the case, with the measured values.
 fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Predicted>, LabError> {
     let settings = plan.with(&set)?;
     let number = |metric: &str| plan.system.metrics.iter().position(|known| known.name == metric);
@@ -159,7 +156,6 @@ fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
     }
 }
 
-/// Name of the row, and its figures.
 fn measured(row: &Row, (depth, load): (u32, f64)) -> Option<(String, Vec<(&'static str, f64)>)> {
     let how = if load > 0.0 { format!("load {load}") } else { format!("{depth} in flight") };
     let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);

@@ -13,7 +13,6 @@ use sidecore_sim::plan::{Choice, Plan};
 
 /// Candidates are drawn up to this multiple of the bound.
 const NEAR: f64 = 3.0;
-/// Colour of dominated candidates.
 const GREY: usize = 9;
 
 /// Returns `false` if no candidate keeps the bound.
@@ -40,7 +39,6 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     Ok(answer.best.is_some())
 }
 
-/// The arguments that repeat the run.
 fn command(args: &args::Choose) -> String {
     let given = [("set", &args.set), ("over", &args.over), ("cost", &args.cost)];
     let given =
@@ -49,7 +47,6 @@ fn command(args: &args::Choose) -> String {
     format!("choose {plan} --load {} --p99 {}{given} {}", args.load, args.p99, args.effort.arguments())
 }
 
-/// The plan's choices, with changes by the command line.
 fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
     let none =
         || LabError::Usage(format!("{} has no [choose] section: docs/simulator.md shows one", plan.path.display()));
@@ -57,9 +54,9 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
     for over in &args.over {
         let wrong = |why: String| LabError::failed(format!("--over {over}"), why);
         let (name, values) = over.split_once('=').ok_or_else(|| wrong("write NAME=VALUE,…".to_owned()))?;
-        let name = plan.full_name(name.trim()).map_err(|why| wrong(why.to_string()))?;
+        let name = plan.full_name(name.trim()).map_err(wrong)?;
         let values = list(values);
-        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(|why| wrong(why.to_string()))?;
+        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(wrong)?;
         choice.over.retain(|(known, _)| *known != name);
         choice.over.push((name, values));
     }
@@ -176,7 +173,6 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-/// Candidates that no other one beats in both cost and tail.
 fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
     let headings = ["cost", "what", "99th percentile", "keeps the bound", "limited by"];
     let mut grid = Grid::new("What nothing beats in both cost and tail", &headings);
@@ -188,7 +184,6 @@ fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
     grid
 }
 
-/// Cost and tail of the frontier, with the bound: file name and SVG.
 fn picture(plan: &Plan, question: &Question, answer: &Answer) -> (String, String) {
     let point = |number: usize| (answer.candidates[number].cost, answer.candidates[number].tail.mean);
     let points: Vec<(f64, f64)> = answer.frontier().into_iter().map(point).collect();
@@ -227,7 +222,6 @@ fn json(answer: &Answer) -> Vec<Members<9>> {
     answer.candidates.iter().enumerate().map(line).collect()
 }
 
-/// Whether it is the choice, or on the frontier.
 fn place(answer: &Answer, number: usize, frontier: &[usize]) -> Option<&'static str> {
     let is_on = frontier.contains(&number).then_some("frontier");
     (answer.best == Some(number)).then_some("choice").or(is_on)

@@ -9,7 +9,6 @@ use sidecore_sim::plan::Plan;
 use sidecore_sim::table::Run;
 use std::path::Path;
 
-/// Runs the plan at the cells of the table and shows both.
 pub(super) fn run(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     let published = Published::read(path)?;
     let mut progress = progress("sim")?;
@@ -64,7 +63,6 @@ fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     grid
 }
 
-/// Number of runs, and cells whose runs have two regimes.
 fn sureness(comparison: &Comparison) -> Vec<String> {
     let runs = |run: &Run| run.estimates.iter().map(|estimate| estimate.runs).max().unwrap_or(0);
     let (least, most) = comparison

@@ -20,7 +20,6 @@ const WITHIN: [(&str, f64); 3] = [("share", 0.05), ("p50_us", 0.10), ("p99_us", 
 /// Prefix of the names of rows with pulling nodes, before their number.
 const PULL: &str = "pull ";
 
-/// The compared part of a row.
 #[derive(Deserialize)]
 struct Measured {
     scenario: String,
@@ -58,7 +57,6 @@ impl Measured {
     }
 }
 
-/// Predicts each row that the plan can run and shows both.
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     let rows = read(path)?;
     let mut progress = progress("sim")?;

@@ -32,7 +32,6 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])
 }
 
-/// Changes every variable parameter slightly, at the cells of a published table or at the plan's own.
 pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
     let [plan] = plans else { return Err(LabError::usage("--sensitivity takes one plan")) };
     let effort = Effort { precision: 0.0, ..args.effort.effort() };
@@ -134,7 +133,6 @@ fn grid(title: &str, found: &fit::Fit) -> Grid {
     grid
 }
 
-/// Parameters by their influence.
 fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
     let fixed: &[&str] = if is_published { &["fixed by the table"] } else { &[] };
     let headings = ["parameter", "value", "unit", "median cell", "most", "where"];

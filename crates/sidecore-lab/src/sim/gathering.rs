@@ -25,7 +25,6 @@ pub(super) fn run(args: &Gathering) -> Result<bool, LabError> {
     show(&args.output, &rows, ("Gather", &command(args)), &[grid(&lines), pool_grid(&pools)])
 }
 
-/// The command line that repeats the run.
 fn command(args: &Gathering) -> String {
     let given = args.single_us.map(|single| {
         let batch: Vec<String> = args.batch_us.iter().map(f64::to_string).collect();
@@ -34,7 +33,6 @@ fn command(args: &Gathering) -> String {
     format!("gather{} --seed {}", given.unwrap_or_default(), args.seed)
 }
 
-/// The unit of the command line, or the known ones.
 fn units(args: &Gathering) -> Result<Vec<Unit>, LabError> {
     let Some(single) = args.single_us else { return Ok(Unit::known()) };
     let ns = |us: f64| (us * 1e3).round().max(1.0) as u64;

@@ -49,7 +49,6 @@ pub(super) fn show(
     Ok(true)
 }
 
-/// A Markdown page about that command's simulation.
 pub(super) fn page(title: &str, command: &str, text: &str) -> String {
     format!("# {title}\n\nSimulated by `sidecore sim {command}`.\n\n{text}")
 }

@@ -20,10 +20,8 @@ const SCENARIO: &str = "net-lhcb";
 const HEADERS: u64 = 28;
 /// Smaller changes count as none.
 const STILL: f64 = 0.02;
-/// Suffix of the scenario of rows with CPU time by component.
 const WHERE: &str = "-where";
 
-/// Predictions of a plan for rows with `settings`.
 pub(crate) struct Predictions {
     plan: Plan,
     seed: u64,
@@ -31,8 +29,6 @@ pub(crate) struct Predictions {
 }
 
 impl Predictions {
-    /// # Errors
-    /// The file is not a plan; names the place and the reason.
     pub(crate) fn read(path: &Path, seed: u64) -> Result<Self, LabError> {
         Ok(Self::new(Plan::read(path)?, seed))
     }
@@ -42,9 +38,6 @@ impl Predictions {
     }
 
     /// All finite results of the plan. `None`: the row has no settings for a plan.
-    ///
-    /// # Errors
-    /// A setting is unknown to the plan.
     pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, LabError> {
         let Some(settings) = row.get(Key::Settings) else { return Ok(None) };
         let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
@@ -71,12 +64,10 @@ pub(crate) fn value(metrics: &BTreeMap<&'static str, f64>, name: &str) -> Option
     }
 }
 
-/// The scenario of rows that the plan can run.
 pub(super) fn scenario(plan: &Plan) -> Option<&'static str> {
     (plan.system.name == SYSTEM).then_some(SCENARIO)
 }
 
-/// Predicts the change of each row from its baseline and shows both.
 pub(super) fn compare(
     plan: &Plan,
     (path, scenario): (&Path, &str),

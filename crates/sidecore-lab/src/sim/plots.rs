@@ -7,20 +7,17 @@ use sidecore_sim::table::Table;
 
 pub(super) const SIZE: (u32, u32) = (760, 360);
 
-/// A table with the name of its variant.
 pub(super) struct Sheet {
     pub(super) variant: String,
     pub(super) table: Table,
 }
 
-/// A plot with its file name and caption.
 pub(super) struct Plot {
     pub(super) file: String,
     pub(super) svg: String,
     pub(super) caption: String,
 }
 
-/// The plots of a plan, named after its file.
 pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
     let stem = stem(plan);
     match plan.shape.cell {
@@ -29,7 +26,6 @@ pub(super) fn plots(plan: &Plan, sheets: &[Sheet]) -> Vec<Plot> {
     }
 }
 
-/// The plan's file name without its extension.
 pub(super) fn stem(plan: &Plan) -> String {
     plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }

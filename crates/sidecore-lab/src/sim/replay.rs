@@ -73,7 +73,6 @@ fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, LabError> {
     Ok(true)
 }
 
-/// The devices and policies of the command line.
 fn asked(args: &Replay, traffic: &Traffic, same: &Pool, most: usize) -> Result<Pool, LabError> {
     let like = args.like.unwrap_or(most);
     if like >= traffic.devices.len() {

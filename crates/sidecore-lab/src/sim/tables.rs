@@ -18,7 +18,6 @@ use std::path::PathBuf;
 /// Name of a plan's own table among its variants.
 pub(super) const OWN: &str = "as published";
 
-/// Reads plans and applies the command line's settings.
 pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabError> {
     let read = |path: &PathBuf| {
         let mut plan = Plan::read(path)?;
@@ -72,7 +71,6 @@ pub(super) fn show(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
     Ok(true)
 }
 
-/// The plan's own table and those of its variants.
 fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, LabError> {
     let mut all: Vec<(&str, Settings)> = vec![(OWN, plan.settings.clone())];
     for variant in &plan.variants {
@@ -123,7 +121,6 @@ fn section(plan: &Plan, grids: &[Grid], plots: &[Plot]) -> String {
     format!("## {}\n\n{}\n\n{}\n", plan.title, plan.about, parts.join("\n"))
 }
 
-/// The values of a table, with their gain over the plan's own table.
 fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     let table = &sheet.table;
     let metric = plan.shape.cell.map(|metric| &plan.system.metrics[metric]);
@@ -141,7 +138,6 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     grid
 }
 
-/// Widths of the intervals of the shown figures, and cells whose runs have two regimes.
 fn sureness(table: &Table) -> Vec<String> {
     let (rows, columns) = (&table.shape.rows.labels, &table.shape.columns.labels);
     let at = |(r, c): (usize, usize)| format!("{} {}", rows[r], columns[c]);
@@ -198,7 +194,6 @@ fn is_of_metrics(table: &Table) -> bool {
     table.shape.rows.is_metrics() || table.shape.columns.is_metrics()
 }
 
-/// Limits of the runs, if a line can state them.
 fn limits(table: &Table) -> Vec<String> {
     let line = |run: &table::Run| {
         let values: Vec<&str> = run.case.iter().map(|(_, value)| value.as_str()).collect();

@@ -12,7 +12,6 @@ use std::net::TcpListener;
 use std::process::Child;
 use std::thread;
 
-/// Serves orders until its input is closed.
 pub(crate) fn run() -> Result<(), LabError> {
     let wrong = |error: io::Error| LabError::failed("the other end lost its orders", error);
     let mut answers = io::stdout().lock();

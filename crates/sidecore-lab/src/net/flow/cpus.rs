@@ -7,9 +7,6 @@ use std::io;
 
 /// `count` of the CPUs that this process may use. The local end uses the first ones, the peer the last ones, because
 /// both may share a machine. Empty: all CPUs.
-///
-/// # Errors
-/// There are fewer CPUs.
 pub(in crate::net) fn choose(side: Side, count: Option<usize>) -> Result<Vec<usize>, LoadError> {
     count.map_or(Ok(Vec::new()), |count| of(&cpu::allowed(), side, count))
 }
@@ -29,10 +26,6 @@ pub(super) struct Limited {
 }
 
 impl Limited {
-    /// Without CPUs there is no limit.
-    ///
-    /// # Errors
-    /// The system's.
     pub(super) fn to(cpus: &[usize]) -> io::Result<Self> {
         if cpus.is_empty() {
             return Ok(Self { before: Vec::new() });

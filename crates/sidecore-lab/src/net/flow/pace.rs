@@ -4,7 +4,6 @@ use sidecore::sys::clock;
 use std::thread;
 use std::time::Duration;
 
-/// Messages at a fixed rate, or without pauses.
 #[derive(Debug)]
 pub(super) struct Pace {
     /// Time between two messages, ns.

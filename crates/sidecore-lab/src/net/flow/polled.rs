@@ -15,13 +15,11 @@ struct Served {
     worker: Worker,
     /// Each stream has its own message, as in real programs: a shared one would stay in the cache.
     message: Vec<u8>,
-    /// Bytes of the current message that are written.
     written: usize,
     /// The peer's side is closed. Earlier traffic counts.
     gone: bool,
 }
 
-/// Serves until the load or all connections end.
 pub(super) fn run(streams: Vec<(Worker, TcpStream)>, role: Role) -> Latencies {
     let served = |(worker, stream): (Worker, _)| {
         let message = vec![0; worker.size];

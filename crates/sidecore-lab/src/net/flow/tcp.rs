@@ -88,7 +88,6 @@ fn whole(worker: &Worker, len: usize, mut part: impl FnMut(usize) -> io::Result<
     Ok(true)
 }
 
-/// Converts the end of a connection to an error.
 fn some(read: io::Result<usize>) -> io::Result<usize> {
     read.and_then(|read| if read == 0 { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(read) })
 }

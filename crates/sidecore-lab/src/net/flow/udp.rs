@@ -16,7 +16,6 @@ pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role, token: u64
     worker.latencies
 }
 
-/// Whether an error concerns only one datagram.
 fn passes(error: &io::Error) -> bool {
     // The peer's port may not be open yet, or closed already, or a queue on the path is full.
     is_only_a_look(error)

@@ -138,7 +138,6 @@ impl Stream {
         Ok(())
     }
 
-    /// Compared with the promise, and with veth.
     fn rows(&self, base: &[f64]) -> Vec<Row> {
         let row = Row::new(SCENARIO, self.name)
             .with(Key::Op, "tcp stream")
@@ -167,7 +166,6 @@ impl Moderated {
         Ok(())
     }
 
-    /// The policy's row, and the link's compared with it.
     fn rows(&self) -> Vec<Row> {
         let figures = |of: fn(&Compared) -> f64| self.runs.iter().map(of).collect::<Vec<_>>();
         let packets = figures(|run| run.moderated.per_interrupt);

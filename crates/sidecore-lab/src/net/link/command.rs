@@ -27,9 +27,6 @@ const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 
 /// Makes the link and runs the command. Returns the command's exit code, or 128 plus the number of the signal that
 /// ended it.
-///
-/// # Errors
-/// An impossible setting, or a requirement that this machine or user lacks.
 pub(in crate::net) fn run(args: &NetLink) -> Result<u8, LabError> {
     let settings = Settings::of(&args.properties)?;
     let users = || fs::read_link("/proc/self/ns/user").ok();
@@ -142,7 +139,6 @@ fn grid(counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Grid {
     grid
 }
 
-/// The mean; `-` without a count.
 fn part(sum: f64, count: u64) -> String {
     if count == 0 { "-".to_owned() } else { format!("{:.2}", sum / count as f64) }
 }

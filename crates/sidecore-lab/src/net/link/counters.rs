@@ -21,7 +21,6 @@ macro_rules! counters {
 }
 
 counters! {
-    /// Frames that the sender's interface handed over.
     frames,
     /// Their bytes, from the addresses to the end of the payload.
     bytes,
@@ -29,9 +28,7 @@ counters! {
     lost,
     /// Frames dropped because the queue was full.
     dropped,
-    /// Frames that the receiver's interface took.
     delivered,
-    /// Their bytes.
     delivered_bytes,
     /// Frames that the receiver's interface refused: it is down, or lacks a feature for them.
     refused,

@@ -25,7 +25,6 @@ const BATCH_BYTES: u64 = 256 << 10;
 /// Registers that a driver reads for an interrupt: status, and the number of new frames.
 const INTERRUPT_READS: u64 = 2;
 
-/// One direction: its interfaces, settings and stored frames.
 pub(super) struct Way {
     from: Arc<Tap>,
     to: Arc<Tap>,
@@ -152,9 +151,6 @@ impl Way {
 }
 
 /// Moves frames until the other end of `stop` is closed, or an interface is gone.
-///
-/// # Errors
-/// An interface failed.
 pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), LabError> {
     // With the default slack, sleeps end up to 50 us late.
     set_timerslack(1).map_err(|error| LabError::failed("cannot have precise timers", error))?;
@@ -180,7 +176,6 @@ fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Resu
     }
 }
 
-/// Time since the link began.
 #[derive(Clone, Copy)]
 pub(super) struct Clock(Instant);
 

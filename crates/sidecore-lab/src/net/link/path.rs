@@ -12,7 +12,6 @@ const NANOS_PER_S: u64 = 1_000_000_000;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// The frame is queued or sent.
     Taken,
     /// The frame falls to the link's random loss.
     Lost,
@@ -26,7 +25,6 @@ pub(super) enum Next {
     HandOver(u32),
     /// No action before that instant, unless a frame arrives.
     At(Nanos),
-    /// No action until a frame arrives.
     Nothing,
 }
 
@@ -49,7 +47,6 @@ pub(super) struct Path {
     waiting: u64,
     moderator: Moderator,
     ring: WakeDecision,
-    /// Time from arrival to interrupt, summed over all frames.
     held: Nanos,
 }
 
@@ -60,7 +57,6 @@ struct Frame {
 }
 
 impl Path {
-    /// An empty direction. `seed` determines its losses.
     pub(super) fn new(settings: &Settings, seed: u64) -> Self {
         Self {
             line: Line { bits_per_s: settings.rate_bits_per_s, free: 0, rest: 0 },
@@ -123,7 +119,6 @@ impl Path {
         self.held
     }
 
-    /// Counts frames that the line has begun to send.
     fn begin(&mut self, now: Nanos) {
         while let Some(frame) = self.frames.get(self.begun).filter(|frame| frame.begins <= now) {
             self.waiting -= u64::from(frame.bytes);

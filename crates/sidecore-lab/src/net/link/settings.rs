@@ -40,7 +40,6 @@ pub(crate) struct Settings {
 }
 
 impl Default for Settings {
-    /// A link without limits, delays and losses.
     fn default() -> Self {
         Self {
             rate_bits_per_s: None,
@@ -59,8 +58,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// # Errors
-    /// An impossible value, with an alternative.
     pub(crate) fn of(typed: &LinkProperties) -> Result<Self, LabError> {
         // Not a number: refused as too large.
         let nanos = |micros: f64| if micros >= 0.0 { (micros * 1e3).round() as u64 } else { u64::MAX };
@@ -81,10 +78,6 @@ impl Settings {
         settings.check().map(|()| settings)
     }
 
-    /// Checks for impossible combinations.
-    ///
-    /// # Errors
-    /// The defect, with an alternative.
     pub(super) fn check(&self) -> Result<(), LabError> {
         let wrong = |wrong: bool, message: &str| if wrong { Err(LabError::usage(message)) } else { Ok(()) };
         let rate = self.rate_bits_per_s;

@@ -13,7 +13,6 @@ pub(super) struct Store {
 }
 
 impl Store {
-    /// At least as large as the largest frame.
     pub(super) fn new(bytes: usize) -> Self {
         Self { bytes: vec![0; bytes.max(MAX_FRAME)], frames: VecDeque::with_capacity(4096), end: 0 }
     }

@@ -26,9 +26,6 @@ pub(super) struct Tap(File);
 impl Tap {
     /// With `offload` a `virtio_net_hdr` of 10 bytes precedes each frame, and the kernel leaves checksums and
     /// segmentation to the program. With `napi` frames are received through NAPI, which enables GRO.
-    ///
-    /// # Errors
-    /// The kernel's, or the name is too long.
     pub(super) fn new(name: &str, offload: bool, napi: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let flag = |on: bool, flag: i32| if on { flag } else { 0 };
@@ -52,18 +49,10 @@ impl Tap {
         Ok(Self(file))
     }
 
-    /// Reads a frame that the kernel sends. Returns its length.
-    ///
-    /// # Errors
-    /// The kernel's; also if there is no frame.
     pub(super) fn recv(&self, room: &mut [u8]) -> io::Result<usize> {
         (&self.0).read(room)
     }
 
-    /// Passes a frame to the kernel for reception.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn send(&self, frame: &[u8]) -> io::Result<usize> {
         (&self.0).write(frame)
     }

@@ -16,7 +16,6 @@ pub(crate) struct Case {
     /// Number of CPUs of each end's threads; `None`: all.
     pub(super) cpus: Option<usize>,
     pub(crate) runs: Vec<Run>,
-    /// Reason why it is not repeated further.
     pub(super) wrong: Option<LabError>,
 }
 
@@ -89,7 +88,6 @@ impl Case {
         row.with_times(Key::TotalMean, self.times().filter(|_| is_trip))
     }
 
-    /// A row of that scenario with only the load's properties.
     fn named(&self, scenario: &str) -> Row {
         Row::new(scenario, self.direction())
             .with(Key::Op, self.traffic())
@@ -106,7 +104,6 @@ impl Case {
         Some(all)
     }
 
-    /// The row of CPU time for each packet. `None`: it was not sampled.
     pub(crate) fn parts_row(&self) -> Option<Row> {
         let parts = self.parts()?;
         let sampled = self.runs.iter().filter(|run| run.breakdown.is_some());
@@ -126,7 +123,6 @@ impl Case {
         Some(row.with(Key::PerPacketBounds, Value::Object(bounds)))
     }
 
-    /// Stacks in the format of tools for flame graphs, under the name of the load.
     pub(super) fn stacks(&self) -> Vec<String> {
         let mut all: BTreeMap<&str, u64> = BTreeMap::new();
         for (frames, count) in self.runs.iter().flat_map(|run| &run.stacks).filter_map(|line| line.rsplit_once(' ')) {

@@ -2,7 +2,6 @@
 
 use crate::net::sampling::{Breakdown, COMPONENTS, Component, Profile, Rules, Share, Whose};
 
-/// Parts of several windows can be added.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Parts {
     breakdown: Breakdown,
@@ -35,7 +34,6 @@ impl Parts {
         COMPONENTS.into_iter().filter_map(of).collect()
     }
 
-    /// CPU time without a rule.
     pub(crate) fn unplaced_us(&self) -> Option<Share> {
         self.part_us(self.breakdown.unplaced)
     }
@@ -45,7 +43,6 @@ impl Parts {
         self.breakdown.share(self.breakdown.unplaced).map(|share| share.seen)
     }
 
-    /// The functions without a rule with their samples, the most frequent first.
     pub(crate) fn unplaced_functions(&self) -> &[(String, u64)] {
         &self.breakdown.unplaced_functions
     }

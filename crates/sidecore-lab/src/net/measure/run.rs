@@ -13,15 +13,12 @@ use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Warm-up of every load before the window.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Start of the sampling in it: starting a sampler takes time.
 const SAMPLED: Duration = Duration::from_millis(150);
 /// Traffic after the window. The peer's window starts with its own first message and may end later.
 const AFTER: Duration = Duration::from_millis(50);
-/// Longest wait for the first message.
 const ARRIVAL: Duration = Duration::from_secs(8);
-/// Interval of checks for an interrupt.
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 pub(crate) struct Run {
@@ -29,7 +26,6 @@ pub(crate) struct Run {
     pub(crate) latencies: Latencies,
     pub(super) hardware: Option<Hardware>,
     pub(crate) breakdown: Option<Parts>,
-    /// Stacks in the format of tools for flame graphs.
     pub(super) stacks: Vec<String>,
 }
 
@@ -78,10 +74,6 @@ impl Instruments {
         self
     }
 
-    /// Waits until then.
-    ///
-    /// # Errors
-    /// An interrupt came, or the peer is gone.
     fn wait(&self, running: &mut Running<'_>, until: Instant) -> Result<(), LabError> {
         while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
             if self.interrupt.as_ref().is_some_and(Interrupt::came) {
@@ -150,10 +142,6 @@ impl Sampling {
 }
 
 impl Run {
-    /// Runs that load with a warm-up and a window.
-    ///
-    /// # Errors
-    /// The path is lost, the peer refuses, or an interrupt came.
     pub(crate) fn of(
         path: &mut Path,
         load: &Load,

@@ -76,15 +76,11 @@ impl Contrast {
         format!("{}, {size} B, {connections} connections: {first}, {other}", self.op())
     }
 
-    /// Whether no run has succeeded yet.
     pub(super) fn is_empty(&self) -> bool {
         self.sides[0].each.is_empty()
     }
 
     /// One run on each link; they count only together. Returns missing features.
-    ///
-    /// # Errors
-    /// A link cannot be made or was lost, or an interrupt came.
     pub(super) fn run(
         &mut self,
         window: Duration,
@@ -140,7 +136,6 @@ impl Side {
         link_path.link.stop().map(|()| (run, counted))
     }
 
-    /// With or without CPU times.
     fn row(&self, has_cpu: bool) -> Row {
         let link = &self.link;
         let moderation = match link.moderation {
@@ -190,7 +185,6 @@ fn frames_per_interrupt(counted: &Counters) -> f64 {
 }
 
 impl Found<'_> {
-    /// Received payload, Mbit/s.
     pub(super) fn mbit_per_s(&self) -> f64 {
         self.run.rate(self.load) * self.load.size as f64 * 8.0 / 1e6
     }

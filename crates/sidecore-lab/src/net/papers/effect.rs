@@ -12,7 +12,6 @@ use statrs::distribution::{Binomial, DiscreteCDF};
 /// Comparison of a figure of the second link with that of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Against {
-    /// Divided by it.
     Ratio,
     /// Minus it, us.
     Difference,
@@ -70,9 +69,6 @@ impl Effect {
     }
 
     /// The median over pairs of neighbours in time.
-    ///
-    /// # Errors
-    /// The figure was not measured, or the plan cannot be run like this.
     pub(super) fn found(
         &self,
         contrast: &Contrast,

@@ -64,7 +64,6 @@ fn stream(direction: Direction, size: usize, connections: usize) -> Contrast {
     Contrast::new(stream_sides(direction, size, connections), of_stream)
 }
 
-/// CPU time of each packet by component.
 fn parts(direction: Direction) -> Contrast {
     Contrast::new(stream_sides(direction, LARGE, CONNECTIONS), of_parts).taken_apart()
 }

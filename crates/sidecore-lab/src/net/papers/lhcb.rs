@@ -31,7 +31,6 @@ const FREE: [[Setting; 2]; 2] = [
     [("mtu=1500, free line", 1500, 200), ("mtu=9000, free line", 9000, 200)],
     [("coalescence_us=32, free line", 1500, 32), ("coalescence_us=1024, free line", 1500, 1024)],
 ];
-/// Descriptions of the pairs' changes.
 const CHANGES: [&str; 2] = ["MTU 9000", "1024 us"];
 
 /// Mbit/s by TCP, by UDP sent and by UDP received, in the order of [`PAIRS`]. Source: `docs/published/lhcb.csv`.

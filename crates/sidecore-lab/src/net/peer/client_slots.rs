@@ -18,8 +18,6 @@ pub(super) struct ClientSlot {
 }
 
 impl ClientSlots {
-    /// # Errors
-    /// All slots are taken.
     pub(super) fn take(&self, whose: IpAddr) -> Result<ClientSlot, &'static str> {
         let whose = network(whose);
         self.with(|taken| {

@@ -5,7 +5,6 @@ use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Period of the limit.
 const SPAN: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]

@@ -16,12 +16,8 @@ const TICK_US: u64 = 10_000;
 const NOT_BUSY: [usize; 3] = [3, 4, 7];
 
 impl Account {
-    /// Times until now.
-    ///
-    /// # Errors
-    /// The system does not provide them.
     pub(super) fn now() -> Result<Self, LabError> {
-        let text = fs::read_to_string(STAT).map_err(|error| LabError::failed(format!("{STAT}"), error))?;
+        let text = fs::read_to_string(STAT).map_err(|error| LabError::failed(STAT, error))?;
         Self::parse(&text).ok_or_else(|| LabError::broken(format!("{STAT} says nothing of CPUs")))
     }
 
@@ -29,7 +25,6 @@ impl Account {
         self.0.keys().copied().collect()
     }
 
-    /// Sum over those CPUs since an earlier account.
     pub(super) fn idle_us_since(&self, earlier: &Self, cpus: &[usize]) -> u64 {
         let since = |cpu| Some(self.0.get(cpu)?.saturating_sub(*earlier.0.get(cpu)?));
         cpus.iter().filter_map(since).fold(0, u64::saturating_add)

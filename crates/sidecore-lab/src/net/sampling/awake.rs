@@ -26,8 +26,6 @@ impl Awake {
         self.numbers.iter().map(|number| spent_s(*number).unwrap_or(0.0)).collect()
     }
 
-    /// # Errors
-    /// A thread cannot be started, or not be put on its CPU.
     pub(super) fn keep(cpus: &[usize]) -> Result<Self, LabError> {
         let mut awake = Self::default();
         let (ready, said) = mpsc::channel();

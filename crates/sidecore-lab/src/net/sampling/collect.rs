@@ -25,7 +25,6 @@ pub(super) struct Taken {
 
 pub(super) struct Collected {
     pub(super) taken: Taken,
-    /// All stopped.
     pub(super) samplers: Vec<Sampler>,
     pub(super) ended: Instant,
     pub(super) account: Result<Account, LabError>,

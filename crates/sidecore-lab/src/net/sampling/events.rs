@@ -24,7 +24,6 @@ pub(super) enum Clock {
     Time,
 }
 
-/// A sampler for each CPU, and their reach.
 pub(super) struct Events {
     pub(super) samplers: Vec<Sampler>,
     pub(super) reach: Reach,
@@ -43,9 +42,6 @@ const BUFFER: usize = 512 << 10;
 
 impl Events {
     /// Opens stopped samplers with the largest available reach up to `most`.
-    ///
-    /// # Errors
-    /// None is available; names a remedy.
     pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, LabError> {
         let mut left_out = Vec::new();
         let mut refused = String::new();

@@ -37,7 +37,6 @@ pub(crate) struct Profile {
     pub(crate) knows_kernel: bool,
     /// The time that one sample stands for, us; `None`: samples are of cycles.
     pub(crate) sample_us: Option<f64>,
-    /// Unavailable parts with remedies.
     pub(crate) left_out: Vec<String>,
 }
 
@@ -50,11 +49,9 @@ pub(super) struct Processes {
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Breakdown {
     counts: HashMap<Component, u64>,
-    /// Samples without a rule.
     pub(crate) unplaced: u64,
     /// Samples of other processes, and of the sampling itself.
     pub(crate) elsewhere: u64,
-    /// Samples of idle CPUs.
     pub(crate) idle: u64,
     /// Samples of threads that keep CPUs from idling.
     pub(crate) spare: u64,
@@ -83,7 +80,6 @@ pub(crate) enum Whose<'p> {
 const MAX_GENERATIONS: usize = 64;
 
 impl Profile {
-    /// Samples of that work by component.
     pub(crate) fn breakdown(&self, rules: &Rules, whose: Whose<'_>) -> Breakdown {
         let mut found = Breakdown::default();
         let mut unplaced = HashMap::new();
@@ -122,7 +118,6 @@ impl Profile {
         (instants > 0.0).then(|| (1.0 - seen as f64 / instants).max(0.0))
     }
 
-    /// CPU time that `samples` stand for, us.
     pub(crate) fn time_us(&self, breakdown: &Breakdown, samples: u64) -> f64 {
         self.busy_us * samples as f64 / breakdown.busy().max(1) as f64
     }
@@ -185,12 +180,10 @@ impl Breakdown {
         COMPONENTS.into_iter().map(|component| self.samples(component)).sum::<u64>() + self.unplaced
     }
 
-    /// Samples of CPUs that were not idle.
     pub(crate) fn busy(&self) -> u64 {
         self.of_path() + self.elsewhere + self.spare
     }
 
-    /// `samples` as a share of the measured work. `None`: there was none.
     pub(crate) fn share(&self, samples: u64) -> Option<Share> {
         Share::of(samples, self.of_path())
     }
@@ -211,7 +204,6 @@ impl Share {
         Some(Self { seen: share, low: (middle - half).clamp(0.0, share), high: (middle + half).clamp(share, 1.0) })
     }
 
-    /// The share multiplied by `all`.
     pub(crate) fn of_all(self, all: f64) -> Self {
         Self { seen: self.seen * all, low: self.low * all, high: self.high * all }
     }
@@ -272,7 +264,6 @@ mod tests {
     const RULES: &str = "[copy]\n_copy\n[other]\ntimer\n[driver]\npoll\nsoftirq\n[idle]\nhalt\n[interrupt]\nsoftirq\ntick\n[packets]\nsoftirq\n";
     const NAMES: [&str; 7] = ["_copy", "timer", "poll", "softirq", "halt", "strange", "tick"];
 
-    /// Samples by process and functions, the innermost first.
     fn profile(counts: &[(u32, &[&str], u64)]) -> Profile {
         let start = |at: usize| 0xffff_ffff_8000_0000 + at as u64;
         let table: Vec<_> = NAMES.iter().enumerate().map(|(at, name)| format!("{:x} T {name}", start(at))).collect();

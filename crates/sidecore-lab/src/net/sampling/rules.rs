@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use thiserror::Error;
 
-/// Components of a network path's CPU time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub(crate) enum Component {
     /// The device's driver, its interrupts, and the rounds of NAPI.
@@ -40,7 +39,6 @@ pub(crate) const COMPONENTS: [Component; 9] = [
 ];
 
 impl Component {
-    /// Its name in rules, rows and tables.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Driver => "driver",
@@ -73,13 +71,11 @@ const WHOLE: &str = " whole";
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Placement {
     In(Component),
-    /// The CPU was idle.
     Idle,
     /// The caller decides.
     Caller,
 }
 
-/// A function's name, or a prefix of names.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Pattern {
     Exact(String),
@@ -103,7 +99,6 @@ struct Rule {
     is_whole: bool,
 }
 
-/// A rule that cannot be read.
 #[derive(Debug, PartialEq, Error)]
 #[error("line {line}: {defect}")]
 pub(crate) struct BadRule {
@@ -127,7 +122,6 @@ enum Defect {
     NoComponent { name: String, known: String },
 }
 
-/// Meaning of the lines below a heading.
 #[derive(Debug, Clone, Copy)]
 enum Section {
     Place(Placement),
@@ -143,9 +137,6 @@ impl Rules {
     /// Reads rules. A section starts with a component's name in brackets, or with `caller`, `idle`, `interrupt` or
     /// `packets`. Each line below it is a function; its name may end with `*`. ` under ` and another function restrict
     /// a rule to a caller. ` whole` includes everything that the function calls. `#` begins a comment.
-    ///
-    /// # Errors
-    /// The defect, with its line.
     pub(crate) fn parse(text: &str) -> Result<Self, BadRule> {
         let mut rules = Self::default();
         let mut section = None;
@@ -208,7 +199,6 @@ impl Rules {
         nearest
     }
 
-    /// Whether the work is done for a path, in any process.
     pub(crate) fn is_for_packets(&self, functions: &[&str]) -> bool {
         functions.iter().any(|function| fits_any(&self.packets, function))
     }

@@ -23,9 +23,6 @@ const KERNEL: u64 = 1 << 63;
 
 impl Symbols {
     /// Reads the table, and ignores lines of another form.
-    ///
-    /// # Errors
-    /// The table has no addresses, because the kernel hides them; names the setting to change.
     pub(super) fn parse(text: &str) -> Result<Self, HidesFunctions> {
         let mut found: Vec<Symbol<'_>> = text.lines().filter_map(Symbol::parse).collect();
         if !found.iter().any(|symbol| symbol.name.is_some()) {

@@ -3,9 +3,6 @@
 use std::io;
 
 /// Gives the calling thread the lowest priority: it runs only if nothing else does.
-///
-/// # Errors
-/// The system's.
 pub(super) fn run_last() -> io::Result<()> {
     // SAFETY: all zeros are a valid value of this structure of numbers.
     let no_priority: libc::sched_param = unsafe { std::mem::zeroed() };

@@ -13,7 +13,6 @@ use std::path::Path;
 const RECORDED: &str = include_str!("fixtures/linux-6.18.folded");
 const OLDER: &str = include_str!("fixtures/linux-6.1.txt");
 
-/// The functions of a recorded stack, the innermost first.
 fn functions(stack: &str) -> Vec<&str> {
     stack.split(';').rev().collect()
 }

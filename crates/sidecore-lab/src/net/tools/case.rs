@@ -17,7 +17,6 @@ const ERROR: f64 = 0.05;
 /// Fewest pairs for an interval.
 const FEWEST: usize = 3;
 
-/// The path that a load takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Way {
     /// A pair of virtual interfaces. The programs are the limit: it compares their speed.
@@ -29,7 +28,6 @@ pub(super) enum Way {
 impl Way {
     pub(super) const ALL: [Self; 2] = [Self::Veth, Self::Line];
 
-    /// Name on the command line.
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::Veth => "veth",
@@ -45,7 +43,6 @@ impl Way {
     }
 }
 
-/// Repeated runs of one load by both programs.
 #[derive(Debug)]
 pub(super) struct Case {
     pub(super) way: Way,
@@ -55,11 +52,9 @@ pub(super) struct Case {
     /// Runs with the laboratory's own way to serve a load, if the tool has another way.
     pub(super) plain: Option<Vec<Found>>,
     pub(super) other: Vec<Found>,
-    /// The reason for its early end.
     pub(super) wrong: Option<LabError>,
 }
 
-/// Result of one run of a load.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
     /// Received messages per second.
@@ -75,7 +70,6 @@ pub(super) struct Found {
 /// A comparison: a tool for a kind of traffic, with sizes of messages and numbers of connections.
 type Kind = (Tool, Transport, Direction, &'static [usize], &'static [usize]);
 
-/// Comparisons of a full run.
 const ALL: [Kind; 8] = [
     (Tool::Iperf3, Tcp, Send, &[1_448], &[1]),
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
@@ -87,7 +81,6 @@ const ALL: [Kind; 8] = [
     (Tool::Sockperf, Udp, RoundTrip, &[64, 1_024], &[1]),
 ];
 
-/// Comparisons of a full run, on a line.
 const LINE: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1, 4]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[1]),
@@ -96,11 +89,9 @@ const LINE: [Kind; 5] = [
     (Tool::Sockperf, Udp, RoundTrip, &[64], &[1]),
 ];
 
-/// Comparisons of a short run, on a line.
 const QUICK_LINE: [Kind; 2] =
     [(Tool::Iperf3, Tcp, Send, &[65_536], &[1]), (Tool::Sockperf, Tcp, RoundTrip, &[64], &[1])];
 
-/// Comparisons of a short run.
 const QUICK: [Kind; 5] = [
     (Tool::Iperf3, Tcp, Send, &[65_536], &[1]),
     (Tool::Iperf3, Tcp, Receive, &[65_536], &[4]),
@@ -221,11 +212,9 @@ impl Case {
     }
 }
 
-/// A ratio of figures from paired runs.
 struct Ratio(Estimate);
 
 impl Ratio {
-    /// `None` without pairs.
     fn of(own: &[f64], other: &[f64]) -> Option<Self> {
         let quotients: Vec<f64> = own.iter().zip(other).map(|(own, other)| own / other).collect();
         (!quotients.is_empty()).then(|| Self(Estimate::of_ratios(&quotients, ERROR)))
@@ -248,7 +237,6 @@ fn figures(found: &[Found], of: &dyn Fn(&Found) -> Option<f64>) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    /// Rows of a case with these figures, paired.
     fn rows(own: &[f64], other: &[f64]) -> Vec<Row> {
         let found = |rates: &[f64]| {
             let found =

@@ -9,7 +9,6 @@ use crate::net::protocol::{Load, Transport};
 use std::time::Duration;
 
 impl Tool {
-    /// Arguments of the server.
     pub(super) fn server(self, load: &Load, port: Port) -> Vec<String> {
         words(&match self {
             Self::Iperf3 => iperf::server(port),
@@ -17,7 +16,6 @@ impl Tool {
         })
     }
 
-    /// Arguments of a client that measures for `time`.
     pub(super) fn client(self, load: &Load, port: Port, time: Duration) -> Vec<String> {
         words(&match self {
             Self::Iperf3 => iperf::client(load, port, time),
@@ -30,10 +28,6 @@ impl Tool {
         self != Self::Sockperf || load.transport == Transport::Tcp
     }
 
-    /// Reads the output of a client.
-    ///
-    /// # Errors
-    /// The error in the output, or an unknown format.
     pub(super) fn read(self, said: &str, load: &Load) -> Result<Found, ToolError> {
         match self {
             Self::Iperf3 => iperf::found(said, load),

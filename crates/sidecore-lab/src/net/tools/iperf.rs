@@ -47,16 +47,12 @@ pub(super) fn client(load: &Load, Port(port): Port, time: Duration) -> String {
     format!("-c {FAR} -p {port} -J -i 0 -t {seconds} -l {size} -P {connections} {transport} {reverse}")
 }
 
-/// # Errors
-/// As for [`read`].
 pub(super) fn found(report: &str, load: &Load) -> Result<Found, ToolError> {
     let Rates { sent, received } = read(report)?;
     let messages = |bytes: f64| bytes / load.size as f64;
     Ok(Found { rate: messages(received), sent: messages(sent), trip: None, cpu: None })
 }
 
-/// # Errors
-/// The error that iperf3 reports, or an invalid report.
 fn read(report: &str) -> Result<Rates, ToolError> {
     let Report { end, error } = serde_json::from_str(report).map_err(ToolError::NoReport)?;
     if let Some(text) = error {

@@ -16,7 +16,6 @@ use std::time::{Duration, Instant};
 
 /// Longest time until a server listens.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// Interval of readings of a running program's CPU time.
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 /// Longest run of a client beyond its measurement.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
@@ -25,7 +24,6 @@ const MAX_PROCESSES: u32 = 1 << 22;
 /// Limit of the output that is read; the rest is ignored.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
-/// Output of a client, and the cost of its measurement.
 #[derive(Debug)]
 pub(super) struct ToolOutput {
     pub(super) output: String,
@@ -38,9 +36,6 @@ type Sample = (f64, [f64; 2]);
 
 impl Tool {
     /// Runs a client for the given time, and samples the CPU time of the client and of the process `server`.
-    ///
-    /// # Errors
-    /// The client cannot be started, does not end in time, or is killed.
     pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, ToolError> {
         let failed = |source: ClientError| ToolError::Client { tool: self.name(), source };
         let wrong = |error: std::io::Error| failed(error.into());
@@ -61,7 +56,6 @@ fn all(file: &mut File) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Waits for the end of a client. Samples its CPU time and that of the server.
 fn attend(child: &mut Child, server: u32, patience: Duration) -> Result<Vec<Sample>, ClientError> {
     let began = Instant::now();
     let mut samples = Vec::new();
@@ -109,15 +103,11 @@ fn spent(samples: &[Sample], at: f64) -> Option<[f64; 2]> {
     Some([0, 1].map(|end| before[end] + (after[end] - before[end]) * part))
 }
 
-/// A port of a server at the far end.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Port(pub(super) u16);
 
 impl Port {
     /// Waits until a process in the namespace of `server` listens at the port.
-    ///
-    /// # Errors
-    /// This takes too long, or the process ends.
     pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), ToolError> {
         let until = Instant::now() + ARRIVAL;
         // The files of an ended process are not readable.

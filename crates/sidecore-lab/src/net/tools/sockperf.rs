@@ -21,10 +21,6 @@ pub(super) fn client(load: &Load, port: Port, time: Duration) -> String {
     format!("ping-pong {} -t {} -m {} --full-rtt", both(load, port), time.as_secs(), load.size)
 }
 
-/// Reads the output of a client.
-///
-/// # Errors
-/// The error that sockperf reports, or the missing figure.
 pub(super) fn read(said: &str) -> Result<Found, ToolError> {
     if let Some((_, error)) = said.split_once("ERROR: ") {
         return Err(ToolError::Reported {

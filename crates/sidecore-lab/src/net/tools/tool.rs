@@ -21,7 +21,6 @@ impl Tool {
         }
     }
 
-    /// Whether the program is installed in a directory of PATH.
     pub(super) fn is_there(self) -> bool {
         std::env::var_os("PATH")
             .is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(self.name()).is_file()))

@@ -37,19 +37,10 @@ pub(super) struct SavedSettings {
 
 /// An interface, or a substitute in tests.
 pub(super) trait Settings {
-    /// # Errors
-    /// The value cannot be read.
     fn read(&mut self, name: &str) -> Result<String, LabError>;
-    /// # Errors
-    /// The value is refused.
     fn write(&mut self, name: &str, value: &str) -> Result<(), LabError>;
-    /// # Errors
-    /// The kernel does not identify the interface.
     fn identity(&self) -> Result<Identity, LabError>;
     /// State of the interface that was saved.
-    ///
-    /// # Errors
-    /// This is another interface; names a remedy.
     fn fate(&self, saved: &Identity) -> Result<Fate, LabError>;
 }
 
@@ -76,7 +67,6 @@ impl Settings for Here {
 pub(super) struct SettingsStore {
     directory: PathBuf,
     interface: String,
-    /// Values that this process has saved and not reverted.
     saved: Option<SavedSettings>,
     /// The system releases the lock at every kind of end of the process.
     _lock: File,
@@ -96,9 +86,6 @@ impl SettingsStore {
     }
 
     /// For a revert of saved settings.
-    ///
-    /// # Errors
-    /// Another process changes settings, or nothing is saved.
     pub(super) fn saved_in(directory: &Path, interface: &str) -> Result<Self, LabError> {
         if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
     }
@@ -143,9 +130,6 @@ impl SettingsStore {
     }
 
     /// A shared setting must not be saved with two interfaces, because the original value would be ambiguous.
-    ///
-    /// # Errors
-    /// It is saved with another interface.
     fn are_free(&self, identity: &Identity, names: &[&str]) -> Result<(), LabError> {
         let wrong = |error: io::Error| LabError::failed(format!("cannot read {}", self.directory.display()), error);
         for entry in fs::read_dir(&self.directory).map_err(wrong)? {
@@ -170,9 +154,6 @@ impl SettingsStore {
     }
 
     /// Applies the changes and calls `is_well`. If that or a change fails, all saved values are restored.
-    ///
-    /// # Errors
-    /// The reason of the revert, or the values that could not be restored.
     pub(super) fn apply(
         &mut self,
         settings: &mut impl Settings,
@@ -245,7 +226,6 @@ impl SettingsStore {
         Ok(new)
     }
 
-    /// Writes the directory's entries to disk.
     fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
     }

@@ -8,7 +8,6 @@ use crate::args::InjectedProblem;
 use crate::report::{Key, Row};
 use std::time::Duration;
 
-/// A search that ran.
 pub(super) struct Tried {
     pub(super) tuned_path: TunedPath,
     pub(super) found: Found,
@@ -19,7 +18,6 @@ pub(super) struct Tried {
     pub(super) ended: Vec<String>,
 }
 
-/// The recommended settings against the start, and against the best combination.
 pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
     let Tried { tuned_path, found, took, best, .. } = tried;
     let words = |changes: &[_]| tuned_path.words(&point(tuned_path.tuned.len(), changes));
@@ -35,7 +33,6 @@ pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
     [Some(problem), cure, against].into_iter().flatten().collect()
 }
 
-/// The message for a problem without a cure.
 pub(super) fn missed(injected: InjectedProblem, tried: &Tried) -> Option<String> {
     let Tried { tuned_path, found, .. } = tried;
     let is_cured =

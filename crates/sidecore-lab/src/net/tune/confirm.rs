@@ -18,9 +18,6 @@ const CONFIRMATION: Duration = Duration::from_secs(60);
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Opens a new connection to the peer and exchanges traffic.
-///
-/// # Errors
-/// No answer in time.
 pub(super) fn reaches(peer: &str) -> Result<(), LabError> {
     let (say, hear) = mpsc::channel();
     let peer = peer.to_owned();
@@ -51,10 +48,6 @@ fn round_trips(peer: &str) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Checks that a user can answer.
-///
-/// # Errors
-/// There is no terminal in the foreground; names a remedy.
 pub(super) fn can_ask() -> Result<(), LabError> {
     if !io::stdin().is_terminal() {
         let why = "nobody can be asked to confirm the settings, as standard input is no terminal: add --yes";
@@ -70,9 +63,6 @@ pub(super) fn can_ask() -> Result<(), LabError> {
 }
 
 /// Waits for a line that contains only Enter.
-///
-/// # Errors
-/// Another line, no line in time, or an interrupt.
 pub(super) fn asks(interrupt: &Interrupt) -> Result<(), LabError> {
     forget_typed(&io::stdin())?;
     output::tell("The settings are changed. Press Enter within 60 s to keep them; anything else takes them back.");

@@ -42,16 +42,12 @@ static IS_CALM: LazyLock<io::Result<Arc<AtomicBool>>> = LazyLock::new(|| {
 /// Ends on drop. A process has at most one.
 pub(super) struct CpuLoad {
     links: Links,
-    /// Ends the thread that pauses the load.
     stops: Handle,
     pauses: Option<JoinHandle<()>>,
 }
 
 impl CpuLoad {
     /// Begins in the namespace of this thread.
-    ///
-    /// # Errors
-    /// The kernel has no bridges, or this process may not run on the first processor.
     pub(super) fn begin() -> Result<Self, LabError> {
         let is_calm = IS_CALM.as_ref().map_err(|error| SignalError(io::Error::new(error.kind(), error.to_string())))?;
         let signals = Signals::new([SIGTSTP]).map_err(SignalError)?;

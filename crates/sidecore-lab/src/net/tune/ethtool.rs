@@ -61,10 +61,6 @@ pub(super) struct Ethtool {
 }
 
 impl Ethtool {
-    /// In this thread's namespace.
-    ///
-    /// # Errors
-    /// The kernel cannot be reached.
     pub(super) fn here() -> Result<Self, LabError> {
         let wrong = |error: std::io::Error| LabError::failed("cannot ask the kernel about drivers", error);
         let runtime = Builder::new_current_thread().enable_io().build().map_err(wrong)?;
@@ -96,9 +92,6 @@ impl Ethtool {
     }
 
     /// Requests the change. The driver may ignore it, so read the feature again.
-    ///
-    /// # Errors
-    /// The kernel's.
     pub(super) fn set_feature(&mut self, interface: &str, name: &str, on: bool) -> Result<(), SettingError> {
         self.set(interface, FEATURES_SET, &wanted(name, on))
     }
@@ -127,9 +120,6 @@ impl Ethtool {
     }
 
     /// Switches have one byte, other attributes have four.
-    ///
-    /// # Errors
-    /// The driver's.
     pub(super) fn set_number(
         &mut self,
         interface: &str,
@@ -197,14 +187,12 @@ impl ParseableParametrized<[u8], GenlHeader> for Change {
     }
 }
 
-/// The attribute that names the interface.
 fn addressed(interface: &str) -> Vec<u8> {
     let header = EthtoolHeader::DevName(interface.to_owned());
     debug_assert_eq!(header.kind(), DEVICE_NAME);
     nested(HEADER, bytes(&header))
 }
 
-/// The attribute that switches a feature.
 fn wanted(name: &str, on: bool) -> Vec<u8> {
     let mut bit = text(BIT_NAME, name);
     if on {
@@ -238,7 +226,6 @@ mod tests {
     use super::super::setting::{Location, by_name};
     use super::*;
 
-    /// The attribute that names the interface `near`.
     const NEAR: &[u8] = b"\x10\0\x01\x80\x09\0\x02\0near\0\0\0\0";
 
     #[test]

@@ -14,9 +14,7 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Identity {
-    /// Identifier of the kernel's start.
     pub(super) boot: String,
-    /// The number of the network namespace.
     pub(super) namespace: u64,
     /// The interface's number there.
     pub(super) index: u32,
@@ -34,8 +32,6 @@ pub(super) enum Fate {
 }
 
 impl Identity {
-    /// # Errors
-    /// There is no interface of that name, or the kernel does not identify it.
     pub(super) fn of(links: &Links, interface: &str) -> Result<Self, LabError> {
         let link = links.find(interface)?;
         let (boot, namespace) =
@@ -43,10 +39,6 @@ impl Identity {
         Ok(Self { boot, namespace, index: link.header.index, address: address(&link) })
     }
 
-    /// State of this interface, which had that name.
-    ///
-    /// # Errors
-    /// Its settings cannot be reverted from here; names a remedy.
     pub(super) fn fate(&self, links: &Links, name: &str) -> Result<Fate, LabError> {
         let (boot, namespace) =
             here().map_err(|error| LabError::failed("this machine cannot be told from another", error))?;
@@ -88,7 +80,6 @@ fn address(link: &LinkMessage) -> Option<Vec<u8>> {
     })
 }
 
-/// The boot's identifier and the network namespace.
 fn here() -> io::Result<(String, u64)> {
     Ok((fs::read_to_string(BOOT)?.trim_end().to_owned(), fs::metadata(NAMESPACE)?.ino()))
 }
@@ -104,7 +95,6 @@ mod tests {
     use std::thread;
     use tokio::runtime::Builder;
 
-    /// Gives that interface another name, or an additional one.
     fn rename(index: u32, name: &str, is_more: bool) {
         let runtime = Builder::new_current_thread().enable_all().build().unwrap();
         runtime.block_on(async {

@@ -10,7 +10,6 @@ impl InjectedProblem {
     pub(super) const ALL: [Self; 6] =
         [Self::Mtu, Self::Offload, Self::Moderation, Self::BusyCore, Self::Buffers, Self::Gro];
 
-    /// Name in rows and messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Mtu => "packets of 576 B",
@@ -29,7 +28,6 @@ impl InjectedProblem {
             .then_some("the moderation of a link is the link's own, and no setting of its interfaces (--moderate-us)")
     }
 
-    /// The goal that suffers from the problem.
     pub(super) fn goal(self) -> Goal {
         match self {
             Self::Moderation | Self::BusyCore => Goal::latency(),
@@ -61,7 +59,6 @@ impl InjectedProblem {
         }
     }
 
-    /// Values of settings at both ends.
     fn values(self, by: NetJoint) -> &'static [(&'static str, &'static str)] {
         match self {
             Self::Mtu => &[("mtu", "576"), ("tso", "off"), ("gso", "off")],
@@ -91,9 +88,6 @@ impl InjectedProblem {
     }
 
     /// Injects the problem. A returned load belongs to it, and lasts until drop.
-    ///
-    /// # Errors
-    /// A setting cannot be changed on this machine.
     pub(super) fn into(self, ends: &mut Ends, by: NetJoint) -> Result<Option<CpuLoad>, LabError> {
         // Independent of this machine's default: its effect would hide the problem's.
         let first = ("congestion-control", "cubic");

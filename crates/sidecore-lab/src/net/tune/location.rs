@@ -17,7 +17,6 @@ use std::path::{Path, PathBuf};
 const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const RECEIVING: &str = "rx-";
 const FLOWS: &str = "rps_flow_cnt";
-/// Loaded congestion controls.
 const AVAILABLE: &str = "ipv4/tcp_available_congestion_control";
 
 pub(crate) struct Here {
@@ -30,8 +29,6 @@ pub(crate) struct Here {
 }
 
 impl Here {
-    /// # Errors
-    /// There is no interface of that name.
     pub(crate) fn of(interface: &str) -> Result<Self, LabError> {
         let here = Self::of_any(interface)?;
         here.links.find(interface)?;
@@ -39,25 +36,16 @@ impl Here {
     }
 
     /// Also for a removed interface: then only settings of the machine are available.
-    ///
-    /// # Errors
-    /// The kernel cannot be reached.
     pub(super) fn of_any(interface: &str) -> Result<Self, LabError> {
         let links = Links::here()?;
         let own = links.find(interface).ok().and_then(|link| named(&link)).unwrap_or_else(|| interface.to_owned());
         Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes: attributes() })
     }
 
-    /// # Errors
-    /// The interface does not exist.
     pub(super) fn identity(&self) -> Result<Identity, LabError> {
         Identity::of(&self.links, &self.interface)
     }
 
-    /// State of the interface that had this name.
-    ///
-    /// # Errors
-    /// Its settings cannot be reverted from here; names a remedy.
     pub(super) fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
         saved.fate(&self.links, &self.interface)
     }
@@ -71,10 +59,6 @@ impl Here {
         &self.interface
     }
 
-    /// The current value.
-    ///
-    /// # Errors
-    /// It cannot be set on this machine, with the reason.
     pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, LabError> {
         match setting.location {
             Location::Mtu => self.mtu(),
@@ -106,9 +90,6 @@ impl Here {
     }
 
     /// Sets the value and reads it back.
-    ///
-    /// # Errors
-    /// It is refused, with the reason.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), LabError> {
         if let Some(why) = Self::lacks(setting, value) {
             return Err(SettingError::NotTried(why).into());
@@ -125,14 +106,13 @@ impl Here {
             Location::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
             Location::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
             Location::Interrupts => wanted = write_each(&self.interrupts()?, value)?,
-            Location::Interface(file) => fs::write(&self.directory()?.join(file), value)?,
-            Location::Sysctl(file) => fs::write(&Path::new("/proc/sys/net").join(file), value)?,
+            Location::Interface(file) => fs::write(self.directory()?.join(file), value)?,
+            Location::Sysctl(file) => fs::write(Path::new("/proc/sys/net").join(file), value)?,
         }
         let now = self.read(setting)?;
         if now == wanted { Ok(()) } else { Err(SettingError::Stays(now).into()) }
     }
 
-    /// The changeable ones of these features, with their state.
     fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, SettingError> {
         let mut free = Vec::new();
         for name in names {
@@ -172,7 +152,6 @@ impl Here {
         if self.is_present() { self.queues(RECEIVING, FLOWS) } else { Ok(Vec::new()) }
     }
 
-    /// The file of each interrupt of the interface.
     fn interrupts(&self) -> Result<Vec<PathBuf>, LabError> {
         let numbers = interrupts_of(&self.directory()?.join("device"));
         let own: Vec<_> =
@@ -227,7 +206,6 @@ fn together(mut values: Vec<String>) -> String {
     values.join(" ")
 }
 
-/// A detached mount of sysfs.
 fn attributes() -> io::Result<OwnedFd> {
     let made = fsopen("sysfs", FsOpenFlags::FSOPEN_CLOEXEC)?;
     fsconfig_create(&made)?;

@@ -53,7 +53,6 @@ pub(super) fn noise(tuned_path: &TunedPath) -> String {
     format!("Runs of one and the same thing differ by {:.0} %", 100.0 * tuned_path.noise().exp_m1())
 }
 
-/// Description of the first changes, and the number of others.
 fn short(tuned_path: &TunedPath, changes: &[Change]) -> String {
     let words = tuned_path.words(&point(tuned_path.tuned.len(), &changes[..changes.len().min(2)]));
     if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
@@ -70,7 +69,6 @@ fn frontier(tuned_path: &TunedPath) -> Vec<Vec<Change>> {
     best.into_iter().map(|(levels, _)| changes(levels)).collect()
 }
 
-/// Lines for configuration files that make the settings permanent.
 fn lines(tuned_path: &TunedPath, best: &[Change]) -> Vec<String> {
     let line = |(setting, level): &Change| {
         let tuned = &tuned_path.tuned[*setting];
@@ -100,7 +98,6 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     outcome
 }
 
-/// The recommended settings compared with the best of all combinations.
 pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, Estimate)) -> Row {
     let words = tuned_path.words(&point(tuned_path.tuned.len(), best));
     with_ratio(Row::new("net-tune", "recommended"), gain)
@@ -109,7 +106,6 @@ pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, E
         .with(Key::AtLeast, MIN_RATIO)
 }
 
-/// The payload by datagrams compared with streams, with those changes.
 pub(super) fn of_datagrams(tuned_path: &TunedPath, changes: &[Change], gain: &Estimate) -> Row {
     let row = Row::new("net-tune", &tuned_path.words(&point(tuned_path.tuned.len(), changes)));
     with_ratio(row, gain)

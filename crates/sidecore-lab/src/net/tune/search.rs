@@ -45,7 +45,6 @@ const ROUNDS_OF_BEST: usize = 24;
 /// Most pairs to test for that.
 const MAX_PAIRS: usize = 3;
 
-/// Limits of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Limits {
     pub(super) runs: usize,
@@ -68,7 +67,6 @@ pub(super) struct Found {
     /// Gain of two changes beyond the sum of their gains.
     pub(super) beyond: Vec<Effect>,
     pub(super) best: Vec<Change>,
-    /// Gain of the recommended changes.
     pub(super) gain: Option<Estimate>,
     /// Loss by reverting each recommended change, as a negative gain.
     pub(super) taken_back: Vec<Effect>,
@@ -117,9 +115,6 @@ pub(super) fn search<'r, E>(levels: &[usize], limits: Limits, run: &'r mut Run<'
 }
 
 /// Tries all points. Returns the best one, and the gain of `found` against it; 0: equally good.
-///
-/// # Errors
-/// A run's.
 pub(super) fn exhaust<'r, E>(
     levels: &[usize],
     found: &[Change],

@@ -98,8 +98,6 @@ pub(super) const KNOWN: [Setting; 29] = [
     setting("busy-poll", Location::Sysctl("core/busy_read"), &["0", "50"]),
 ];
 
-/// # Errors
-/// There is no setting of that name.
 pub(crate) fn by_name(name: &str) -> Result<&'static Setting, SettingError> {
     let known = || KNOWN.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
     KNOWN
@@ -120,12 +118,10 @@ impl Setting {
         others
     }
 
-    /// Whether a change replaces the queues.
     pub(super) fn makes_queues(&self) -> bool {
         matches!(self.location, Location::Driver(Numbers::Channels, _))
     }
 
-    /// Whether each queue has its own value.
     pub(super) fn is_of_queues(&self) -> bool {
         matches!(self.location, Location::Queues(..) | Location::Flows | Location::Interrupts)
     }
@@ -177,14 +173,12 @@ impl Setting {
     }
 }
 
-/// The location of a permanent setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The section `[Link]` of a `.link` file of systemd.
     Link,
     /// A file of `/etc/sysctl.d`.
     Sysctl,
-    /// A command, typed or run at boot.
     Command,
 }
 
@@ -216,7 +210,6 @@ fn yes(is: bool) -> &'static str {
     if is { "yes" } else { "no" }
 }
 
-/// The value of a placeholder.
 fn meant(value: &str, processors: usize) -> String {
     match value {
         ALL => mask(processors, |_| true),

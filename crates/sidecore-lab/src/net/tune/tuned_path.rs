@@ -17,7 +17,6 @@ use std::slice;
 use std::thread;
 use std::time::Duration;
 
-/// Warm-up of a run before the window.
 const WARM_UP: Duration = Duration::from_millis(60);
 /// Cost of a path without traffic, added to the original settings' cost; a logarithm.
 const BROKEN: f64 = 5.0;
@@ -34,7 +33,6 @@ pub(super) struct Tuned {
     pub(super) others: Vec<String>,
 }
 
-/// The ends whose settings this process changes.
 pub(super) struct Ends {
     pub(super) near: Here,
     /// With the name of its interface.
@@ -65,10 +63,6 @@ pub(super) struct TunedPath {
 }
 
 impl Ends {
-    /// The value at each end.
-    ///
-    /// # Errors
-    /// It cannot be set at one of them.
     pub(super) fn read(&mut self, setting: &'static Setting) -> Result<Vec<String>, LabError> {
         let mut values = vec![self.near.read(setting)?];
         if let Some((far, interface)) = &mut self.far {
@@ -79,9 +73,6 @@ impl Ends {
     }
 
     /// Sets a value for each end; the last one also serves ends without a value.
-    ///
-    /// # Errors
-    /// It is refused at one of them.
     pub(super) fn write(&mut self, setting: &'static Setting, values: &[String]) -> Result<(), LabError> {
         let (Some(first), Some(last)) = (values.first(), values.last()) else { return Ok(()) };
         self.near.write(setting, first)?;
@@ -98,9 +89,6 @@ impl Ends {
     /// Changeable ones of the named settings, or of all, and the others with reasons.
     ///
     /// With `tries` each value is set briefly, and refused values are left out.
-    ///
-    /// # Errors
-    /// A name is unknown, or a value cannot be restored.
     pub(super) fn discover(&mut self, named: &[String], tries: bool) -> Result<(Vec<Tuned>, Vec<String>), LabError> {
         let wanted = named.iter().map(|name| setting::by_name(name)).collect::<Result<Vec<_>, _>>()?;
         let processors = Account::of_kernel().processors.len();
@@ -164,7 +152,6 @@ impl Drop for Ends {
 }
 
 impl Tuned {
-    /// The setting's values at the ends, at that level.
     pub(super) fn values(&self, level: usize) -> &[String] {
         match level.checked_sub(1) {
             None => &self.start,
@@ -188,7 +175,6 @@ impl TunedPath {
         }
     }
 
-    /// Sets the window of later runs.
     pub(super) fn measure_for(&mut self, window: Duration) {
         self.manner.window = window;
     }
@@ -202,7 +188,6 @@ impl TunedPath {
         self.tuned.iter().map(|tuned| tuned.others.len()).collect()
     }
 
-    /// Description of the differences from the original settings.
     pub(super) fn words(&self, levels: &[usize]) -> String {
         let changed = self.tuned.iter().zip(levels).filter(|(_, level)| **level > 0);
         let said: Vec<_> =
@@ -211,9 +196,6 @@ impl TunedPath {
     }
 
     /// Sets those levels. A setting may depend on another one, so refused ones are tried twice.
-    ///
-    /// # Errors
-    /// A setting that stays refused.
     pub(super) fn set(&mut self, levels: &[usize]) -> Result<(), LabError> {
         let mut refused = Ok(());
         for _ in 0..2 {
@@ -243,9 +225,6 @@ impl TunedPath {
     }
 
     /// Cost of the path at those levels, a logarithm.
-    ///
-    /// # Errors
-    /// The path is lost.
     pub(super) fn cost(&mut self, levels: &[usize]) -> Result<f64, LabError> {
         if self.set(levels).is_err() {
             return Ok(self.start_cost() + BROKEN);
@@ -284,10 +263,6 @@ impl TunedPath {
         }
     }
 
-    /// Measures the kinds of traffic requested.
-    ///
-    /// # Errors
-    /// The path is lost.
     fn measure(&mut self, streams: bool, trips: bool) -> Result<Figures, LabError> {
         let mut figures = Figures::default();
         let load = self.streams();
@@ -314,9 +289,6 @@ impl TunedPath {
 
     /// Logarithm of the payload by datagrams divided by that of streams at those levels. `None`: one of them carried
     /// nothing.
-    ///
-    /// # Errors
-    /// The path is lost, or the levels cannot be set.
     pub(super) fn datagrams(&mut self, levels: &[usize]) -> Result<Option<f64>, LabError> {
         self.set(levels)?;
         let streams = self.streams();

@@ -52,10 +52,6 @@ pub(super) struct Went {
 }
 
 impl Sending {
-    /// Sends from near to far.
-    ///
-    /// # Errors
-    /// The ends do not find each other, the loss is too large, or the clock was set.
     pub(super) fn over(self, pair: &Pair, link: &Link) -> Result<Went, LabError> {
         let wrong = |error: std::io::Error| LabError::failed("the ends of the link do not find each other", error);
         let far = File::open(format!("/proc/{}/ns/net", pair.far.id())).map_err(wrong)?;

@@ -23,7 +23,6 @@ impl Run {
         Self { path: Path::new(settings, 1), late: 0, batches: Vec::new(), now: 0 }
     }
 
-    /// A frame arrives at that time; its length on the line is `bytes`.
     fn frame(&mut self, at: Nanos, bytes: u32) -> Fate {
         // Other events of the same instant follow the arrival.
         self.until(at.saturating_sub(1));

@@ -21,7 +21,6 @@ struct Fake {
     refuses: Option<String>,
     /// `None`: the interface exists.
     fate: Option<Result<Fate, String>>,
-    /// Writing the first setting changes the second.
     undoes: Option<(String, String)>,
     file: PathBuf,
     /// Whether the old settings were on disk at each write.

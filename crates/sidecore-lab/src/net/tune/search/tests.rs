@@ -26,7 +26,6 @@ fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Fo
     found
 }
 
-/// Whether the recommendation consists of these changes.
 fn recommends(found: &Found, changes: &[Change]) -> bool {
     found.best.len() == changes.len() && changes.iter().all(|change| found.best.contains(change))
 }
