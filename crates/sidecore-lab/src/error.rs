@@ -8,7 +8,7 @@ use std::error::Error;
 use std::io;
 use std::path::PathBuf;
 
-type Source = Box<dyn Error + Send + Sync>;
+pub(crate) type Source = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum LabError {

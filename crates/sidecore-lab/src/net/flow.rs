@@ -8,6 +8,7 @@ mod udp;
 
 use super::account::{Account, Counted};
 use super::protocol::{Direction, Load, Serving, is_only_a_look};
+use crate::report::Times;
 use cpus::Limited;
 pub(super) use cpus::choose as choose_cpus;
 use hdrhistogram::Histogram;
@@ -219,6 +220,14 @@ impl Worker {
             self.latencies.saturating_record(clock::now().saturating_sub(began).max(1));
         }
     }
+}
+
+/// Mean and percentiles, us. `None`: there are none.
+pub(super) fn times(latencies: &Latencies) -> Option<Times> {
+    let us = |ns: f64| ns / 1e3;
+    let quantile = |part| us(latencies.value_at_quantile(part) as f64);
+    let times = || Times { mean: us(latencies.mean()), p50: quantile(0.5), p99: quantile(0.99) };
+    (!latencies.is_empty()).then(times)
 }
 
 fn latencies() -> Latencies {

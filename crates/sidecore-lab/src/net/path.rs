@@ -268,7 +268,7 @@ mod tests {
     }
 
     fn load(transport: Transport, direction: Direction) -> Load {
-        Load { transport, direction, size: 100, connections: 3, rate: None, serving: Serving::default() }
+        Load::new(transport, direction, 100, 3)
     }
 
     #[test]

@@ -293,7 +293,6 @@ fn token() -> io::Result<u64> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::protocol::Serving;
     use super::*;
     use std::net::Ipv4Addr;
 
@@ -305,14 +304,7 @@ mod tests {
 
     fn flow() -> (TcpStream, Flow) {
         let (near, far) = pair();
-        let load = Load {
-            transport: Transport::Tcp,
-            direction: Direction::RoundTrip,
-            size: 1,
-            connections: 1,
-            rate: None,
-            serving: Serving::default(),
-        };
+        let load = Load::new(Transport::Tcp, Direction::RoundTrip, 1, 1);
         (near, Flow::begin(&load, Side::Far, &[], vec![Connection::Tcp(far)]).unwrap())
     }
 

@@ -70,6 +70,28 @@ pub(super) struct Load {
 }
 
 impl Load {
+    /// As fast as possible, in the usual way to serve.
+    pub(super) fn new(transport: Transport, direction: Direction, size: usize, connections: usize) -> Self {
+        Self { transport, direction, size, connections, rate: None, serving: Serving::default() }
+    }
+
+    /// Name in rows.
+    pub(super) fn op(&self) -> &'static str {
+        match (self.transport, self.direction) {
+            (Transport::Tcp, Direction::Send) => "tcp send",
+            (Transport::Tcp, Direction::Receive) => "tcp receive",
+            (Transport::Tcp, Direction::RoundTrip) => "tcp round trip",
+            (Transport::Udp, Direction::Send) => "udp send",
+            (Transport::Udp, Direction::Receive) => "udp receive",
+            (Transport::Udp, Direction::RoundTrip) => "udp round trip",
+        }
+    }
+
+    /// Payload of `messages` a second, Mbit/s.
+    pub(super) fn mbit_per_s(&self, messages: f64) -> f64 {
+        messages * self.size as f64 * 8.0 / 1e6
+    }
+
     /// Checks the limits, because a stranger may have sent it.
     pub(super) fn check(&self) -> Result<(), LoadError> {
         let most = if self.transport == Transport::Udp { MAX_DATAGRAM } else { MAX_SIZE };
@@ -348,14 +370,7 @@ mod tests {
 
     #[test]
     fn what_a_stranger_asks_is_within_bounds() {
-        let good = Load {
-            transport: Transport::Udp,
-            direction: Direction::Send,
-            size: MAX_DATAGRAM,
-            connections: MAX_CONNECTIONS,
-            rate: None,
-            serving: Serving::default(),
-        };
+        let good = Load::new(Transport::Udp, Direction::Send, MAX_DATAGRAM, MAX_CONNECTIONS);
         assert_eq!(good.check(), Ok(()));
         let stream = Load { transport: Transport::Tcp, ..good };
         assert_eq!(Load { serving: Serving::OnePolls, ..stream }.check(), Ok(()));

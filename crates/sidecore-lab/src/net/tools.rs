@@ -9,7 +9,7 @@ pub(super) mod tool;
 
 use super::end::Order;
 use super::error::ToolError;
-use super::flow::Latencies;
+use super::flow::times;
 use super::link::{Link, Settings};
 use super::pair::Pair;
 use super::path::{Both, Path};
@@ -18,7 +18,6 @@ use crate::args::PORT;
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::outcome::Outcome;
-use crate::report::Times;
 use case::{Case, Found, Way, cases};
 use indicatif::ProgressBar;
 use program::Port;
@@ -151,11 +150,12 @@ impl Laboratory {
         let latencies = running.end()?;
         let (sender, receiver) = if load.direction == Direction::Receive { (&far, &near) } else { (&near, &far) };
         let messages = |bytes: u64| bytes as f64 / load.size as f64;
-        let cpu = [&near, &far].map(|end| us(end.process_ns as f64) / messages(end.sent.bytes.max(end.received.bytes)));
+        let cpu =
+            [&near, &far].map(|end| end.process_ns as f64 / 1e3 / messages(end.sent.bytes.max(end.received.bytes)));
         Ok(Found {
             rate: messages(receiver.received.bytes) / receiver.seconds(),
             sent: messages(sender.sent.bytes) / sender.seconds(),
-            trip: (!latencies.is_empty()).then(|| times(&latencies)),
+            trip: times(&latencies),
             cpu: Some(cpu),
         })
     }
@@ -175,15 +175,6 @@ impl Laboratory {
             if load.direction == Direction::Receive { [found.rate, found.sent] } else { [found.sent, found.rate] };
         Ok(Found { cpu: Some([0, 1].map(|end| spent[end] * 1e6 / ends[end])), ..found })
     }
-}
-
-fn us(ns: f64) -> f64 {
-    ns / 1e3
-}
-
-fn times(latencies: &Latencies) -> Times {
-    let quantile = |part| us(latencies.value_at_quantile(part) as f64);
-    Times { mean: us(latencies.mean()), p50: quantile(0.5), p99: quantile(0.99) }
 }
 
 impl Drop for Laboratory {

@@ -2,17 +2,15 @@
 //! [`paper_rows`], rows of `farm bench` to [`farm_rows`].
 
 use super::compare::percent;
-use super::output::{self, progress};
+use super::output::{predict, read_rows, show_cells};
 use super::{farm_rows, paper_rows};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::outcome::print;
 use crate::report::{Grid, Key, Row, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
 use sidecore_sim::settings::Parameter;
-use std::fs;
 use std::path::Path;
 
 /// Largest accepted error of predicted rates and medians. A tail depends on few requests: its limit is the interval of
@@ -48,25 +46,18 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     }
     let mut rows = read(path)?;
     rows.retain(|row| ["crypto", "notify"].contains(&row.scenario()));
-    let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::<Predicted>::new(), 0);
-    for (index, row) in rows.iter().enumerate() {
+    predict(&rows, |row| {
         match case(plan, row) {
             Some(case) if cells.iter().any(|known| known.cell.row == case.name) => {}
             Some(case) => cells.extend(predicted(plan, case, &args.effort.effort())?),
             None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
         }
-        if progress(index + 1, rows.len()).is_break() {
-            break;
-        }
-    }
-    drop(progress);
+        Ok(())
+    })?;
     let grid = grid(&cells, left_out);
-    let printed = print(&grid.to_text());
     let cells: Vec<Cell> = cells.into_iter().map(|predicted| predicted.cell).collect();
-    output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed?;
-    Ok(true)
+    show_cells(&args.output, &cells, &grid)
 }
 
 /// A prediction, with half of the interval that contains one run's figure.
@@ -99,14 +90,7 @@ fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -
 }
 
 fn read(path: &Path) -> Result<Vec<Row>, LabError> {
-    let file = path.display();
-    let text = fs::read_to_string(path).map_err(|error| LabError::failed(format!("{file}: cannot be read"), error))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(index, line)| {
-        Row::from_json_line(line)
-            .map_err(|error| LabError::failed(format!("{file}:{}: is no row of a bench", index + 1), error))
-    };
-    lines.map(row).collect()
+    read_rows(path, "a bench", Row::from_json_line)
 }
 
 /// The row as the plan can run it. `None`: it cannot.

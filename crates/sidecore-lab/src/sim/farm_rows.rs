@@ -1,10 +1,9 @@
 //! Compares the rows of `sidecore farm bench` with predictions of the farm's plan.
 
 use super::compare::percent;
-use super::output::{self, progress};
+use super::output::{predict, read_rows, show_cells};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::outcome::print;
 use crate::report::{Grid, digits};
 use serde::Deserialize;
 use sidecore_sim::compare::Cell;
@@ -59,46 +58,31 @@ impl Measured {
 
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
     let rows = read(path)?;
-    let mut progress = progress("sim")?;
     let (mut cells, mut left_out) = (Vec::new(), 0);
-    for (index, row) in rows.iter().enumerate() {
+    predict(&rows, |row| {
         match row.settings() {
-            Some(settings) => {
-                cells.extend(predicted(plan, row, &settings, args.effort.seed)?);
-            }
+            Some(settings) => cells.extend(predicted(plan, row, &settings, args.effort.seed)?),
             None => left_out += 1,
         }
-        if progress(index + 1, rows.len()).is_break() {
-            break;
-        }
-    }
-    drop(progress);
+        Ok(())
+    })?;
     if cells.is_empty() {
         let file = path.display();
         return Err(LabError::Usage(format!(
             "{file}: has no row to compare: make some by `sidecore farm bench share tail --json FILE`"
         )));
     }
-    let grid = grid(&cells, left_out);
-    let printed = print(&grid.to_text());
-    output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed?;
-    Ok(true)
+    show_cells(&args.output, &cells, &grid(&cells, left_out))
 }
 
 fn read(path: &Path) -> Result<Vec<Measured>, LabError> {
-    let file = path.display();
-    let text =
-        std::fs::read_to_string(path).map_err(|error| LabError::failed(format!("{file}: cannot be read"), error))?;
-    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
-    let row = |(index, line): (usize, &str)| {
-        serde_json::from_str(line)
-            .map_err(|error| LabError::failed(format!("{file}:{}: is no row of `farm bench`", index + 1), error))
-    };
-    let rows = lines.map(row).collect::<Result<Vec<_>, _>>()?;
+    let rows = read_rows(path, "`farm bench`", |line| serde_json::from_str(line))?;
     match rows.len() {
         ..=MAX_CELLS => Ok(rows),
-        count => Err(LabError::Usage(format!("{file}: has {count} rows, at most {MAX_CELLS} are compared"))),
+        count => {
+            let file = path.display();
+            Err(LabError::Usage(format!("{file}: has {count} rows, at most {MAX_CELLS} are compared")))
+        }
     }
 }
 

@@ -1,17 +1,19 @@
 //! Output of a simulation: progress, text on standard output, and the requested files.
 
 use crate::args::Output;
-use crate::error::LabError;
+use crate::error::{LabError, Source};
 use crate::interrupt::Interrupt;
 pub(super) use crate::interrupt::STOPPED;
 use crate::interrupt::SignalError;
-use crate::outcome;
-use crate::outcome::print;
+use crate::outcome::{self, print};
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use sidecore_sim::compare::Cell;
+use std::fs;
 use std::ops::ControlFlow;
+use std::path::Path;
 
 /// Shows progress until drop. The closure receives the steps done and all steps, and returns whether to continue.
 pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, SignalError> {
@@ -23,6 +25,38 @@ pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) ->
         progress.bar.set_position(done as u64);
         if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
+}
+
+/// Reads a file of measured rows, one JSON object a line; `what` names their maker in errors.
+pub(super) fn read_rows<T, E: Into<Source>>(
+    path: &Path,
+    what: &str,
+    parse: impl Fn(&str) -> Result<T, E>,
+) -> Result<Vec<T>, LabError> {
+    let file = path.display();
+    let text = fs::read_to_string(path).map_err(|error| LabError::failed(format!("{file}: cannot be read"), error))?;
+    let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
+    let wrong = |index, error| LabError::failed(format!("{file}:{}: is no row of {what}", index + 1), error);
+    lines.map(|(index, line)| parse(line).map_err(|error| wrong(index, error))).collect()
+}
+
+/// Predicts row by row, with progress, until an interrupt.
+pub(super) fn predict<T>(rows: &[T], mut one: impl FnMut(&T) -> Result<(), LabError>) -> Result<(), LabError> {
+    let mut progress = progress("sim")?;
+    for (index, row) in rows.iter().enumerate() {
+        one(row)?;
+        if progress(index + 1, rows.len()).is_break() {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Prints predictions next to measured values, and writes the requested files.
+pub(super) fn show_cells(files: &Output, cells: &[Cell], grid: &Grid) -> Result<bool, LabError> {
+    let printed = print(&grid.to_text());
+    write(files, cells, &grid.to_markdown(), &[])?;
+    printed.map(|()| true)
 }
 
 /// A line of JSON: its members in this order, without null values.

@@ -2,10 +2,9 @@
 //! to the other, because absolute figures belong to other machines.
 
 use super::compare::percent;
-use super::output::{self, progress};
+use super::output::{predict, show_cells};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::outcome::print;
 use crate::report::{Grid, Key, Row, bytes, digits};
 use serde_json::Value;
 use sidecore_sim::compare::Cell;
@@ -88,8 +87,7 @@ pub(super) fn compare(
     }
     let mut predictions = Predictions::new(plan.clone(), args.effort.seed);
     let (mut cells, mut unknown) = (Vec::new(), 0);
-    let mut progress = progress("sim")?;
-    for (index, row) in own.iter().enumerate() {
+    predict(&own, |row| {
         let first = row.text(Key::Baseline).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
         let found = first.map(|first| changes(&mut predictions, first, row)).transpose();
         let found = found.map_err(|why| LabError::failed(path.display().to_string(), why))?;
@@ -97,16 +95,9 @@ pub(super) fn compare(
             Some(found) => cells.extend(found),
             None => unknown += usize::from(row.text(Key::Baseline).is_some()),
         }
-        if progress(index + 1, own.len()).is_break() {
-            break;
-        }
-    }
-    drop(progress);
-    let grid = grid(&cells, unknown, others.len());
-    let printed = print(&grid.to_text());
-    output::write(&args.output, &cells, &grid.to_markdown(), &[])?;
-    printed?;
-    Ok(true)
+        Ok(())
+    })?;
+    show_cells(&args.output, &cells, &grid(&cells, unknown, others.len()))
 }
 
 /// Whether the row has that name and the same load: messages of the same size, or datagrams that each fill a packet.

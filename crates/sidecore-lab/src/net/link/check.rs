@@ -5,7 +5,7 @@ mod datagrams;
 mod policy;
 
 use super::super::measure::{Instruments, Run};
-use super::super::protocol::{Direction, Load, Serving, Transport};
+use super::super::protocol::{Direction, Load, Transport};
 use super::{Link, Settings};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
@@ -125,16 +125,9 @@ impl Part<'_> {
 impl Stream {
     fn run(&mut self, window: Duration) -> Result<(), LabError> {
         let (mut pair, _link) = Link::or_veth(self.link.as_ref())?;
-        let load = Load {
-            transport: Transport::Tcp,
-            direction: Direction::Send,
-            size: 65_536,
-            connections: 1,
-            rate: None,
-            serving: Serving::default(),
-        };
+        let load = Load::new(Transport::Tcp, Direction::Send, 65_536, 1);
         let run = Run::of(&mut pair.path()?, &load, window, &mut Instruments::default())?;
-        self.mbit_per_s.push(run.rate(&load) * load.size as f64 * 8.0 / 1e6);
+        self.mbit_per_s.push(load.mbit_per_s(run.rate(&load)));
         Ok(())
     }
 

@@ -4,6 +4,7 @@ use super::parts::Parts;
 use super::run::Run;
 use crate::error::LabError;
 use crate::net::account::{Figure, Processor};
+use crate::net::flow::times;
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
 use crate::report::{Key, Row, Times, counted};
@@ -64,7 +65,7 @@ impl Case {
         let row = self
             .named("net")
             .with(Key::OpsPerS, median(&rates))
-            .with(Key::MbitPerS, median(&rates) * self.load.size as f64 * 8.0 / 1e6)
+            .with(Key::MbitPerS, self.load.mbit_per_s(median(&rates)))
             .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
             .with(Key::PacketsPerS, figure(&|run: &Run| run.packets().map(|packets| packets / run.seconds())))
             .with(Key::CpuPerPacket, figure(&Run::cpu_per_packet))
@@ -138,12 +139,7 @@ impl Case {
             // All have the same bounds.
             let _ = all.add(&run.latencies);
         }
-        let us = |ns: f64| ns / 1000.0;
-        (!all.is_empty()).then(|| Times {
-            mean: us(all.mean()),
-            p50: us(all.value_at_quantile(0.5) as f64),
-            p99: us(all.value_at_quantile(0.99) as f64),
-        })
+        times(&all)
     }
 }
 

@@ -3,6 +3,7 @@
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::net::end::End;
+use crate::net::flow::times;
 use crate::net::link::{Counters, Link, Settings};
 use crate::net::measure::{Case, Instruments, Run};
 use crate::net::path::Path;
@@ -59,21 +60,10 @@ impl Contrast {
         &self.sides[0].case.load
     }
 
-    pub(super) fn op(&self) -> &'static str {
-        match (self.load().transport, self.load().direction) {
-            (Transport::Tcp, Direction::Send) => "tcp send",
-            (Transport::Tcp, Direction::Receive) => "tcp receive",
-            (Transport::Tcp, Direction::RoundTrip) => "tcp round trip",
-            (Transport::Udp, Direction::Send) => "udp send",
-            (Transport::Udp, Direction::Receive) => "udp receive",
-            (Transport::Udp, Direction::RoundTrip) => "udp round trip",
-        }
-    }
-
     pub(super) fn words(&self) -> String {
         let Load { size, connections, .. } = self.load();
         let [first, other] = [&self.sides[0], &self.sides[1]].map(|side| side.variant);
-        format!("{}, {size} B, {connections} connections: {first}, {other}", self.op())
+        format!("{}, {size} B, {connections} connections: {first}, {other}", self.load().op())
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -107,7 +97,8 @@ impl Contrast {
         let [first, other] = &self.sides;
         let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };
         [first, other].map(|side| {
-            let row = side.row(!self.takes_apart).with(Key::Scenario, scenario.as_str()).with(Key::Op, self.op());
+            let row =
+                side.row(!self.takes_apart).with(Key::Scenario, scenario.as_str()).with(Key::Op, self.load().op());
             if side.variant == first.variant { row } else { row.with(Key::Baseline, first.variant) }
         })
     }
@@ -186,7 +177,7 @@ fn frames_per_interrupt(counted: &Counters) -> f64 {
 
 impl Found<'_> {
     pub(super) fn mbit_per_s(&self) -> f64 {
-        self.run.rate(self.load) * self.load.size as f64 * 8.0 / 1e6
+        self.load.mbit_per_s(self.run.rate(self.load))
     }
 
     /// Messages a second that the sender passed to the kernel.
@@ -217,8 +208,7 @@ impl Found<'_> {
 
     /// Median round trip, us.
     pub(super) fn latency_us(&self) -> Option<f64> {
-        let latencies = &self.run.latencies;
-        (!latencies.is_empty()).then(|| latencies.value_at_quantile(0.5) as f64 / 1e3)
+        times(&self.run.latencies).map(|times| times.p50)
     }
 }
 

@@ -6,7 +6,7 @@ use super::contrast::{Contrast, Found, Metrics, Side};
 use super::effect::{Against, Effect};
 use crate::net::account::Figure;
 use crate::net::link::Settings;
-use crate::net::protocol::{Direction, Load, Serving, Transport};
+use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::Component;
 use sidecore::core::policy::notify::Notify;
 
@@ -73,7 +73,7 @@ fn stream_sides(direction: Direction, size: usize, connections: usize) -> [Side;
 }
 
 fn load(direction: Direction, size: usize, connections: usize) -> Load {
-    Load { transport: Transport::Tcp, direction, size, connections, rate: None, serving: Serving::default() }
+    Load::new(Transport::Tcp, direction, size, connections)
 }
 
 fn trip(size: usize) -> Contrast {

@@ -5,7 +5,7 @@ use super::Study;
 use super::contrast::{Contrast, Found, Metrics, Side};
 use super::effect::{Against, Effect};
 use crate::net::link::Settings;
-use crate::net::protocol::{Direction, Load, Serving, Transport};
+use crate::net::protocol::{Direction, Load, Transport};
 use sidecore::core::policy::notify::Notify;
 
 const RATE: u64 = 1_000_000_000;
@@ -74,12 +74,7 @@ fn contrast(pair: &[Setting; 2], transport: Transport, direction: Direction, rat
         let moderation = Some(Notify::Coalesce { count: COUNT, delay: u64::from(us) * 1_000 });
         let link = Settings { rate_bits_per_s, mtu, moderation, offload: false, ..Settings::default() };
         let plan = vec![("link.mtu_bytes", mtu.to_string()), ("nic.moderation_us", us.to_string())];
-        Side::new(
-            name,
-            link,
-            Load { transport, direction, size, connections: 1, rate, serving: Serving::default() },
-            plan,
-        )
+        Side::new(name, link, Load { rate, ..Load::new(transport, direction, size, 1) }, plan)
     });
     Contrast::new(sides, metrics)
 }
@@ -90,7 +85,7 @@ fn of_tcp(found: &Found) -> Metrics {
 
 fn of_udp(found: &Found) -> Metrics {
     [
-        ("udp_sent_mbit_per_s", found.sent() * found.load.size as f64 * 8.0 / 1e6),
+        ("udp_sent_mbit_per_s", found.load.mbit_per_s(found.sent())),
         ("udp_received_mbit_per_s", found.mbit_per_s()),
         ("packets_per_interrupt", found.frames_per_interrupt()),
     ]

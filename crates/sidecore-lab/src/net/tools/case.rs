@@ -110,20 +110,8 @@ pub(super) fn cases(way: Way, quick: bool) -> Vec<Case> {
     let mut cases = Vec::new();
     for (tool, transport, direction, sizes, connections) in kinds {
         for size in *sizes {
-            cases.extend(connections.iter().map(|connections| {
-                Case::new(
-                    way,
-                    *tool,
-                    Load {
-                        transport: *transport,
-                        direction: *direction,
-                        size: *size,
-                        connections: *connections,
-                        rate: None,
-                        serving: Serving::default(),
-                    },
-                )
-            }));
+            let loads = connections.iter().map(|connections| Load::new(*transport, *direction, *size, *connections));
+            cases.extend(loads.map(|load| Case::new(way, *tool, load)));
         }
     }
     cases
@@ -140,19 +128,14 @@ impl Case {
         Self { way, load, tool, own: Vec::new(), plain, other: Vec::new(), wrong: None }
     }
 
-    fn op(&self) -> &'static str {
-        match (self.load.transport, self.load.direction) {
-            (Tcp, Send) => "tcp send",
-            (Tcp, Receive) => "tcp receive",
-            (Tcp, RoundTrip) => "tcp round trip",
-            (Udp, Send) => "udp send",
-            (Udp, Receive) => "udp receive",
-            (Udp, RoundTrip) => "udp round trip",
-        }
-    }
-
     pub(super) fn words(&self) -> String {
-        format!("{} by {}, {} B, {} connections", self.op(), self.tool.name(), self.load.size, self.load.connections)
+        format!(
+            "{} by {}, {} B, {} connections",
+            self.load.op(),
+            self.tool.name(),
+            self.load.size,
+            self.load.connections
+        )
     }
 
     /// Rows of the other tool, of the laboratory against it, of their CPU time, and of the laboratory's own way to serve.
@@ -189,7 +172,7 @@ impl Case {
             (!known.is_empty() && self.way == Way::Veth).then(|| median(&known))
         };
         Row::new(self.way.scenario(), variant)
-            .with(Key::Op, self.op())
+            .with(Key::Op, self.load.op())
             .with(Key::Size, self.load.size)
             .with(Key::Clients, self.load.connections)
             .with(Key::ClientCpu, end(0))
@@ -202,7 +185,7 @@ impl Case {
         let row = self.base(variant, found).with(Key::OpsPerS, median(&rates));
         let trips: Vec<Times> = found.iter().filter_map(|found| found.trip).collect();
         if trips.is_empty() {
-            let payload = median(&rates) * self.load.size as f64 * 8.0 / 1e6;
+            let payload = self.load.mbit_per_s(median(&rates));
             return row.with(Key::MbitPerS, payload).with(Key::Spread, spread(&rates));
         }
         let each = |of: fn(&Times) -> f64| trips.iter().map(of).collect::<Vec<_>>();

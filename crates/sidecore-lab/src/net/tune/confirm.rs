@@ -3,7 +3,7 @@
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
-use crate::net::protocol::{Direction, Load, Serving, Transport};
+use crate::net::protocol::{Direction, Load, Transport};
 use nix::unistd::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
 use sidecore_terminal::output;
@@ -26,15 +26,8 @@ pub(super) fn reaches(peer: &str) -> Result<(), LabError> {
 }
 
 fn round_trips(peer: &str) -> Result<(), LabError> {
-    let load = Load {
-        transport: Transport::Tcp,
-        direction: Direction::RoundTrip,
-        // Larger than any packet size of the search.
-        size: 1 << 16,
-        connections: 1,
-        rate: None,
-        serving: Serving::default(),
-    };
+    // Larger than any packet size of the search.
+    let load = Load::new(Transport::Tcp, Direction::RoundTrip, 1 << 16, 1);
     let mut path = find_peer(peer)?;
     let mut running = path.begin(&load)?;
     let until = Instant::now() + REACH;

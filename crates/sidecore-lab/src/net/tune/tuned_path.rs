@@ -8,9 +8,10 @@ use crate::args::Goal;
 use crate::error::LabError;
 use crate::net::account::Account;
 use crate::net::end::{End, Order};
+use crate::net::flow::times;
 use crate::net::link::Link;
 use crate::net::path::{Both, Path};
-use crate::net::protocol::{Direction, Load, Serving, Transport};
+use crate::net::protocol::{Direction, Load, Transport};
 use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::slice;
@@ -300,14 +301,7 @@ impl TunedPath {
     }
 
     fn streams(&self) -> Load {
-        Load {
-            transport: Transport::Tcp,
-            direction: Direction::Send,
-            size: 65_536,
-            connections: self.manner.connections,
-            rate: None,
-            serving: Serving::default(),
-        }
+        Load::new(Transport::Tcp, Direction::Send, 65_536, self.manner.connections)
     }
 
     /// Counts of both ends, and the median of round trips, us.
@@ -320,7 +314,6 @@ impl TunedPath {
         let both = running.count()?.since(&before);
         running.keep_latencies(false);
         let latencies = running.end()?;
-        let median = (!latencies.is_empty()).then(|| latencies.value_at_quantile(0.5) as f64 / 1e3);
-        Ok((both, median))
+        Ok((both, times(&latencies).map(|times| times.p50)))
     }
 }
