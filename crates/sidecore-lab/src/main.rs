@@ -9,6 +9,7 @@
 //! |`report`|rows and their exporters: text, Markdown, JSON, HTML, plots; `column` describes each figure|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
 //! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
+//! |`outcome`, `error`|rows and notes of a run with their output; errors|
 
 // The macros panic if writing fails: `output` reports the error.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

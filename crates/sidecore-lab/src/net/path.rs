@@ -82,6 +82,23 @@ impl Path {
         self.start(load, None)
     }
 
+    /// Runs a load, and counts it for `window` after a warm-up.
+    pub(super) fn measure(
+        &mut self,
+        load: &Load,
+        warm_up: Duration,
+        window: Duration,
+    ) -> Result<(Both, Latencies), LabError> {
+        let mut running = self.begin(load)?;
+        thread::sleep(warm_up);
+        running.keep_latencies(true);
+        let before = running.count()?;
+        thread::sleep(window);
+        let both = running.count()?.since(&before);
+        running.keep_latencies(false);
+        Ok((both, running.end()?))
+    }
+
     /// Starts traffic; the peer counts it by itself in that window.
     pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
         self.start(load, Some(window))

@@ -23,7 +23,6 @@ use indicatif::ProgressBar;
 use program::Port;
 use sidecore::sys::cpu;
 use std::collections::BTreeSet;
-use std::thread;
 use std::time::Duration;
 use tool::Tool;
 
@@ -140,14 +139,7 @@ impl Laboratory {
     }
 
     fn own(&mut self, load: &Load) -> Result<Found, LabError> {
-        let mut running = self.path.begin(load)?;
-        thread::sleep(WARM_UP);
-        running.keep_latencies(true);
-        let before = running.count()?;
-        thread::sleep(self.time);
-        let Both { near, far } = running.count()?.since(&before);
-        running.keep_latencies(false);
-        let latencies = running.end()?;
+        let (Both { near, far }, latencies) = self.path.measure(load, WARM_UP, self.time)?;
         let (sender, receiver) = if load.direction == Direction::Receive { (&far, &near) } else { (&near, &far) };
         let messages = |bytes: u64| bytes as f64 / load.size as f64;
         let cpu =

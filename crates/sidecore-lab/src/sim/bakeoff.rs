@@ -7,7 +7,7 @@ use crate::report::{Grid, digits};
 use sidecore_sim::bakeoff::{self, Line, NEAR, Setup, Summary};
 
 pub(super) fn run(setup: &Setup, files: &Output) -> Result<bool, LabError> {
-    let mut progress = progress("bakeoff")?;
+    let progress = progress("bakeoff")?;
     let mut last = (0, 0);
     let found = bakeoff::run(setup, &mut |done, all| {
         last = (done, all);

@@ -1,13 +1,11 @@
 //! Parameters fitted to published tables, and their influence.
 
 use super::compare::percent;
-use super::output::{Members, STOPPED, show};
+use super::output::{Members, STOPPED, progress, show};
 use super::tables;
 use crate::args::{self, Plans};
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
 use crate::outcome;
-use crate::progress::Progress;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Published, median};
 use sidecore_sim::estimate::Effort;
@@ -15,7 +13,6 @@ use sidecore_sim::fit::{self, FIXED, Fitted, Free, Target, Which};
 use sidecore_sim::plan::Plan;
 use std::collections::BTreeMap;
 use std::fmt::Write;
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 
 pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
@@ -25,7 +22,9 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let which = if args.vary.is_empty() { Which::Fitted } else { Which::Named(&args.vary) };
     let free = fit::free(&targets, which).map_err(LabError::usage)?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
-    let found = watched("fit", |progress| fit::fit(&targets, free, &effort, progress))?;
+    let progress = progress("fit")?;
+    let found = fit::fit(&targets, free, &effort, &progress)?;
+    drop(progress);
     outcome::write(args.write.as_deref(), &file(&found, &names(&args.to)))?;
     let title = format!("{}, fitted", plans[0].title);
     let command = format!("fit {} --to {} --seeds {}", names(&args.plans), names(&args.to), args.seeds);
@@ -42,7 +41,9 @@ pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError
     };
     let targets = [Target { plan, published: &published }];
     let free = fit::free(&targets, Which::All).map_err(LabError::usage)?;
-    let found = watched("sensitivity", |progress| fit::sensitivity(&targets, free, &effort, progress))?;
+    let progress = progress("sensitivity")?;
+    let found = fit::sensitivity(&targets, free, &effort, &progress)?;
+    drop(progress);
     let title = format!("{}: what a tenth more of each parameter changes", plan.title);
     let command = format!("{} --sensitivity {}", args.files[0].display(), args.effort.arguments());
     let grid = influences(&title, &found, args.compare.is_some());
@@ -67,23 +68,6 @@ fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target
     }
     let target = |(at, published)| Target { plan: &plans[at % many], published };
     Ok(published.iter().enumerate().map(target).collect())
-}
-
-/// Runs `fit` with a progress bar until an interrupt.
-fn watched<T, E: Into<LabError>>(
-    name: &'static str,
-    run: impl FnOnce(fit::Progress<'_>) -> Result<T, E>,
-) -> Result<T, LabError> {
-    let interrupt = Interrupt::new()?;
-    let mut progress = Progress::new(0);
-    progress.scenario(name);
-    let bar = progress.bar.clone();
-    let step = |done: usize, most: usize| {
-        bar.set_length(most as u64);
-        bar.set_position(done as u64);
-        if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    };
-    run(&step).map_err(Into::into)
 }
 
 fn names(files: &[PathBuf]) -> String {

@@ -16,13 +16,14 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 /// Shows progress until drop. The closure receives the steps done and all steps, and returns whether to continue.
-pub(super) fn progress(name: &'static str) -> Result<impl FnMut(usize, usize) -> ControlFlow<()>, SignalError> {
+pub(super) fn progress(name: &'static str) -> Result<impl Fn(usize, usize) -> ControlFlow<()> + Sync, SignalError> {
     let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
     progress.scenario(name);
+    let bar = progress.bar.clone();
     Ok(move |done, all| {
-        progress.bar.set_length(all as u64);
-        progress.bar.set_position(done as u64);
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
         if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }
@@ -42,7 +43,7 @@ pub(super) fn read_rows<T, E: Into<Source>>(
 
 /// Predicts row by row, with progress, until an interrupt.
 pub(super) fn predict<T>(rows: &[T], mut one: impl FnMut(&T) -> Result<(), LabError>) -> Result<(), LabError> {
-    let mut progress = progress("sim")?;
+    let progress = progress("sim")?;
     for (index, row) in rows.iter().enumerate() {
         one(row)?;
         if progress(index + 1, rows.len()).is_break() {

@@ -76,7 +76,7 @@ fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, LabError> {
     for variant in &plan.variants {
         all.push((&variant.name, plan.with(&variant.set)?));
     }
-    let mut progress = progress("sim")?;
+    let progress = progress("sim")?;
     let mut sheets: Vec<Sheet> = Vec::new();
     for (index, (variant, settings)) in all.iter().enumerate() {
         let mut progress = |done, each| progress(index * each + done, all.len() * each);

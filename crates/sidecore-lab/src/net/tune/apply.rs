@@ -6,7 +6,6 @@
 //! settings at a time.
 
 use super::identity::{Fate, Identity};
-use super::location::Here;
 use super::setting::{Setting, by_name};
 use crate::error::LabError;
 use rustix::fs::{FlockOperation, flock};
@@ -42,24 +41,6 @@ pub(super) trait Settings {
     fn identity(&self) -> Result<Identity, LabError>;
     /// State of the interface that was saved.
     fn fate(&self, saved: &Identity) -> Result<Fate, LabError>;
-}
-
-impl Settings for Here {
-    fn read(&mut self, name: &str) -> Result<String, LabError> {
-        Self::read(self, by_name(name)?)
-    }
-
-    fn write(&mut self, name: &str, value: &str) -> Result<(), LabError> {
-        Self::write(self, by_name(name)?, value)
-    }
-
-    fn identity(&self) -> Result<Identity, LabError> {
-        Self::identity(self)
-    }
-
-    fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
-        Self::fate(self, saved)
-    }
 }
 
 /// The directory of old settings, locked. No other process changes settings until drop.

@@ -1,8 +1,9 @@
 //! Reads and writes settings of an interface in this thread's namespace.
 
+use super::apply::Settings;
 use super::ethtool::Ethtool;
 use super::identity::{Fate, Identity, named};
-use super::setting::{CONGESTION, Location, Setting};
+use super::setting::{CONGESTION, Location, Setting, by_name};
 use crate::error::LabError;
 use crate::net::error::SettingError;
 use crate::net::links::Links;
@@ -40,14 +41,6 @@ impl Here {
         let links = Links::here()?;
         let own = links.find(interface).ok().and_then(|link| named(&link)).unwrap_or_else(|| interface.to_owned());
         Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes: attributes() })
-    }
-
-    pub(super) fn identity(&self) -> Result<Identity, LabError> {
-        Identity::of(&self.links, &self.interface)
-    }
-
-    pub(super) fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
-        saved.fate(&self.links, &self.interface)
     }
 
     pub(super) fn is_present(&self) -> bool {
@@ -157,6 +150,24 @@ impl Here {
         let own: Vec<_> =
             numbers.iter().map(|number| Path::new("/proc/irq").join(number.to_string()).join("smp_affinity")).collect();
         if own.is_empty() { Err(SettingError::NoInterrupts.into()) } else { Ok(own) }
+    }
+}
+
+impl Settings for Here {
+    fn read(&mut self, name: &str) -> Result<String, LabError> {
+        Self::read(self, by_name(name)?)
+    }
+
+    fn write(&mut self, name: &str, value: &str) -> Result<(), LabError> {
+        Self::write(self, by_name(name)?, value)
+    }
+
+    fn identity(&self) -> Result<Identity, LabError> {
+        Identity::of(&self.links, &self.interface)
+    }
+
+    fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
+        saved.fate(&self.links, &self.interface)
     }
 }
 

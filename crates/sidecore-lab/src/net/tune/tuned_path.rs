@@ -15,7 +15,6 @@ use crate::net::protocol::{Direction, Load, Transport};
 use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::slice;
-use std::thread;
 use std::time::Duration;
 
 const WARM_UP: Duration = Duration::from_millis(60);
@@ -306,14 +305,7 @@ impl TunedPath {
 
     /// Counts of both ends, and the median of round trips, us.
     fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), LabError> {
-        let mut running = self.path.begin(load)?;
-        thread::sleep(WARM_UP);
-        running.keep_latencies(true);
-        let before = running.count()?;
-        thread::sleep(self.manner.window);
-        let both = running.count()?.since(&before);
-        running.keep_latencies(false);
-        let latencies = running.end()?;
+        let (both, latencies) = self.path.measure(load, WARM_UP, self.manner.window)?;
         Ok((both, times(&latencies).map(|times| times.p50)))
     }
 }

@@ -3,6 +3,7 @@
 use super::*;
 use crate::net::links::Links;
 use crate::net::space;
+use crate::net::tune::location::Here;
 use crate::net::tune::setting::KNOWN;
 use nix::unistd::Uid;
 use sidecore_testing::skipped;
