@@ -39,7 +39,6 @@ impl Outcome {
         self.notes.push(note.into());
     }
 
-    /// Adds the reason why a case could not be measured.
     pub(crate) fn lacks(&mut self, why: impl Into<String>) {
         self.left_out.push(why.into());
     }
@@ -77,7 +76,6 @@ fn write_with(path: Option<&Path>, content: impl FnOnce(&mut dyn Write) -> io::R
     written.map_err(|source| LabError::Write { path: path.to_owned(), source })
 }
 
-/// Writes `text` to the file, if there is one.
 pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), LabError> {
     write_with(path, |out| out.write_all(text.as_bytes()))
 }

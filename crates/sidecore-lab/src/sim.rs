@@ -61,7 +61,6 @@ fn plans(args: &Plans) -> Result<bool, LabError> {
     }
 }
 
-/// Names the test in place of a command of earlier versions.
 fn removed(command: &str, successor: &str) -> LabError {
     LabError::Usage(format!("sim {command} is a test now: run {successor} in the source"))
 }

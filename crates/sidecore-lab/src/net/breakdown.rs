@@ -17,10 +17,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const SCENARIO: &str = "net-where";
-/// Default duration without a command.
 const SECONDS: u64 = 10;
 const PAUSE: Duration = Duration::from_millis(20);
-/// Most functions without a rule to name.
 const MAX_NAMED: usize = 8;
 /// Accepted ratio of the components' sum to the CPU time that the kernel accounts.
 const AGREEMENT: (f64, f64) = (0.97, 1.03);

@@ -59,7 +59,6 @@ impl Links {
         self.up("lo")
     }
 
-    /// Moves the interface to the namespace of that process.
     pub(super) fn give(&self, name: &str, process: u32) -> Result<(), LabError> {
         self.set(name, |link| link.setns_by_pid(process))
     }

@@ -59,7 +59,6 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), LabError> {
     done
 }
 
-/// Runs each case `repeats` times, in turn with the others, until an interrupt.
 fn rounds(
     args: &NetMeasure,
     cases: &mut [Case],

@@ -22,7 +22,6 @@ struct Space {
 /// Packets received and sent since the interface was made, by its name.
 type Interfaces = BTreeMap<String, (u64, u64)>;
 
-/// Most processes to visit, and most namespaces to keep.
 const MAX_PROCESSES: usize = 256;
 const MAX_SPACES: usize = 64;
 const MAX_BYTES: u64 = 1 << 20;
@@ -38,7 +37,6 @@ impl Packets {
         packets
     }
 
-    /// Updates the counts, and adds namespaces of that process and of its current descendants.
     pub(super) fn look(&mut self, root: Option<u32>) {
         let mut seen: HashSet<u32> = root.into_iter().collect();
         let mut next: Vec<u32> = root.into_iter().collect();

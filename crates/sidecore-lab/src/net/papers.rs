@@ -27,7 +27,6 @@ const WINDOWS: [Duration; 2] = [Duration::from_millis(500), Duration::from_milli
 const REPEATS: [usize; 2] = [12, 6];
 
 const SEED: u64 = 1;
-/// A load is not tried again after this number of failures.
 const MAX_WRONG: usize = 2;
 
 struct Study {

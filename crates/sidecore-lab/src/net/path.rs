@@ -13,9 +13,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest wait for the listening socket of a new peer.
 const ARRIVAL: Duration = Duration::from_secs(5);
-/// Most characters of a peer's message to show.
 const SHOWN: usize = 200;
 /// Interval of datagrams that open a UDP connection; some may be lost.
 const HELLO: Duration = Duration::from_millis(20);
@@ -35,7 +33,6 @@ pub(super) struct Running<'p> {
     flow: Flow,
     /// Duration of the peer's warm-up and window.
     time: Duration,
-    /// Earliest end of the peer's window.
     ends: Instant,
 }
 
@@ -73,7 +70,6 @@ impl Path {
         self.cpus = count;
     }
 
-    /// Whether the peer is gone. The path is then unusable.
     pub(super) fn is_lost(&self) -> bool {
         self.lost
     }

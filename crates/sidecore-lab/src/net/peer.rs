@@ -106,7 +106,6 @@ fn other_version(there: u64) -> String {
     )
 }
 
-/// Checks whether this machine can serve the load. Returns its CPUs.
 fn check(load: &Load, cpus: Option<usize>, window: Option<Window>) -> Result<Vec<usize>, LoadError> {
     load.check()?;
     window.map_or(Ok(()), Window::check)?;
@@ -196,7 +195,6 @@ fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result
     if near == Near::Gone { Ok(()) } else { control.say(&Answer::Window(Box::new([before, after]))) }
 }
 
-/// Waits until then, unless the client goes.
 fn wait(control: &mut Control, mut near: Near, until: Instant) -> io::Result<Near> {
     while let Some(rest) = until.checked_duration_since(Instant::now()).filter(|rest| !rest.is_zero()) {
         if near == Near::Gone {

@@ -139,7 +139,6 @@ impl Window {
         Duration::from_millis(self.warm_up_ms.saturating_add(self.counted_ms))
     }
 
-    /// Checks the limits, because a stranger may have sent it.
     pub(super) fn check(self) -> Result<(), LoadError> {
         if self.warm_up_ms > Self::MAX_MS || !(1..=Self::MAX_MS).contains(&self.counted_ms) {
             return Err(LoadError::Window { most_s: Self::MAX_MS / 1000 });

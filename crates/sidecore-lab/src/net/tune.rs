@@ -49,11 +49,9 @@ const QUIET: f64 = 0.1;
 const LONGER: f64 = 3.0;
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
-/// Most combinations that `--exhaustive` tries.
 const MAX_POINTS: usize = 128;
 /// Approximate number of runs for each of them.
 const ROUNDS_OF_ALL: usize = 6;
-/// Repeats of the comparison of datagrams with streams.
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
 pub(super) fn run(args: &NetTune) -> Result<(), LabError> {
@@ -81,7 +79,6 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), LabError> {
     Ok(())
 }
 
-/// Tunes both ends of a path made here, with the injected problem.
 fn tune_pair(
     args: &NetTune,
     injected: Option<InjectedProblem>,
@@ -260,7 +257,6 @@ fn datagrams(tuned_path: &mut TunedPath, best: &[Change], interrupt: &Interrupt)
     Ok(rows)
 }
 
-/// The number of runs within the time, estimated from the first ones.
 fn runs(
     args: &NetTune,
     tuned_path: &mut TunedPath,

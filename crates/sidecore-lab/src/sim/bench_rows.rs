@@ -18,7 +18,6 @@ use std::path::Path;
 const RATE_WITHIN: f64 = 0.05;
 const MEDIAN_WITHIN: f64 = 0.15;
 
-/// Fewest requests that a plan is run with.
 const MIN_REQUESTS: f64 = 100.0;
 
 /// Latencies of a closed load are compared if the mean time of a request is less than this, s.

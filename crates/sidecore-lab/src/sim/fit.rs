@@ -50,7 +50,6 @@ pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError
     show(&args.output, &lines(&found), (&title, &command), &[grid])
 }
 
-/// Most runs of each case for a derivative.
 const SENSITIVITY_RUNS: u32 = 4;
 /// Effects below this part of a cell count as negligible.
 const HARDLY: f64 = 0.005;
@@ -59,7 +58,6 @@ fn read(files: &[PathBuf]) -> Result<Vec<Published>, LabError> {
     files.iter().map(|file| Ok(Published::read(file)?)).collect()
 }
 
-/// All tables of the one plan, or one for each plan.
 fn pairs<'a>(plans: &'a [Plan], published: &'a [Published]) -> Result<Vec<Target<'a>>, LabError> {
     let (many, tables) = (plans.len(), published.len());
     if many != 1 && many != tables {

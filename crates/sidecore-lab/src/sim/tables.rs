@@ -181,7 +181,6 @@ fn grid(title: String, table: &Table, cell: impl Fn(usize, usize) -> String) -> 
     grid
 }
 
-/// The first word of a run's limit: the name of the part.
 fn part(run: &table::Run) -> &str {
     run.outcome.limit.split_whitespace().next().unwrap_or("-")
 }

@@ -22,7 +22,6 @@ const SCENARIO: &str = "link";
 /// Polling time of the link before an instant, ns. The delay of a sleep's end would belong to the machine and not to
 /// the policy.
 const SPIN: u64 = 60_000;
-/// Accepted ratio of the link's moderation to the policy's.
 const WITHIN: (f64, f64) = (0.9, 1.1);
 
 struct Stream {

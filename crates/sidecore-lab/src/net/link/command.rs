@@ -20,9 +20,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
-/// Environment variable with the number of the process in the `far` namespace, for entering it.
 const FAR_PROCESS: &str = "SIDECORE_FAR_PID";
-/// In the order of the counters.
 const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 
 /// Makes the link and runs the command. Returns the command's exit code, or 128 plus the number of the signal that

@@ -32,9 +32,7 @@ counters! {
     delivered_bytes,
     /// Frames that the receiver's interface refused: it is down, or lacks a feature for them.
     refused,
-    /// Doorbells: batches of frames taken from the sender.
     doorbells,
-    /// Interrupts: batches of frames handed to the receiver.
     interrupts,
     /// Accesses to registers; the setting `register` is the cost of one.
     accesses,

@@ -90,7 +90,6 @@ impl Way {
         Ok(more)
     }
 
-    /// Decides on the frame just read, which has the header in front. Returns the frame's bytes.
     fn decide(&mut self, length: usize) -> u64 {
         let now = self.clock.now();
         let Some((said, frame)) = self.store.room().and_then(|read| read.get(..length)?.split_at_checked(self.header))

@@ -23,7 +23,6 @@ pub(super) enum Fate {
 pub(super) enum Next {
     /// Hand over this number of the oldest frames together.
     HandOver(u32),
-    /// No action before that instant, unless a frame arrives.
     At(Nanos),
     Nothing,
 }
@@ -43,7 +42,6 @@ pub(super) struct Path {
     frames: VecDeque<Frame>,
     /// Number of frames in `frames` that the line has begun to send.
     begun: usize,
-    /// Bytes of the frames that wait for the line.
     waiting: u64,
     moderator: Moderator,
     ring: WakeDecision,
@@ -154,7 +152,6 @@ struct Line {
 }
 
 impl Line {
-    /// Start and end of sending a frame that arrives now.
     fn slot(&self, now: Nanos, bytes: u64) -> (Nanos, Nanos) {
         let (begins, leaves, _) = self.sent(now, bytes);
         (begins, leaves)

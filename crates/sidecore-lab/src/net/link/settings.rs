@@ -9,7 +9,6 @@ use sidecore::core::time::Nanos;
 pub(super) const MAX_FRAME: usize = (1 << 16) + 256;
 /// Assumed rate of a link without a rate, for the size of its memory.
 const FASTEST: u64 = 10_000_000_000;
-/// Most memory of one direction.
 const MAX_BYTES: u64 = 512 << 20;
 
 /// Settings of a link, the same in both directions.

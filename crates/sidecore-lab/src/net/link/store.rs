@@ -8,7 +8,6 @@ use std::ops::Range;
 pub(super) struct Store {
     bytes: Vec<u8>,
     frames: VecDeque<Range<usize>>,
-    /// End of the newest frame.
     end: usize,
 }
 

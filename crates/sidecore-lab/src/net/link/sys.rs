@@ -10,7 +10,6 @@ use std::os::unix::fs::OpenOptionsExt;
 const SET_INTERFACE: Opcode = libc::TUNSETIFF as Opcode;
 const SET_OFFLOAD: Opcode = libc::TUNSETOFFLOAD as Opcode;
 
-/// The kernel's `ifreq` with name and flags.
 #[repr(C)]
 struct Request {
     name: [u8; IFNAMSIZ],

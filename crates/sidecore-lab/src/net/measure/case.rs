@@ -21,7 +21,6 @@ pub(crate) struct Case {
 }
 
 impl Case {
-    /// With all CPUs.
     pub(crate) fn new(load: Load) -> Self {
         Self { load, cpus: None, runs: Vec::new(), wrong: None }
     }
@@ -53,7 +52,6 @@ impl Case {
         }
     }
 
-    /// The medians of its runs.
     pub(crate) fn row(&self) -> Row {
         let figure = |of: &dyn Fn(&Run) -> Option<f64>| {
             let found: Vec<f64> = self.runs.iter().filter_map(of).collect();

@@ -85,7 +85,6 @@ impl Instruments {
         Ok(())
     }
 
-    /// Time of the first traffic at this end.
     fn first(&self, running: &mut Running<'_>) -> Result<Instant, LabError> {
         let until = Instant::now() + ARRIVAL;
         while !running.has_traffic() && Instant::now() < until {
@@ -167,7 +166,6 @@ impl Run {
         self.both.near.seconds()
     }
 
-    /// Received messages a second.
     pub(crate) fn rate(&self, load: &Load) -> f64 {
         let end = if load.direction == Direction::Send { &self.both.far } else { &self.both.near };
         let messages = match load.transport {

@@ -18,7 +18,6 @@ use std::time::Duration;
 /// Figures of a run. Names are the plan's metrics where it has them.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
-/// Suffix of the scenario of rows with CPU time by component.
 const WHERE: &str = "-where";
 
 pub(super) struct Contrast {
@@ -180,7 +179,6 @@ impl Found<'_> {
         self.load.mbit_per_s(self.run.rate(self.load))
     }
 
-    /// Messages a second that the sender passed to the kernel.
     pub(super) fn sent(&self) -> f64 {
         let sender = if self.load.direction == Direction::Receive { &self.run.both.far } else { &self.run.both.near };
         sender.sent.messages as f64 / sender.seconds()
@@ -206,7 +204,6 @@ impl Found<'_> {
         frames_per_interrupt(self.counted)
     }
 
-    /// Median round trip, us.
     pub(super) fn latency_us(&self) -> Option<f64> {
         times(&self.run.latencies).map(|times| times.p50)
     }

@@ -9,7 +9,6 @@ use crate::sim::value;
 use sidecore_report::statistics::median;
 use statrs::distribution::{Binomial, DiscreteCDF};
 
-/// Comparison of a figure of the second link with that of the first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Against {
     Ratio,
@@ -34,7 +33,6 @@ pub(super) struct FoundEffect<'e> {
     effect: &'e Effect,
     first: &'static str,
     simulated: Option<f64>,
-    /// Median over the pairs.
     measured: f64,
     interval: Option<(f64, f64)>,
     pairs: usize,
@@ -48,7 +46,6 @@ impl Against {
         }
     }
 
-    /// The value without any change.
     fn nothing(self) -> f64 {
         if self == Self::Ratio { 1.0 } else { 0.0 }
     }

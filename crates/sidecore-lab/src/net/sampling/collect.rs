@@ -50,7 +50,6 @@ impl Taken {
         Self { symbols, counts: HashMap::new(), processes: Processes::default(), lost: 0, apart }
     }
 
-    /// Takes samples until the other end of `until` is dropped.
     pub(super) fn collect(mut self, mut samplers: Vec<Sampler>, until: &Receiver<()>) -> Collected {
         self.apart.extend(this_thread().map(|own| (own, SAMPLING)));
         self.processes.called(SAMPLING, "sampling");
@@ -144,7 +143,6 @@ impl Processes {
         }
     }
 
-    /// Looks up the name of a process older than the sampling.
     fn seen(&mut self, process: u32) {
         if !self.names.contains_key(&process) {
             let name = fs::read(format!("/proc/{process}/comm")).unwrap_or_default();

@@ -67,7 +67,6 @@ pub(crate) struct Share {
     pub(crate) high: f64,
 }
 
-/// The processes whose work is measured.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose<'p> {
     /// All except this one.

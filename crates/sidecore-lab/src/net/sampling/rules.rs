@@ -25,7 +25,6 @@ pub(crate) enum Component {
     Other,
 }
 
-/// In the order of display.
 pub(crate) const COMPONENTS: [Component; 9] = [
     Component::Driver,
     Component::Protocol,

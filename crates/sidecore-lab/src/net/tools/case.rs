@@ -14,7 +14,6 @@ const OWN: &str = "sidecore";
 const REACH: f64 = 0.03;
 /// Probability that the interval of a ratio misses the true ratio.
 const ERROR: f64 = 0.05;
-/// Fewest pairs for an interval.
 const FEWEST: usize = 3;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

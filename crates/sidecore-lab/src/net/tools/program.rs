@@ -14,10 +14,8 @@ use std::process::{Child, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Longest time until a server listens.
 const ARRIVAL: Duration = Duration::from_secs(5);
 const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
-/// Longest run of a client beyond its measurement.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Linux assigns process numbers below this one.
 const MAX_PROCESSES: u32 = 1 << 22;
@@ -35,7 +33,6 @@ pub(super) struct ToolOutput {
 type Sample = (f64, [f64; 2]);
 
 impl Tool {
-    /// Runs a client for the given time, and samples the CPU time of the client and of the process `server`.
     pub(super) fn run(self, arguments: &[String], time: Duration, server: u32) -> Result<ToolOutput, ToolError> {
         let failed = |source: ClientError| ToolError::Client { tool: self.name(), source };
         let wrong = |error: std::io::Error| failed(error.into());

@@ -13,7 +13,6 @@ pub(in crate::net) enum Tool {
 }
 
 impl Tool {
-    /// Name of the tool, of its program at both ends, and of its package.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Iperf3 => "iperf3",

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 /// Passes over all settings: two for dependencies between them, and one without any change.
 const PASSES: usize = 3;
-/// Locked by the process that changes settings or waits for a confirmation.
 const LOCK: &str = ".lock";
 /// Tries to lock, because the other process may be about to end, and the pause between them.
 const TRIES: usize = 10;
@@ -30,11 +29,9 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct SavedSettings {
     interface: String,
     identity: Identity,
-    /// Names and values, in the order of the changes.
     values: Vec<(String, String)>,
 }
 
-/// An interface, or a substitute in tests.
 pub(super) trait Settings {
     fn read(&mut self, name: &str) -> Result<String, LabError>;
     fn write(&mut self, name: &str, value: &str) -> Result<(), LabError>;
@@ -66,7 +63,6 @@ impl SettingsStore {
         Self::locked(directory, interface)
     }
 
-    /// For a revert of saved settings.
     pub(super) fn saved_in(directory: &Path, interface: &str) -> Result<Self, LabError> {
         if directory.exists() { Self::locked(directory, interface) } else { Err(nothing(directory)) }
     }

@@ -76,7 +76,6 @@ pub(super) fn asks(interrupt: &Interrupt) -> Result<(), LabError> {
     Err(LabError::broken("nobody confirmed it"))
 }
 
-/// Discards input from before the question.
 fn forget_typed(terminal: &impl AsFd) -> Result<(), LabError> {
     tcflush(terminal, QueueSelector::IFlush).map_err(|error| LabError::failed("cannot ask at this terminal", error))
 }

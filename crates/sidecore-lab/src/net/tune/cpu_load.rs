@@ -27,7 +27,6 @@ const PORTS: [[&str; 2]; 2] = [["loop1", "pool1"], ["loop2", "pool2"]];
 const OWN: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 1);
 const ALL: Ipv4Addr = Ipv4Addr::new(198, 19, 0, 255);
 const BITS: u8 = 24;
-/// A port without a listener.
 const DISCARD: u16 = 9;
 /// Circulating broadcasts, each in both directions. A processor's queue of 1000 packets keeps room.
 const BROADCASTS: usize = 150;

@@ -17,9 +17,6 @@ use tokio::runtime::{Builder, Runtime};
 
 /// Numbers of the kernel's `linux/ethtool_netlink.h`.
 const FEATURES_SET: u8 = 12;
-const RINGS_SET: u8 = 16;
-const CHANNELS_SET: u8 = 18;
-const COALESCE_SET: u8 = 20;
 const FEATURES_WANTED: u16 = 3;
 const HEADER: u16 = 1;
 const DEVICE_NAME: u16 = 2;
@@ -28,28 +25,17 @@ const BITSET_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// A family of attributes with numeric values.
+/// Attributes with numeric values, by the command that sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
-    Coalesce,
-    Rings,
-    Channels,
-}
-
-impl Numbers {
-    fn set(self) -> u8 {
-        match self {
-            Self::Coalesce => COALESCE_SET,
-            Self::Rings => RINGS_SET,
-            Self::Channels => CHANNELS_SET,
-        }
-    }
+    Coalesce = 20,
+    Rings = 16,
+    Channels = 18,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
     pub(super) is_on: bool,
-    /// Whether it can be changed.
     pub(super) is_free: bool,
 }
 
@@ -127,7 +113,7 @@ impl Ethtool {
         place: (u16, usize),
         number: u32,
     ) -> Result<(), SettingError> {
-        self.set(interface, of.set(), &valued(place, number))
+        self.set(interface, of as u8, &valued(place, number))
     }
 
     fn set(&mut self, interface: &str, command: u8, what: &[u8]) -> Result<(), SettingError> {
@@ -201,7 +187,6 @@ fn wanted(name: &str, on: bool) -> Vec<u8> {
     nested(FEATURES_WANTED, nested(BITSET_BITS, nested(BITSET_BIT, bit)))
 }
 
-/// An attribute with that number of bytes.
 fn valued((kind, bytes_of_value): (u16, usize), number: u32) -> Vec<u8> {
     let value = number.to_ne_bytes().into_iter().take(bytes_of_value).collect();
     bytes(&DefaultNla::new(kind, value))
@@ -243,7 +228,7 @@ mod tests {
         assert_eq!(addressed("near"), NEAR);
         for (name, value, command, sent) in recorded {
             let Location::Driver(of, place) = by_name(name).unwrap().location else { panic!("{name}") };
-            assert_eq!((of.set(), &*valued(place, value)), (command, sent), "{name}");
+            assert_eq!((of as u8, &*valued(place, value)), (command, sent), "{name}");
         }
         let gro = b"\x1c\0\x03\x80\x18\0\x03\x80\x14\0\x01\x80\x0b\0\x02\0rx-gro\0\0\x04\0\x03\0";
         assert_eq!(wanted("rx-gro", true), gro);

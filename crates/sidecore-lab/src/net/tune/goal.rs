@@ -2,7 +2,6 @@
 
 use crate::args::{Goal, What};
 
-/// Figures of a run. Unmeasured ones are missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
     /// Payload, Mbit/s.

@@ -16,7 +16,6 @@ const NAMESPACE: &str = "/proc/thread-self/ns/net";
 pub(super) struct Identity {
     pub(super) boot: String,
     pub(super) namespace: u64,
-    /// The interface's number there.
     pub(super) index: u32,
     /// The permanent hardware address; virtual interfaces have none.
     pub(super) address: Option<Vec<u8>>,

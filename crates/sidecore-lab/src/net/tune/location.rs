@@ -47,7 +47,6 @@ impl Here {
         self.links.find(&self.interface).is_ok()
     }
 
-    /// The kernel's name of the interface.
     pub(super) fn interface(&self) -> &str {
         &self.interface
     }

@@ -86,7 +86,6 @@ fn lines(tuned_path: &TunedPath, best: &[Change]) -> Vec<String> {
     said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
 }
 
-/// The values that a run would try, when nothing may be changed.
 pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     let mut outcome = Outcome::default();
     let row = |tuned: &Tuned| {

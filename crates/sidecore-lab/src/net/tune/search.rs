@@ -22,9 +22,7 @@ const LAST_RUNS: usize = 40;
 const FEW: usize = 300;
 /// Candidates that share the runs of the baseline before and after them.
 const BLOCK: usize = 3;
-/// Most changes to combine because each helped alone.
 const MAX_TOGETHER: usize = 6;
-/// Random halves of all changes to try.
 const HALVES: usize = 32;
 /// Changes that lose more than this alone are left out of the halves, a logarithm.
 const HARM: f64 = 0.1;
@@ -38,11 +36,8 @@ const PARTS: usize = 3;
 const WORTHLESS: f64 = 0.01;
 /// A claim is tested after these numbers of rounds; each test takes its share of the error.
 const LOOKS: [usize; 4] = [4, 8, 16, 32];
-/// Rounds that test whether two changes exceed the sum of their gains.
 const ROUNDS_OF_PAIRS: usize = 6;
-/// Rounds that compare the recommendation with the best of all combinations.
 const ROUNDS_OF_BEST: usize = 24;
-/// Most pairs to test for that.
 const MAX_PAIRS: usize = 3;
 
 #[derive(Clone, Copy, Debug)]
@@ -162,7 +157,6 @@ impl<E> Search<'_, E> {
         self.show(best)
     }
 
-    /// The best combination of changes that helped alone.
     fn together(&mut self) -> Result<Vec<Change>, End<E>> {
         let mut promising: Vec<_> = self.found.alone.iter().filter(|effect| effect.gain.mean > WORTHLESS).collect();
         promising.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
@@ -398,7 +392,6 @@ impl<E> Search<'_, E> {
         self.limits.runs.saturating_sub(self.found.runs)
     }
 
-    /// Runs reserved for the steps after the pairs.
     fn reserve(&self) -> usize {
         self.limits.runs / 2
     }

@@ -107,7 +107,6 @@ pub(crate) fn by_name(name: &str) -> Result<&'static Setting, SettingError> {
 }
 
 impl Setting {
-    /// Values to try instead of `now` on a machine with that number of processors.
     pub(super) fn others(&self, now: &str, processors: usize) -> Vec<String> {
         let mut others: Vec<String> = Vec::new();
         for value in self.tries.iter().map(|value| meant(value, processors)) {
@@ -140,7 +139,6 @@ impl Setting {
         }
     }
 
-    /// The kind of configuration file that makes it permanent, and its lines.
     pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
         match (self.location, self.name) {

@@ -27,9 +27,7 @@ pub(super) const DATAGRAM: usize = 1_472;
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) setting: &'static Setting,
-    /// The original value at each end.
     pub(super) start: Vec<String>,
-    /// Alternative values for both ends.
     pub(super) others: Vec<String>,
 }
 
@@ -50,7 +48,6 @@ pub(super) struct Manner {
 }
 
 pub(super) struct TunedPath {
-    /// Name of the local end's interface.
     pub(super) interface: String,
     path: Path,
     ends: Ends,
@@ -58,7 +55,6 @@ pub(super) struct TunedPath {
     now: Vec<usize>,
     goal: Goal,
     manner: Manner,
-    /// Results of runs by levels.
     pub(super) seen: BTreeMap<Vec<usize>, Vec<Figures>>,
 }
 

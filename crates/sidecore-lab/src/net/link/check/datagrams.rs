@@ -27,7 +27,6 @@ const HELLOS: u32 = 50;
 const MOMENT: Duration = Duration::from_millis(40);
 /// Receive buffer, bytes by the kernel's accounting.
 const ROOM: usize = 32 << 20;
-/// Longer than any datagram's way.
 const ARRIVAL_TIMEOUT: Duration = Duration::from_millis(500);
 const MAX_LOST: f64 = 0.01;
 /// Largest accepted adjustment of the stamping clock during the run, ns.
@@ -88,7 +87,6 @@ impl Sending {
         })
     }
 
-    /// Sending times by the stamping clock.
     fn send(self, socket: &UdpSocket) -> Vec<u128> {
         let mut random = Random::new(self.seed);
         let (began, mut due) = (Instant::now(), Duration::ZERO);

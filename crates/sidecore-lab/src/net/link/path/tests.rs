@@ -9,8 +9,6 @@ fn gigabit() -> Settings {
     Settings { rate_bits_per_s: Some(1_000_000_000), ..Settings::default() }
 }
 
-/// Records each batch that was handed over: its time and frames. The path is called at each time that it names, `late`
-/// after it.
 struct Run {
     path: Path,
     late: Nanos,

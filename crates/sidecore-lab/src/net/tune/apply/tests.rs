@@ -15,7 +15,6 @@ use tempfile::TempDir;
 const NAMES: [&str; 2] = ["mtu", "gro"];
 const IDENTITY: Identity = Identity { boot: String::new(), namespace: 1, index: 2, address: None };
 
-/// Settings in memory; one of them may be refused.
 #[derive(Debug, Default)]
 struct Fake {
     values: BTreeMap<String, String>,
