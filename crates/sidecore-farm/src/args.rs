@@ -4,6 +4,7 @@ pub(crate) mod bench;
 mod dead;
 mod dispatch;
 mod durability;
+pub(crate) mod error;
 mod feed;
 mod keys;
 mod results;
@@ -18,6 +19,7 @@ pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use results::Results;
 
 use clap::{Args, Parser, Subcommand};
+use error::ArgumentError;
 use sidecore_terminal::arguments::Manuals;
 use std::path::PathBuf;
 
@@ -92,10 +94,10 @@ pub(crate) struct Farm {
 pub(crate) const MAX_NAME_BYTES: usize = 32;
 
 /// A name that can be part of a subject and of a stream's name.
-pub(crate) fn name(text: &str) -> Result<String, String> {
+pub(crate) fn name(text: &str) -> Result<String, ArgumentError> {
     let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     if text.is_empty() || text.len() > MAX_NAME_BYTES || !text.bytes().all(plain) {
-        return Err(format!("a name has 1 to {MAX_NAME_BYTES} letters, digits, - and _"));
+        return Err(ArgumentError::Name(MAX_NAME_BYTES));
     }
     Ok(text.to_owned())
 }

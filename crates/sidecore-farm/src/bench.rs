@@ -2,6 +2,7 @@
 
 mod contest;
 pub(crate) mod drill;
+pub(crate) mod error;
 mod feeding;
 mod found;
 mod kills;
@@ -22,8 +23,9 @@ mod watch;
 pub(crate) use share::{UNIT, devices};
 
 use crate::args::bench::{Bench, Scenario};
+use crate::error::FarmError;
 use crate::signals::Signals;
-use crate::trial::STOPPED;
+use error::BenchError;
 use rows::Row;
 use sidecore_terminal::output::print;
 use stand::Stand;
@@ -43,24 +45,24 @@ const HEADINGS: [(&str, &str); 5] = [
 ///
 /// # Errors
 /// The measurement cannot run; the message has the remedy.
-pub(crate) async fn run(args: &Bench) -> Result<u8, String> {
+pub(crate) async fn run(args: &Bench) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     tokio::select! {
         done = bench(args) => done,
-        () = signals.next() => Err(STOPPED.into()),
+        () = signals.next() => Err(BenchError::Stopped.into()),
     }
 }
 
-async fn bench(args: &Bench) -> Result<u8, String> {
+async fn bench(args: &Bench) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
     let scenarios = if args.scenarios.is_empty() { &ALL } else { args.scenarios.as_slice() };
     let mut rows = Vec::new();
     for scenario in scenarios {
         match measure(&mut stand, *scenario, args).await {
             Ok(found) => rows.extend(found),
-            Err(why) => return Err(format!("{why}; what all processes said is in {}", stand.server.keep().display())),
+            Err(why) => return Err(BenchError::Failed { source: why.into(), logs: stand.server.keep() }.into()),
         }
-        print(&tables(&rows, *scenario))?;
+        print(&tables(&rows, *scenario)).map_err(FarmError::output)?;
     }
     if let Some(file) = &args.common.json {
         rows::write(&rows, file)?;
@@ -69,7 +71,7 @@ async fn bench(args: &Bench) -> Result<u8, String> {
     Ok(u8::from(!well))
 }
 
-async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<Vec<Row>, String> {
+async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<Vec<Row>, FarmError> {
     match scenario {
         Scenario::Share => share::measure(stand).await,
         Scenario::Tail => tail::measure(stand).await,

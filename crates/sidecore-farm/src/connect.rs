@@ -1,10 +1,11 @@
 //! A connection to the farm's NATS servers. Once made, it reconnects without limit.
 
+pub(crate) mod error;
 mod login;
-mod words;
 
 use crate::args::Farm;
 use async_nats::{Client, ConnectOptions, Event, ServerError};
+use error::ConnectError;
 use sidecore_terminal::output::tell;
 use std::path::Path;
 use std::sync::LazyLock;
@@ -47,8 +48,7 @@ impl Role {
     }
 }
 
-/// Connects. The error has the reason and the remedy.
-pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, String> {
+pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, ConnectError> {
     connect_and_hear(farm, role, |_| ()).await
 }
 
@@ -57,9 +57,9 @@ pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     farm: &Farm,
     role: Role,
     heard: F,
-) -> Result<Client, String> {
-    let options = options(farm, role).await?.event_callback(listener(words::servers(farm), heard));
-    options.connect(farm.server.as_slice()).await.map_err(|error| words::why_not(&error, farm))
+) -> Result<Client, ConnectError> {
+    let options = options(farm, role).await?.event_callback(listener(login::public(&farm.server), heard));
+    options.connect(farm.server.as_slice()).await.map_err(|error| ConnectError::new(error, farm))
 }
 
 /// Waits until a server denies this process a permission. Returns the server's text.
@@ -75,7 +75,7 @@ pub(crate) fn denials() -> watch::Receiver<String> {
     DENIED.subscribe()
 }
 
-async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
+async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, ConnectError> {
     let mut options = ConnectOptions::new()
         .name(format!("sidecore farm {}", farm.farm))
         .custom_inbox_prefix(role.inboxes())
@@ -86,7 +86,7 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
         });
     if let Some(creds) = &farm.creds {
         let read = options.credentials_file(creds).await;
-        options = read.map_err(|error| format!("cannot read the credentials {}: {error}", creds.display()))?;
+        options = read.map_err(|source| ConnectError::Credentials { path: creds.clone(), source })?;
     }
     // The library ignores a login in an address.
     options = match login::of(&farm.server)? {
@@ -104,8 +104,9 @@ async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, String> {
 }
 
 /// Opens the file once, because the library only reports a TLS failure for a file that cannot be read.
-fn readable(path: &Path) -> Result<&Path, String> {
-    std::fs::File::open(path).map(|_| path).map_err(|error| format!("cannot read {}: {error}", path.display()))
+fn readable(path: &Path) -> Result<&Path, ConnectError> {
+    let opened = std::fs::File::open(path).map(|_| path);
+    opened.map_err(|source| ConnectError::Certificate { path: path.to_owned(), source })
 }
 
 /// Handles each event of the connection. Prints errors and losses for the operator.

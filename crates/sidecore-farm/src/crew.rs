@@ -3,8 +3,9 @@
 use crate::sys;
 use std::ffi::OsString;
 use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 /// How a process is started, and restarted.
@@ -18,6 +19,19 @@ pub(crate) struct Role {
     pub(crate) log: PathBuf,
     /// Whether it reads from [`Process::input`].
     pub(crate) reads: bool,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProcessError {
+    #[error("cannot find this program: {0}")]
+    OwnPath(io::Error),
+    #[error("cannot write {}: {source}", log.display())]
+    Log { log: PathBuf, source: io::Error },
+    #[error("cannot start {} for {name}: {source}", program.display())]
+    Start { program: PathBuf, name: String, source: io::Error },
+    /// By itself. `said`: the last line of its log.
+    #[error("{name} ended with {status}{}", said.as_ref().map_or_else(String::new, |line| format!("; it said: {line}")))]
+    Ended { name: String, status: ExitStatus, said: Option<String> },
 }
 
 /// A process that runs, or was killed and may be restarted.
@@ -39,8 +53,8 @@ impl Role {
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = I>,
         logs: &Path,
-    ) -> Result<Self, String> {
-        let program = std::env::current_exe().map_err(|error| format!("cannot find this program: {error}"))?;
+    ) -> Result<Self, ProcessError> {
+        let program = std::env::current_exe().map_err(ProcessError::OwnPath)?;
         let name = name.into();
         let log = logs.join(format!("{}.log", name.replace(' ', "-")));
         let arguments = arguments.into_iter().map(Into::into).collect();
@@ -51,20 +65,22 @@ impl Role {
     ///
     /// # Errors
     /// It cannot be started.
-    pub(crate) fn start(self) -> Result<Process, String> {
+    pub(crate) fn start(self) -> Result<Process, ProcessError> {
         let child = self.spawn()?;
         Ok(Process { role: self, child, before: Duration::ZERO, killed: false })
     }
 
-    fn spawn(&self) -> Result<Child, String> {
+    fn spawn(&self) -> Result<Child, ProcessError> {
         let log = File::options().append(true).create(true).open(&self.log);
-        let log = log.map_err(|error| format!("cannot write {}: {error}", self.log.display()))?;
+        let log = log.map_err(|source| ProcessError::Log { log: self.log.clone(), source })?;
         let input = if self.reads { Stdio::piped() } else { Stdio::null() };
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(input).stdout(Stdio::null()).stderr(log);
-        sys::alone(&mut command)
-            .spawn()
-            .map_err(|error| format!("cannot start {} for {}: {error}", self.program.display(), self.name))
+        sys::alone(&mut command).spawn().map_err(|source| ProcessError::Start {
+            program: self.program.clone(),
+            name: self.name.clone(),
+            source,
+        })
     }
 }
 
@@ -94,7 +110,7 @@ impl Process {
     ///
     /// # Errors
     /// As for [`Role::start`].
-    pub(crate) fn start_again(&mut self) -> Result<(), String> {
+    pub(crate) fn start_again(&mut self) -> Result<(), ProcessError> {
         self.kill();
         self.child = self.role.spawn()?;
         self.killed = false;
@@ -105,14 +121,13 @@ impl Process {
         self.role = role;
     }
 
-    /// Reason and exit code of a process that ended by itself. `None`: it runs, or was killed.
-    pub(crate) fn ended(&mut self) -> Option<String> {
+    /// `None`: it runs, or was killed.
+    pub(crate) fn ended(&mut self) -> Option<ProcessError> {
         if self.killed {
             return None;
         }
         let status = self.child.try_wait().ok()??;
-        let said = last_line(&self.role.log).map_or_else(String::new, |line| format!("; it said: {line}"));
-        Some(format!("{} ended with {status}{said}", self.role.name))
+        Some(ProcessError::Ended { name: self.role.name.clone(), status, said: last_line(&self.role.log) })
     }
 
     /// Whether it ended by itself with success.
@@ -180,7 +195,7 @@ mod tests {
         let first = process.id();
         process.kill();
         assert!(!Path::new(&format!("/proc/{first}/stat")).exists());
-        assert_eq!(process.ended(), None);
+        assert!(process.ended().is_none());
         process.start_again().unwrap();
         let second = process.id();
         assert!(Path::new(&format!("/proc/{second}/stat")).exists());
@@ -193,7 +208,7 @@ mod tests {
         let logs = tempfile::tempdir().unwrap();
         let mut process = shell("echo it is too late >&2; echo >&2; exit 3", logs.path()).start().unwrap();
         until(|| process.ended().is_some());
-        let why = process.ended().unwrap();
+        let why = process.ended().unwrap().to_string();
         assert!(why.contains("a shell ended with exit status: 3; it said: it is too late"), "{why}");
         assert!(!process.is_done());
     }
@@ -202,7 +217,7 @@ mod tests {
     fn what_cannot_be_started_is_named() {
         let logs = tempfile::tempdir().unwrap();
         let role = Role { program: "/nowhere/at/all".into(), ..shell("", logs.path()) };
-        let error = role.start().unwrap_err();
+        let error = role.start().unwrap_err().to_string();
         assert!(error.contains("cannot start /nowhere/at/all for a shell"), "{error}");
     }
 

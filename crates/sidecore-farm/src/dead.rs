@@ -4,6 +4,7 @@ mod again;
 
 use crate::args;
 use crate::connect;
+use crate::error::FarmError;
 use crate::ids;
 use crate::streams::{self, names};
 use async_nats::HeaderMap;
@@ -40,7 +41,7 @@ struct DeadEvent {
 }
 
 /// Returns the exit code.
-pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
+pub(crate) async fn run(args: args::Dead) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let js = jetstream::new(client);
     let streams = streams::existing(&js, &args.farm.farm).await?;
@@ -48,11 +49,11 @@ pub(crate) async fn run(args: args::Dead) -> Result<u8, String> {
     if args.again {
         return again::run(&js, &args.farm.farm, &streams.dead, letters).await;
     }
-    print(&if args.json { lines(&letters)? } else { table(&letters) })?;
+    print(&if args.json { lines(&letters)? } else { table(&letters) }).map_err(FarmError::output)?;
     Ok(0)
 }
 
-async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>, String> {
+async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>, FarmError> {
     let all = names::dead(&args.farm.farm, "*");
     let mut letters = Vec::new();
     let mut sequence = 1;
@@ -72,15 +73,18 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
 }
 
 /// The first message with this sequence number or a later one.
-async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, String> {
+async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
-        said = connect::denied() => return Err(format!("this account may not read dead letters: {said}; allow it, or give other credentials with --creds")),
+        said = connect::denied() => {
+            let remedy = "; allow it, or give other credentials with --creds";
+            return Err(FarmError::Denied { what: "read dead letters".into(), said, remedy });
+        }
     };
     match asked {
         Ok(message) => Ok(Some(message)),
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
-        Err(error) => Err(format!("cannot read dead letters: {error}")),
+        Err(error) => Err(FarmError::nats("cannot read dead letters")(error)),
     }
 }
 
@@ -135,8 +139,8 @@ impl DeadEvent {
     }
 }
 
-fn lines(letters: &[DeadEvent]) -> Result<String, String> {
-    let line = |letter| serde_json::to_string(letter).map(|line| line + "\n").map_err(|error| error.to_string());
+fn lines(letters: &[DeadEvent]) -> Result<String, FarmError> {
+    let line = |letter| serde_json::to_string(letter).map(|line| line + "\n").map_err(FarmError::output);
     letters.iter().map(line).collect()
 }
 

@@ -16,6 +16,7 @@ mod queue;
 use crate::args::{self, Keep};
 use crate::assign::{Assigner, End, Ended, Offered, Room, Settings};
 use crate::connect;
+use crate::error::FarmError;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::Status;
@@ -67,7 +68,7 @@ const MARGIN: usize = 1024;
 ///
 /// # Errors
 /// The farm's servers lack a required feature; the message has the remedy.
-pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, String> {
+pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
     let signals = Signals::new()?;
     let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;
     let context = jetstream::new(client.clone());
@@ -342,12 +343,9 @@ impl Dispatcher<'_> {
         let hears_nodes = self.inputs.hears_nodes();
         tokio::spawn(async move {
             let taken = async {
-                let streams = streams::ensure(&context, &farm, &durability).await.map_err(NotTaken::Failed)?;
-                let nodes = if hears_nodes {
-                    None
-                } else {
-                    Some(inputs::subscribe(&client, format!("farm.{farm}.up")).await.map_err(NotTaken::Failed)?)
-                };
+                let streams = streams::ensure(&context, &farm, &durability).await.map_err(FarmError::from)?;
+                let nodes =
+                    if hears_nodes { None } else { Some(inputs::subscribe(&client, format!("farm.{farm}.up")).await?) };
                 let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
                 Ok(Begun { consumer, nodes })
             };

@@ -8,6 +8,7 @@ mod metrics;
 mod tests;
 
 use crate::args::watch::Export;
+use crate::error::FarmError;
 use crate::status_watch::{StatusWatch, View, Words};
 use sidecore_terminal::metrics::{Answer, Server, Wanted};
 use sidecore_terminal::output;
@@ -22,8 +23,8 @@ const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</ti
 ///
 /// # Errors
 /// No NATS server answers, or the address cannot be bound; the message has the remedy.
-pub(crate) async fn run(args: &Export) -> Result<u8, String> {
-    let server = Server::bind(args.listen)?;
+pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
+    let server = Server::bind(args.listen).map_err(|source| FarmError::Address { address: args.listen, source })?;
     let mut words = Words::of(&args.farm).await?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let watch = Arc::new(Mutex::new(StatusWatch::default()));
@@ -33,7 +34,7 @@ pub(crate) async fn run(args: &Export) -> Result<u8, String> {
         tokio::select! {
             word = words.next() => lock(&watch).take(word?, Instant::now()),
             ended = &mut server => {
-                ended.map_err(|error| error.to_string())??;
+                ended?.map_err(FarmError::output)?;
                 return Ok(0);
             }
         }

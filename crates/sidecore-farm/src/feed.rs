@@ -6,7 +6,9 @@
 
 mod acks;
 mod directory;
+pub(crate) mod error;
 mod hold;
+mod input;
 mod listen;
 mod outbox;
 mod place;
@@ -17,6 +19,7 @@ mod summary;
 
 use crate::args::Feed;
 use crate::connect;
+use crate::error::FarmError;
 use crate::ids::Ids;
 use crate::streams;
 use async_nats::jetstream;
@@ -35,7 +38,7 @@ pub(crate) const HEADROOM: usize = 1_024;
 const FAREWELL: Duration = Duration::from_secs(2);
 
 /// Returns the exit code.
-pub(crate) async fn run(args: Feed) -> Result<u8, String> {
+pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     let again = Arc::new(Notify::new());
     let connected = Arc::clone(&again);
     let heard = move |event: &async_nats::Event| {

@@ -15,6 +15,7 @@ pub(crate) mod server;
 mod subjects;
 mod wire;
 
+use crate::error::FarmError;
 use notes::{Notes, Reason};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
@@ -56,11 +57,11 @@ fn own_name(given: Option<&str>) -> String {
 ///
 /// # Errors
 /// The kernel has no random bytes.
-fn fresh() -> Result<u64, String> {
+fn fresh() -> Result<u64, FarmError> {
     let mut bytes = [0; 8];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());
     match got {
         Ok(8) => Ok(u64::from_le_bytes(bytes)),
-        _ => Err("the kernel gives no random bytes".to_owned()),
+        _ => Err(FarmError::NoRandom),
     }
 }

@@ -10,6 +10,7 @@
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
 //! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
 //! |`connect`, `ids`, `quiet`|connections to NATS; ids of events; log lines without repetition|
+//! |`error`|the error of all commands|
 //! |`signals`, `sys`|signals and system calls|
 //! |`status`, `status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
 //! |`trial`, `bench`, `server`, `crew`|`try`; measurement against NATS alone; a nats-server and processes of a run|
@@ -25,6 +26,7 @@ mod connect;
 mod crew;
 mod dead;
 mod dispatch;
+mod error;
 mod export;
 mod feed;
 mod ids;
@@ -45,6 +47,7 @@ mod trial;
 mod wire;
 mod work;
 
+use crate::error::FarmError;
 use args::{Cli, Command};
 use clap::CommandFactory;
 use sidecore_report::paths;
@@ -52,7 +55,7 @@ use sidecore_terminal::{arguments, output};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
+    arguments::run(typed, |cli: Cli| run(cli.command).map_err(|error| error.to_string()), output::print_usage)
 }
 
 /// The command line as users type it: all of this program is behind the word `farm`.
@@ -61,14 +64,13 @@ fn typed() -> clap::Command {
 }
 
 /// Returns the exit code.
-fn run(command: Command) -> Result<u8, String> {
+fn run(command: Command) -> Result<u8, FarmError> {
     if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
     {
-        let json = common.json.as_deref().map(|path| ("--json", path));
-        paths::check(json).map_err(|error| error.to_string())?;
+        paths::check(common.json.as_deref().map(|path| ("--json", path))).map_err(FarmError::output)?;
     }
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    let runtime = runtime.map_err(|error| format!("cannot start: {error}"))?;
+    let runtime = runtime.map_err(FarmError::system("cannot start"))?;
     let code = runtime.block_on(async {
         match command {
             Command::Feed(args) => feed::run(args).await,
@@ -85,7 +87,7 @@ fn run(command: Command) -> Result<u8, String> {
             Command::Gateway(args) => keys::gateway::run(&args).await,
             Command::Manuals(args) => {
                 let all = arguments::shown(Cli::command().display_name("sidecore-farm"));
-                arguments::write_pages([&all], &args.directory)?;
+                arguments::write_pages([&all], &args.directory).map_err(FarmError::output)?;
                 Ok(0)
             }
             Command::KeyServer(args) => keys::server::run(&args).await,

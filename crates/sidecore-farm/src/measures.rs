@@ -6,28 +6,33 @@ const SIZES: [(&str, u64); 7] =
     [("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("G", 1 << 30), ("M", 1 << 20), ("K", 1 << 10), ("B", 1)];
 const AGES: [(&str, u64); 3] = [("d", 86_400), ("h", 3_600), ("min", 60)];
 
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum MeasureError {
+    #[error("a size is a whole number of bytes, KiB, MiB or GiB, e.g. 512MiB")]
+    Size,
+    #[error("a length of time is a number from 1 on and d, h, min, s, ms, us or ns, e.g. 24h")]
+    Age,
+}
+
 /// Reads a size: a whole number and `KiB`, `MiB` or `GiB`, or of bytes alone.
-pub(crate) fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, MeasureError> {
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit()).unwrap_or(text.len()));
     let unit = unit.trim();
     let factor =
         if unit.is_empty() { Some(1) } else { SIZES.iter().find(|(name, _)| *name == unit).map(|(_, factor)| *factor) };
     let bytes = number.parse::<u64>().ok().zip(factor).and_then(|(number, factor)| number.checked_mul(factor));
-    bytes
-        .filter(|bytes| *bytes > 0 && i64::try_from(*bytes).is_ok())
-        .ok_or("a size is a whole number of bytes, KiB, MiB or GiB, e.g. 512MiB".into())
+    bytes.filter(|bytes| *bytes > 0 && i64::try_from(*bytes).is_ok()).ok_or(MeasureError::Size)
 }
 
 /// Reads a length of time: a number and `d`, `h`, `min`, `s`, `ms`, `us` or `ns`.
-pub(crate) fn age(text: &str) -> Result<Duration, String> {
+pub(crate) fn age(text: &str) -> Result<Duration, MeasureError> {
     let long = AGES.iter().find_map(|(name, seconds)| Some((text.strip_suffix(name)?.parse::<u64>().ok()?, seconds)));
     let nanos = match long {
         Some((number, seconds)) => number.checked_mul(*seconds).and_then(|seconds| seconds.checked_mul(1_000_000_000)),
         None => sidecore_core::time::parse_duration(text),
     };
     let fits = nanos.filter(|nanos| *nanos > 0 && i64::try_from(*nanos).is_ok());
-    fits.map(Duration::from_nanos)
-        .ok_or("a length of time is a number from 1 on and d, h, min, s, ms, us or ns, e.g. 24h".into())
+    fits.map(Duration::from_nanos).ok_or(MeasureError::Age)
 }
 
 /// A size in the form that [`size`] reads.

@@ -1,8 +1,9 @@
 //! A node: joins the farm's dispatcher, does the assigned events, and answers.
 
 mod link;
+pub(crate) mod task;
 
-use crate::work::{Outcome, Task, Work};
+use crate::error::FarmError;
 use async_nats::{Client, Message, Subscriber};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -11,6 +12,7 @@ use sidecore_core::time::Nanos;
 use sidecore_terminal::output;
 use std::future::{Future, pending};
 use std::time::{Duration, Instant};
+use task::{Outcome, Task, Work};
 use tokio::time::{MissedTickBehavior, interval};
 
 #[derive(Clone, Debug)]
@@ -40,7 +42,7 @@ pub(crate) async fn run<W: Work>(
     settings: Settings,
     work: W,
     stop: impl Future<Output = ()>,
-) -> Result<(), String> {
+) -> Result<(), FarmError> {
     let leads = subscribe(&client, format!("farm.{}.dispatcher", settings.farm)).await?;
     let most = client.max_payload().saturating_sub(MARGIN);
     let beat = settings.beat;
@@ -65,7 +67,12 @@ struct Finished {
 }
 
 impl Node {
-    async fn serve<W: Work>(&mut self, work: &W, beat: Duration, stop: impl Future<Output = ()>) -> Result<(), String> {
+    async fn serve<W: Work>(
+        &mut self,
+        work: &W,
+        beat: Duration,
+        stop: impl Future<Output = ()>,
+    ) -> Result<(), FarmError> {
         let mut stop = Box::pin(stop.fuse());
         let mut ticks = interval(beat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -113,14 +120,14 @@ impl Node {
     }
 
     /// Sends answers, and performs the link's actions.
-    async fn say(&mut self) -> Result<(), String> {
+    async fn say(&mut self) -> Result<(), FarmError> {
         self.link.answer(self.now());
         while let Some(act) = self.link.next_act() {
             match act {
                 Act::Listen(subject) => self.down = Some(subscribe(&self.client, subject).await?),
                 Act::Say(message) => {
                     let sent = self.client.publish(self.link.up().clone(), message).await;
-                    sent.map_err(|error| format!("cannot send to the dispatcher: {error}"))?;
+                    sent.map_err(FarmError::nats("cannot send to the dispatcher"))?;
                 }
                 Act::Tell(text) => output::tell(text),
             }
@@ -140,9 +147,9 @@ async fn do_one<W: Work>(work: &W, begun: Begun) -> Finished {
     Finished { work: since.elapsed().as_nanos() as Nanos, begun, outcome }
 }
 
-async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, String> {
-    let to = subject.clone();
-    client.subscribe(subject).await.map_err(|error| format!("cannot receive {to}: {error}"))
+async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, FarmError> {
+    let what = format!("cannot receive {subject}");
+    client.subscribe(subject).await.map_err(FarmError::nats(what))
 }
 
 /// The next message. Waits forever without a subscription.

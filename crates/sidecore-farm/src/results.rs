@@ -3,12 +3,14 @@
 //! A result is acknowledged once it is written. A taker that is killed in between receives it again: a file is then
 //! overwritten with the same content, and standard output has the result twice.
 
+pub(crate) mod error;
 mod progress;
 mod sink;
 mod source;
 
 use crate::args;
 use crate::connect;
+use crate::error::{Cause, FarmError};
 use crate::ids;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
@@ -30,7 +32,7 @@ const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// Returns the exit code.
-pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
+pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
     let mut taker = Taker::new(&args, source)?;
@@ -40,9 +42,16 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, String> {
         () = signals.next() => Ok(()),
     };
     // Acknowledgements may still be on their way to the server.
-    let flushed = client.flush().await.map_err(|error| format!("the last acknowledgements may be lost: {error}"));
+    let flushed = client.flush().await.map_err(FarmError::nats("the last acknowledgements may be lost"));
     tell(format_args!("took {} results", taker.taken));
     done.and(flushed).map(|()| if taker.odd > 0 { REFUSED } else { 0 })
+}
+
+/// Why a result was not taken.
+enum TakeError {
+    /// The servers do not answer: a later attempt may succeed.
+    Later(Cause),
+    Final(FarmError),
 }
 
 struct Taker {
@@ -60,7 +69,7 @@ struct Taker {
 }
 
 impl Taker {
-    fn new(args: &args::Results, source: Source) -> Result<Self, String> {
+    fn new(args: &args::Results, source: Source) -> Result<Self, FarmError> {
         let (sink, now) = (Sink::open(args)?, Instant::now());
         let args::Results { follow, count, .. } = *args;
         let quiet = Quiet::default();
@@ -68,66 +77,54 @@ impl Taker {
     }
 
     /// Takes results until the end or the wanted number.
-    async fn take(&mut self) -> Result<(), String> {
+    async fn take(&mut self) -> Result<(), FarmError> {
         while self.left() > 0 {
-            match self.turn().await? {
+            match self.turn().await {
                 Ok(true) if !self.waits() => return Ok(()),
                 Ok(_) => {
                     self.answered = Instant::now();
                     self.quiet.goes_on(self.now(), "going on");
                 }
-                Err(error) => self.look_again(error).await?,
+                Err(TakeError::Later(error)) => self.look_again(error).await?,
+                Err(TakeError::Final(error)) => return Err(error),
             }
         }
         Ok(())
     }
 
-    /// Takes one batch. Returns whether the stream has no more. An inner error is a temporary one of the servers.
-    async fn turn(&mut self) -> Result<Result<bool, String>, String> {
-        match self.batch().await? {
-            Ok(1..) if !self.source.remembers_much() => Ok(Ok(false)),
-            Ok(_) => Ok(self.source.is_empty().await),
-            Err(error) => Ok(Err(error)),
+    /// Takes one batch. Returns whether the stream has no more.
+    async fn turn(&mut self) -> Result<bool, TakeError> {
+        if self.batch().await? > 0 && !self.source.remembers_much() {
+            return Ok(false);
         }
+        self.source.is_empty().await.map_err(TakeError::Later)
     }
 
     /// After a failed request: logs the reason, and looks for stream and consumer again.
-    async fn look_again(&mut self, error: String) -> Result<(), String> {
+    async fn look_again(&mut self, error: Cause) -> Result<(), FarmError> {
         if self.answered.elapsed() > RETRY_TIMEOUT && !self.follow {
-            return Err(format!("the servers do not answer: {error}"));
+            return Err(FarmError::nats("the servers do not answer")(error));
         }
-        let why = self.source.look_up().await.err().unwrap_or(error);
+        let why = self.source.look_up().await.err().map_or(error, Cause::from);
         self.quiet.waits(self.now(), &format!("waiting for results: {why}; trying again"));
         sleep(PAUSE).await;
         Ok(())
     }
 
-    async fn batch(&mut self) -> Result<Result<usize, String>, String> {
+    async fn batch(&mut self) -> Result<usize, TakeError> {
         let most = usize::try_from(self.left()).unwrap_or(BATCH).min(BATCH);
-        let mut messages = match self.source.batch(most).await {
-            Ok(messages) => messages,
-            Err(error) => return Ok(Err(error)),
-        };
+        let mut messages = self.source.batch(most).await.map_err(TakeError::Later)?;
         let mut came = 0;
         while let Some(message) = messages.next().await {
-            let message = match message {
-                Ok(message) => message,
-                Err(error) => return Ok(Err(error.to_string())),
-            };
             came += 1;
-            if let Err(error) = self.one(&message).await? {
-                return Ok(Err(error));
-            }
+            self.one(&message.map_err(TakeError::Later)?).await?;
         }
-        Ok(Ok(came))
+        Ok(came)
     }
 
     /// Writes one result, then acknowledges it.
-    async fn one(&mut self, message: &Message) -> Result<Result<(), String>, String> {
-        let number = match message.info() {
-            Ok(info) => info.stream_sequence,
-            Err(error) => return Ok(Err(error.to_string())),
-        };
+    async fn one(&mut self, message: &Message) -> Result<(), TakeError> {
+        let number = message.info().map_err(TakeError::Later)?.stream_sequence;
         let id = message.subject.rsplit('.').next().unwrap_or_default();
         let is_committed = message.headers.as_ref().is_some_and(|headers| headers.get(names::KIND).is_some());
         let kind = if !ids::is_one(id) || !is_committed {
@@ -139,12 +136,12 @@ impl Taker {
             // The consumer was recreated and has delivered an earlier result again.
             AckKind::Ack
         } else {
-            self.sink.put(id, &message.payload)?;
+            self.sink.put(id, &message.payload).map_err(TakeError::Final)?;
             self.taken += 1;
             AckKind::Ack
         };
         self.source.progress.take(number);
-        Ok(message.ack_with(kind).await.map_err(|error| error.to_string()))
+        message.ack_with(kind).await.map_err(TakeError::Later)
     }
 
     /// Results that are still wanted.

@@ -1,9 +1,10 @@
 //! A private nats-server for `try` and `bench`: found, started on a free port, killed, restarted, ended.
 
-use crate::crew::{Process, Role, last_line};
+use crate::crew::{Process, ProcessError, Role, last_line};
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -18,6 +19,25 @@ const HOW_TO_GET_IT: &str = "install it with `apt-get install nats-server`, or a
 const START_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of polls for that.
 const INTERVAL: Duration = Duration::from_millis(5);
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ServerError {
+    #[error("no {PROGRAM} on the path: {HOW_TO_GET_IT}")]
+    NotFound,
+    #[error("{} is no {PROGRAM} that runs here: {source}; {HOW_TO_GET_IT}", program.display())]
+    NotStarted { program: PathBuf, source: io::Error },
+    #[error("{} is no {PROGRAM} that runs here: to --version it says \"{said}\"; {HOW_TO_GET_IT}", program.display())]
+    Another { program: PathBuf, said: String },
+    #[error("cannot make a directory for the server: {0}")]
+    Directory(io::Error),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    /// `log`: the last line of the server's own log.
+    #[error("{source}; its log: {log}")]
+    Ended { source: ProcessError, log: String },
+    #[error("{PROGRAM} takes no connections after {} s; its log ends with: {log}", START_TIMEOUT.as_secs())]
+    Slow { log: String },
+}
 
 /// A server with JetStream in a private directory. Dropping it removes the directory unless it is kept.
 #[derive(Debug)]
@@ -34,14 +54,14 @@ impl Server {
     ///
     /// # Errors
     /// There is no server, or it does not start; the message has the remedy.
-    pub(crate) async fn start(named: Option<&Path>) -> Result<Self, String> {
+    pub(crate) async fn start(named: Option<&Path>) -> Result<Self, ServerError> {
         let program = match named {
             Some(named) => named.to_owned(),
-            None => find(&places()).ok_or_else(|| format!("no {PROGRAM} on the path: {HOW_TO_GET_IT}"))?,
+            None => find(&places()).ok_or(ServerError::NotFound)?,
         };
         let version = version(&program)?;
         let dir = tempfile::Builder::new().prefix("sidecore-farm-").tempdir();
-        let dir = dir.map_err(|error| format!("cannot make a directory for the server: {error}"))?;
+        let dir = dir.map_err(ServerError::Directory)?;
         let mut process = role(&program, dir.path(), None).start()?;
         let port = port(&mut process, dir.path()).await?;
         process.be_again_as(role(&program, dir.path(), Some(port)));
@@ -65,7 +85,7 @@ impl Server {
     }
 
     /// Why it ended without a kill. `None`: it runs.
-    pub(crate) fn ended(&mut self) -> Option<String> {
+    pub(crate) fn ended(&mut self) -> Option<ProcessError> {
         self.process.ended()
     }
 
@@ -81,7 +101,7 @@ impl Server {
     ///
     /// # Errors
     /// It does not start.
-    pub(crate) async fn start_again(&mut self) -> Result<(), String> {
+    pub(crate) async fn start_again(&mut self) -> Result<(), ServerError> {
         self.process.start_again()?;
         self.ready().await
     }
@@ -94,7 +114,7 @@ impl Server {
         self.dir.keep()
     }
 
-    async fn ready(&self) -> Result<(), String> {
+    async fn ready(&self) -> Result<(), ServerError> {
         let begun = Instant::now();
         while tokio::net::TcpStream::connect(("127.0.0.1", self.port)).await.is_err() {
             if begun.elapsed() > START_TIMEOUT {
@@ -116,15 +136,17 @@ fn role(program: &Path, dir: &Path, port: Option<u16>) -> Role {
 }
 
 /// Its port, from the file that it writes after binding.
-async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
+async fn port(process: &mut Process, dir: &Path) -> Result<u16, ServerError> {
     let begun = Instant::now();
     loop {
         if let Some(port) = written_port(dir) {
             return Ok(port);
         }
-        if let Some(why) = process.ended() {
-            let said = last_line(&dir.join("server.log")).map_or_else(String::new, |line| format!("; its log: {line}"));
-            return Err(format!("{why}{said}"));
+        if let Some(source) = process.ended() {
+            return Err(match last_line(&dir.join("server.log")) {
+                Some(log) => ServerError::Ended { source, log },
+                None => source.into(),
+            });
         }
         if begun.elapsed() > START_TIMEOUT {
             return Err(slow(dir));
@@ -133,9 +155,8 @@ async fn port(process: &mut Process, dir: &Path) -> Result<u16, String> {
     }
 }
 
-fn slow(dir: &Path) -> String {
-    let said = last_line(&dir.join("server.log")).unwrap_or_else(|| "nothing".to_owned());
-    format!("{PROGRAM} takes no connections after {} s; its log ends with: {said}", START_TIMEOUT.as_secs())
+fn slow(dir: &Path) -> ServerError {
+    ServerError::Slow { log: last_line(&dir.join("server.log")).unwrap_or_else(|| "nothing".to_owned()) }
 }
 
 fn written_port(dir: &Path) -> Option<u16> {
@@ -159,12 +180,12 @@ fn find(places: &[PathBuf]) -> Option<PathBuf> {
 }
 
 /// The number in `nats-server: v2.9.10`.
-fn version(program: &Path) -> Result<String, String> {
-    let wrong = |why: String| format!("{} is no {PROGRAM} that runs here: {why}; {HOW_TO_GET_IT}", program.display());
-    let output = Command::new(program).arg("--version").output().map_err(|error| wrong(error.to_string()))?;
-    let said = String::from_utf8_lossy(&output.stdout);
-    let number = said.trim().strip_prefix("nats-server: v").map(str::to_owned);
-    number.ok_or_else(|| wrong(format!("to --version it says \"{}\"", said.trim())))
+fn version(program: &Path) -> Result<String, ServerError> {
+    let output = Command::new(program).arg("--version").output();
+    let output = output.map_err(|source| ServerError::NotStarted { program: program.to_owned(), source })?;
+    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
+    let number = said.strip_prefix("nats-server: v").map(str::to_owned);
+    number.ok_or_else(|| ServerError::Another { program: program.to_owned(), said })
 }
 
 #[cfg(test)]
@@ -180,9 +201,9 @@ mod tests {
 
     #[tokio::test]
     async fn a_program_that_is_no_server_is_refused() {
-        let error = Server::start(Some(Path::new("/bin/true"))).await.unwrap_err();
+        let error = Server::start(Some(Path::new("/bin/true"))).await.unwrap_err().to_string();
         assert!(error.contains("/bin/true is no nats-server that runs here"), "{error}");
-        let error = Server::start(Some(Path::new("/nowhere/nats-server"))).await.unwrap_err();
+        let error = Server::start(Some(Path::new("/nowhere/nats-server"))).await.unwrap_err().to_string();
         assert!(error.contains("No such file"), "{error}");
     }
 

@@ -1,5 +1,6 @@
 //! Signals to end: after the first, open work is completed; the second ends it.
 
+use crate::error::FarmError;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 
 pub(crate) struct Signals {
@@ -8,8 +9,8 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    pub(crate) fn new() -> Result<Self, String> {
-        let take = |kind| signal(kind).map_err(|error| format!("cannot take signals: {error}"));
+    pub(crate) fn new() -> Result<Self, FarmError> {
+        let take = |kind| signal(kind).map_err(FarmError::system("cannot take signals"));
         Ok(Self { interrupt: take(SignalKind::interrupt())?, terminate: take(SignalKind::terminate())? })
     }
 

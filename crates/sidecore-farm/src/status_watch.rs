@@ -2,6 +2,7 @@
 
 use crate::args::Farm;
 use crate::connect::{Role, connect};
+use crate::error::FarmError;
 use crate::status::Status;
 use async_nats::Subscriber;
 use futures_util::StreamExt;
@@ -41,11 +42,11 @@ impl Words {
     ///
     /// # Errors
     /// There is no server, or it denies the subscription; the message has the remedy.
-    pub(crate) async fn of(farm: &Farm) -> Result<Self, String> {
+    pub(crate) async fn of(farm: &Farm) -> Result<Self, FarmError> {
         let client = connect(farm, Role::Operator).await?;
         let subject = format!("farm.{}.status", farm.farm);
         let subscription = client.subscribe(subject.clone()).await;
-        let subscription = subscription.map_err(|error| format!("cannot subscribe to {subject}: {error}"))?;
+        let subscription = subscription.map_err(FarmError::nats(format!("cannot subscribe to {subject}")))?;
         Ok(Self { farm: farm.farm.clone(), subscription })
     }
 
@@ -53,10 +54,10 @@ impl Words {
     ///
     /// # Errors
     /// The connection was closed.
-    pub(crate) async fn next(&mut self) -> Result<Status, String> {
+    pub(crate) async fn next(&mut self) -> Result<Status, FarmError> {
         loop {
             let Some(message) = self.subscription.next().await else {
-                return Err("the connection to NATS was closed".to_owned());
+                return Err(FarmError::Closed("was closed"));
             };
             if let Some(status) = read(&message.payload, &self.farm) {
                 return Ok(status);
@@ -68,7 +69,7 @@ impl Words {
     ///
     /// # Errors
     /// As for [`Self::next`].
-    pub(crate) async fn now(&mut self) -> Result<StatusWatch, String> {
+    pub(crate) async fn now(&mut self) -> Result<StatusWatch, FarmError> {
         let (mut watch, until) = (StatusWatch::default(), Deadline::now() + DISPATCHER_TIMEOUT);
         while watch.active.is_none() {
             match timeout_at(until, self.next()).await {

@@ -5,8 +5,8 @@
 //! servers' `sync_interval` does, two minutes by default. A power failure of all replicas therefore loses the
 //! messages acknowledged since.
 
+pub(crate) mod error;
 pub(crate) mod names;
-mod refused;
 mod shape;
 
 pub(crate) use shape::REMEMBERED;
@@ -17,6 +17,7 @@ use async_nats::jetstream::context::RequestErrorKind;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, Info, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
+use error::StreamError;
 use serde::Serialize;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -41,14 +42,12 @@ pub(crate) struct Streams {
 ///
 /// # Errors
 /// They cannot be created, or differ from the options; the message has the remedy.
-pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) -> Result<Streams, String> {
+pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) -> Result<Streams, StreamError> {
     let client = js.client();
     let (major, minor, patch) = OLDEST;
     if !client.is_server_compatible(major, minor, patch) {
         let version = client.server_info().version;
-        return Err(format!(
-            "the server is NATS {version}, which lacks what a farm needs of JetStream: take {major}.{minor} or later"
-        ));
+        return Err(StreamError::OldServer { version, major, minor });
     }
     for wanted in shape::all(farm, durability) {
         one(js, &wanted, durability).await?;
@@ -60,24 +59,25 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
 ///
 /// # Errors
 /// There is no farm of this name; the message names the command that makes one.
-pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, String> {
+pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, StreamError> {
     for wanted in shape::all(farm, &Durability::default()) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
             Response::Ok(info) => shape::check(&info.config, &wanted, &Durability::default())?,
             Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                return Err(format!("there is no farm {farm} here yet: `sidecore farm feed --farm {farm}` makes it"));
+                return Err(StreamError::NoFarm(farm.to_owned()));
             }
-            Response::Err { error } => return Err(refused::stream(&error, &wanted)),
+            Response::Err { error } => return Err(StreamError::refused(error, &wanted)),
         }
     }
     handles(js, farm).await
 }
 
 /// The streams without asking the servers, for a caller that knows they exist.
-pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, String> {
+pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, StreamError> {
     let [events, results, dead, places] = names::streams(farm);
-    let handle =
-        async |name: String| js.get_stream_no_info(&name).await.map_err(|error| format!("no stream {name}: {error}"));
+    let handle = async |name: String| {
+        js.get_stream_no_info(&name).await.map_err(|source| StreamError::NoStream { name, source })
+    };
     Ok(Streams {
         events: handle(events).await?,
         results: handle(results).await?,
@@ -87,7 +87,7 @@ pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, String>
 }
 
 /// Uses or creates one stream.
-async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), String> {
+async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
     let name = &wanted.name;
     let there = match ask(js, format!("STREAM.INFO.{name}"), &()).await? {
         Response::Ok(info) => info,
@@ -95,35 +95,35 @@ async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(
             Some(info) => info,
             None => return ask_again(js, wanted, durability).await,
         },
-        Response::Err { error } => return Err(refused::stream(&error, wanted)),
+        Response::Err { error } => return Err(StreamError::refused(error, wanted)),
     };
     shape::check(&there.config, wanted, durability)
 }
 
 /// Checks a stream that another process has created meanwhile.
-async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), String> {
+async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
     match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
         Response::Ok(info) => shape::check(&info.config, wanted, durability),
-        Response::Err { error } => Err(refused::stream(&error, wanted)),
+        Response::Err { error } => Err(StreamError::refused(error, wanted)),
     }
 }
 
 /// Creates a stream. `None`: it exists by now, with other settings.
-async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, String> {
+async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, StreamError> {
     match ask(js, format!("STREAM.CREATE.{}", wanted.name), wanted).await? {
         Response::Ok(info) => Ok(Some(info)),
         Response::Err { error } if error.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(None),
-        Response::Err { error } => Err(refused::stream(&error, wanted)),
+        Response::Err { error } => Err(StreamError::refused(error, wanted)),
     }
 }
 
 /// One request to JetStream, repeated while its servers choose a leader.
-async fn ask<T: Serialize + ?Sized>(js: &Context, what: String, with: &T) -> Result<Response<Info>, String> {
+async fn ask<T: Serialize + ?Sized>(js: &Context, what: String, with: &T) -> Result<Response<Info>, StreamError> {
     let end = Instant::now() + LEADER_TIMEOUT;
     loop {
         let reply: Result<Response<Info>, _> = tokio::select! {
             reply = js.request(what.clone(), with) => reply,
-            denied = connect::denied() => return Err(refused::denied(&denied)),
+            denied = connect::denied() => return Err(StreamError::Denied(denied)),
         };
         let later = match &reply {
             Ok(Response::Err { error }) => error.error_code() == ErrorCode::CLUSTER_NOT_AVAILABLE,
@@ -131,7 +131,7 @@ async fn ask<T: Serialize + ?Sized>(js: &Context, what: String, with: &T) -> Res
             Ok(Response::Ok(_)) => false,
         };
         if !later || Instant::now() >= end {
-            return reply.map_err(|error| refused::request(&error, &what));
+            return reply.map_err(|error| StreamError::unanswered(error, what));
         }
         sleep(PAUSE).await;
     }

@@ -7,6 +7,7 @@ mod rows;
 mod tests;
 
 use crate::args::watch::{Status, Top};
+use crate::error::FarmError;
 use crate::status_watch::{View, Words};
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output;
@@ -17,17 +18,18 @@ use std::time::Instant;
 ///
 /// # Errors
 /// No server answers, or standard output cannot be written.
-pub(crate) async fn status(args: &Status) -> Result<u8, String> {
+pub(crate) async fn status(args: &Status) -> Result<u8, FarmError> {
     let view = Words::of(&args.farm).await?.now().await?.view(Instant::now());
     let Some(active) = &view.active else {
         output::tell(rows::nobody(&args.farm.farm, view.standing_by));
         return Ok(REFUSED);
     };
     if args.json {
-        let line = serde_json::to_string(active).map_err(|error| format!("cannot write JSON: {error}"))?;
-        output::print(&(line + "\n"))?;
+        let line =
+            serde_json::to_string(active).map_err(|error| FarmError::output(format!("cannot write JSON: {error}")))?;
+        output::print(&(line + "\n")).map_err(FarmError::output)?;
     } else {
-        output::print(&render(&args.farm.farm, &view))?;
+        output::print(&render(&args.farm.farm, &view)).map_err(FarmError::output)?;
     }
     Ok(0)
 }
@@ -37,7 +39,7 @@ pub(crate) async fn status(args: &Status) -> Result<u8, String> {
 ///
 /// # Errors
 /// The same, and a terminal that cannot be used.
-pub(crate) async fn top(args: Top) -> Result<u8, String> {
+pub(crate) async fn top(args: Top) -> Result<u8, FarmError> {
     if args.once || !io::stdout().is_terminal() {
         return status(&Status { farm: args.farm, json: false }).await;
     }

@@ -2,31 +2,30 @@
 
 use crate::args::bench::{Try, Victim};
 use crate::bench::drill::{self, CrashTest, Drilled};
-use crate::bench::rows::{self, Row, Times, count, time};
+use crate::bench::error::BenchError;
+use crate::bench::rows::{self, Times, count, time};
 use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
+use crate::error::FarmError;
 use crate::signals::Signals;
 use comfy_table::Table;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
-/// Message after an interrupt.
-pub(crate) const STOPPED: &str = "stopped before its end: all that was started has ended";
-
 /// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
 ///
 /// # Errors
 /// It cannot run; the message has the remedy.
-pub(crate) async fn run(args: &Try) -> Result<u8, String> {
+pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     tokio::select! {
         done = try_it(args) => done,
-        () = signals.next() => Err(STOPPED.into()),
+        () = signals.next() => Err(BenchError::Stopped.into()),
     }
 }
 
-async fn try_it(args: &Try) -> Result<u8, String> {
+async fn try_it(args: &Try) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
     let drill = CrashTest {
         unit: UNIT,
@@ -34,14 +33,13 @@ async fn try_it(args: &Try) -> Result<u8, String> {
         lasting: Duration::from_secs(args.seconds.unwrap_or(stand.pick(6, 20))),
         kills: args.kill.iter().map(|&victim| (victim, every(&stand, victim))).collect(),
     };
-    let done = drill::run(&mut stand, &drill).await;
-    let done = match done {
+    let done = match drill::run(&mut stand, &drill).await {
         Ok(done) => done,
-        Err(why) => return Err(format!("{why}; what all processes said is in {}", stand.server.keep().display())),
+        Err(why) => return Err(BenchError::Failed { source: why.into(), logs: stand.server.keep() }.into()),
     };
-    print(&format!("{}\n", table(&stand, &done)))?;
+    print(&format!("{}\n", table(&stand, &done))).map_err(FarmError::output)?;
     if let Some(file) = &args.common.json {
-        rows::write(&[row(&stand, "try", &done)], file)?;
+        rows::write(&[drill::row(&stand, "try", &done)], file)?;
     }
     if done.verdict.is_exactly_once() {
         return Ok(0);
@@ -74,7 +72,7 @@ fn table(stand: &Stand, done: &Drilled) -> String {
         ("engine", stand.engine()),
         ("nodes", devices()),
         ("share of the sum of their rates", done.share.map_or("none".to_owned(), |share| format!("{share:.2}"))),
-        ("killed with kill -9", kills(done)),
+        ("killed with kill -9", done.kills_in_words()),
         ("events fed", count(verdict.fed)),
         ("committed", count(verdict.committed)),
         ("lost", number(&verdict.lost)),
@@ -96,45 +94,4 @@ fn table(stand: &Stand, done: &Drilled) -> String {
         table.add_row([what, &is]);
     }
     table.trim_fmt()
-}
-
-fn kills(done: &Drilled) -> String {
-    let kind = |(victim, times): &(Victim, u64)| {
-        let name = match victim {
-            Victim::Node => "node",
-            Victim::Feeder => "feeder",
-            Victim::Dispatcher => "dispatcher",
-            Victim::Server => "server",
-        };
-        format!("{name} {times} x")
-    };
-    done.kills.iter().map(kind).collect::<Vec<_>>().join(", ")
-}
-
-pub(crate) fn row(stand: &Stand, scenario: &'static str, done: &Drilled) -> Row {
-    let verdict = &done.verdict;
-    let number = |ids: &[String]| Some(ids.len() as u64);
-    Row {
-        scenario,
-        variant: kills(done),
-        balance: Some("tokens".into()),
-        devices: devices(),
-        ops_per_s: Some(verdict.committed as f64 / done.took.as_secs_f64()),
-        share: done.share,
-        total_us: done.total,
-        gap_us: Times::of(done.gaps.clone()),
-        stop_us: Times::of(done.stops.clone()),
-        kills: Some(done.killed()),
-        fed: Some(verdict.fed),
-        committed: Some(verdict.committed),
-        lost: number(&verdict.lost),
-        twice: number(&verdict.twice),
-        dead: number(&verdict.dead),
-        redone: Some(done.redone),
-        late: Some(done.late),
-        repeats: 1,
-        seed: stand.seed,
-        library: stand.engine(),
-        ..Row::default()
-    }
 }

@@ -2,7 +2,7 @@
 
 mod each;
 mod leave;
-mod line;
+pub(crate) mod line;
 mod pipe;
 mod program;
 pub(crate) mod sleep;
@@ -13,10 +13,11 @@ mod tests;
 
 use crate::args::work::Work as Arguments;
 use crate::connect::{Role, connect};
+use crate::error::FarmError;
 use crate::node;
+use crate::node::task::{Outcome, Work};
 use crate::sys;
 use crate::wire::MAX_NODE_BYTES;
-use bytes::Bytes;
 use each::Each;
 use line::Line;
 use pipe::Pipes;
@@ -28,47 +29,17 @@ use std::rc::Rc;
 use std::thread::available_parallelism;
 use std::time::Duration;
 
-#[derive(Clone, Debug)]
-pub(crate) struct Task {
-    pub(crate) id: String,
-    pub(crate) kind: String,
-    pub(crate) body: Bytes,
-    /// The dispatcher's time limit; a node may allow less.
-    pub(crate) limit: Duration,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Done(Bytes),
-    /// The reason. It counts as a try of the event.
-    Failed(String),
-    /// The reason. Another node may do it, and it is no try.
-    Refused(String),
-}
-
-/// Does events. The node's link calls it for at most one event a slot at a time.
-pub(crate) trait Work: 'static {
-    /// Does one event within its time limit. Dropping the future ends all work on it.
-    async fn run(&self, task: &Task) -> Outcome;
-}
-
-impl<W: Work> Work for Rc<W> {
-    async fn run(&self, task: &Task) -> Outcome {
-        W::run(self, task).await
-    }
-}
-
 /// Runs a node until it has to leave. The exit code shows whether it completed its events.
 ///
 /// # Errors
 /// The program cannot be started, or no server answers; the message has the remedy.
-pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
-    sys::keep_descriptors().map_err(|error| format!("cannot look at the descriptors of this process: {error}"))?;
+pub(crate) async fn run(args: Arguments) -> Result<u8, FarmError> {
+    sys::keep_descriptors().map_err(FarmError::system("cannot look at the descriptors of this process"))?;
     let (limit, most) = (args.time_limit, usize::try_from(args.max_result).unwrap_or(usize::MAX));
     if let Some(unit) = args.sleep {
         return serve(&args, Sleep::new(unit, limit)).await;
     }
-    sys::keep_memory().map_err(|error| format!("cannot keep this process's memory to itself: {error}"))?;
+    sys::keep_memory().map_err(FarmError::system("cannot keep this process's memory to itself"))?;
     let line = Line::find(&args.command)?.with_environment(std::env::vars_os(), &args.env);
     if !args.pipe {
         return serve(&args, Each::new(line, limit, most)?).await;
@@ -79,7 +50,7 @@ pub(crate) async fn run(args: Arguments) -> Result<u8, String> {
     Ok(code)
 }
 
-async fn serve(args: &Arguments, work: impl Work) -> Result<u8, String> {
+async fn serve(args: &Arguments, work: impl Work) -> Result<u8, FarmError> {
     let client = connect(&args.farm, Role::Node).await?;
     let settings = node::Settings {
         farm: args.farm.farm.clone(),
@@ -92,7 +63,7 @@ async fn serve(args: &Arguments, work: impl Work) -> Result<u8, String> {
     let all = async {
         node::run(client.clone(), settings, work, wish).await?;
         // The flush ensures that the server has the last answers.
-        client.flush().await.map_err(|error| format!("cannot send the last answers: {error}"))
+        client.flush().await.map_err(FarmError::nats("cannot send the last answers"))
     };
     tokio::select! {
         done = all => done.map(|()| 0),

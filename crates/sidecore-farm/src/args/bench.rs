@@ -1,5 +1,6 @@
 //! `try` and `bench`: the farm's main job in one command, and measurements against NATS alone.
 
+use super::error::ArgumentError;
 use clap::{Args, ValueEnum};
 use sidecore_core::time::parse_duration;
 use std::path::PathBuf;
@@ -108,6 +109,6 @@ pub(crate) struct Pull {
     pub(crate) no_results: bool,
 }
 
-fn duration(text: &str) -> Result<Duration, String> {
-    parse_duration(text).map(Duration::from_nanos).ok_or_else(|| "a time is e.g. 200us or 1ms".to_owned())
+fn duration(text: &str) -> Result<Duration, ArgumentError> {
+    parse_duration(text).map(Duration::from_nanos).ok_or(ArgumentError::Time)
 }

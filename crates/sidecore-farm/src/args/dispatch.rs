@@ -11,7 +11,7 @@ pub(crate) struct Dispatch {
     #[command(flatten)]
     pub(crate) farm: Farm,
     /// Which node gets the next event: tokens (a node with credit left), eft, priced, sed or round-robin
-    #[arg(long, value_name = "POLICY", default_value = "tokens", value_parser = balance)]
+    #[arg(long, value_name = "POLICY", default_value = "tokens", value_parser = Balance::parse)]
     pub(crate) balance: Balance,
     /// Whether results are kept in the farm's result stream, or events only acknowledged
     #[arg(long, value_name = "WHERE", default_value = "stream")]
@@ -41,8 +41,4 @@ pub(crate) enum Keep {
     Stream,
     /// They are not stored
     None,
-}
-
-fn balance(text: &str) -> Result<Balance, String> {
-    Balance::parse(text).map_err(|error| error.to_string())
 }

@@ -1,5 +1,6 @@
 //! Options for the durability of a farm's streams.
 
+use super::error::ArgumentError;
 use crate::measures;
 use clap::{Args, ValueEnum};
 use std::time::Duration;
@@ -29,6 +30,6 @@ pub(crate) enum Storage {
 }
 
 /// An odd number: a majority of them must be alive.
-fn replicas(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|number| [1, 3, 5].contains(number)).ok_or("replicas are 1, 3 or 5".into())
+fn replicas(text: &str) -> Result<usize, ArgumentError> {
+    text.parse().ok().filter(|number| [1, 3, 5].contains(number)).ok_or(ArgumentError::Replicas)
 }

@@ -1,5 +1,6 @@
 //! The command line of gateways and key servers.
 
+use super::error::ArgumentError;
 use super::{Farm, name};
 use clap::Args;
 use sidecore_core::policy::balance::Balance;
@@ -20,7 +21,7 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "NAME", value_parser = name)]
     pub(crate) name: Option<String>,
     /// Choice of the key server: tokens, eft, priced, sed or round-robin
-    #[arg(long, value_name = "RULE", default_value = "tokens", value_parser = balance)]
+    #[arg(long, value_name = "RULE", default_value = "tokens", value_parser = Balance::parse)]
     pub(crate) balance: Balance,
     /// A key server that is silent for this number of milliseconds is lost
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(20..=60_000))]
@@ -53,11 +54,7 @@ pub(crate) struct Permit {
     pub(crate) key: String,
 }
 
-fn permit(text: &str) -> Result<Permit, String> {
+fn permit(text: &str) -> Result<Permit, ArgumentError> {
     let (gateway, key) = text.split_once(':').map_or((None, text), |(gateway, key)| (Some(gateway), key));
     Ok(Permit { gateway: gateway.map(name).transpose()?, key: key.to_owned() })
-}
-
-fn balance(text: &str) -> Result<Balance, String> {
-    Balance::parse(text).map_err(|error| error.to_string())
 }

@@ -1,6 +1,7 @@
 //! Arguments of `farm work`.
 
 use super::Farm;
+use super::error::ArgumentError;
 use crate::measures::{age, size};
 use crate::wire::{MAX_BEAT, MAX_KIND_BYTES, MAX_NODE_BYTES, is_token};
 use clap::{ArgGroup, Args};
@@ -46,26 +47,25 @@ pub(crate) struct Work {
     pub(crate) command: Vec<OsString>,
 }
 
-fn beat(text: &str) -> Result<Duration, String> {
+fn beat(text: &str) -> Result<Duration, ArgumentError> {
     let longest = Duration::from_nanos(MAX_BEAT);
     let fits = |beat: &Duration| (Duration::from_millis(1)..=longest).contains(beat);
-    age(text).ok().filter(fits).ok_or_else(|| format!("a beat is 1ms to {}s, as 10ms", longest.as_secs()))
+    age(text).ok().filter(fits).ok_or(ArgumentError::Beat(longest))
 }
 
-fn variable(text: &str) -> Result<OsString, String> {
+fn variable(text: &str) -> Result<OsString, ArgumentError> {
     let is_name = !text.is_empty() && !text.contains('=');
-    is_name.then(|| text.into()).ok_or_else(|| "name a variable; its value is the node's".to_owned())
+    is_name.then(|| text.into()).ok_or(ArgumentError::Variable)
 }
 
-fn node(text: &str) -> Result<String, String> {
+fn node(text: &str) -> Result<String, ArgumentError> {
     token(text, MAX_NODE_BYTES)
 }
 
-fn kind(text: &str) -> Result<String, String> {
+fn kind(text: &str) -> Result<String, ArgumentError> {
     token(text, MAX_KIND_BYTES)
 }
 
-fn token(text: &str, longest: usize) -> Result<String, String> {
-    let wrong = || format!("a name has 1 to {longest} letters, digits, - and _");
-    is_token(text, longest).then(|| text.to_owned()).ok_or_else(wrong)
+fn token(text: &str, longest: usize) -> Result<String, ArgumentError> {
+    is_token(text, longest).then(|| text.to_owned()).ok_or(ArgumentError::Name(longest))
 }

@@ -4,6 +4,7 @@ use super::found::{Found, apart};
 use super::rows::{Goal, Row, median};
 use super::running::Variant;
 use super::stand::Stand;
+use crate::error::FarmError;
 use sidecore_terminal::output::tell;
 
 /// Numbers of messages that a pulling node may have in flight.
@@ -33,8 +34,8 @@ pub(crate) async fn measure(
     scenario: &str,
     variants: &[Variant],
     repeats: usize,
-    one: impl AsyncFn(Variant, u64) -> Result<Found, String>,
-) -> Result<Vec<Entry>, String> {
+    one: impl AsyncFn(Variant, u64) -> Result<Found, FarmError>,
+) -> Result<Vec<Entry>, FarmError> {
     let mut entries: Vec<Entry> = variants.iter().map(|&variant| Entry { variant, found: Vec::new() }).collect();
     let steps = repeats * entries.len();
     for repeat in 0..repeats {

@@ -7,11 +7,13 @@ mod targets;
 use super::feeding::Fed;
 use super::ledger::Verdict;
 use super::results::{self, Stored};
-use super::rows::{Times, count};
+use super::rows::{Row, Times, count};
+use super::share::devices;
 use super::stand::Stand;
 use super::watch::Watcher;
 use super::{found, script::Script};
 use crate::args::bench::Victim;
+use crate::error::FarmError;
 use due::Dues;
 use sidecore_terminal::output::tell;
 use std::sync::Arc;
@@ -62,9 +64,21 @@ pub(crate) struct Drilled {
 }
 
 impl Drilled {
-    /// Number of kills.
     pub(crate) fn killed(&self) -> u64 {
         self.kills.iter().map(|(_, times)| times).sum()
+    }
+
+    pub(crate) fn kills_in_words(&self) -> String {
+        let kind = |(victim, times): &(Victim, u64)| {
+            let name = match victim {
+                Victim::Node => "node",
+                Victim::Feeder => "feeder",
+                Victim::Dispatcher => "dispatcher",
+                Victim::Server => "server",
+            };
+            format!("{name} {times} x")
+        };
+        self.kills.iter().map(kind).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -72,7 +86,7 @@ impl Drilled {
 ///
 /// # Errors
 /// The farm cannot be started, or one of its processes ended by itself.
-pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled, String> {
+pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled, FarmError> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let script = Arc::new(Script::new(stand.seed, drill.unit, drill.burst, drill.lasting, LOAD));
     let standby = drill.kills.iter().any(|(victim, _)| *victim == Victim::Dispatcher);
@@ -91,6 +105,34 @@ pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled,
     Ok(Drilled { took, left, ..scene.told(drill, &stored, &dead) })
 }
 
+pub(crate) fn row(stand: &Stand, scenario: &'static str, done: &Drilled) -> Row {
+    let verdict = &done.verdict;
+    let number = |ids: &[String]| Some(ids.len() as u64);
+    Row {
+        scenario,
+        variant: done.kills_in_words(),
+        balance: Some("tokens".into()),
+        devices: devices(),
+        ops_per_s: Some(verdict.committed as f64 / done.took.as_secs_f64()),
+        share: done.share,
+        total_us: done.total,
+        gap_us: Times::of(done.gaps.clone()),
+        stop_us: Times::of(done.stops.clone()),
+        kills: Some(done.killed()),
+        fed: Some(verdict.fed),
+        committed: Some(verdict.committed),
+        lost: number(&verdict.lost),
+        twice: number(&verdict.twice),
+        dead: number(&verdict.dead),
+        redone: Some(done.redone),
+        late: Some(done.late),
+        repeats: 1,
+        seed: stand.seed,
+        library: stand.engine(),
+        ..Row::default()
+    }
+}
+
 struct Scene<'a> {
     targets: CrashTargets<'a>,
     script: Arc<Script>,
@@ -102,7 +144,7 @@ struct Scene<'a> {
 
 impl Scene<'_> {
     /// Kills and restarts processes until all events have come, then waits for the rest.
-    async fn play(&mut self, drill: &CrashTest) -> Result<(), String> {
+    async fn play(&mut self, drill: &CrashTest) -> Result<(), FarmError> {
         self.targets.feed(self.script.clone(), self.begun)?;
         let end = self.begun + self.script.end();
         let mut told = Instant::now();
@@ -148,7 +190,7 @@ impl Scene<'_> {
 
     /// Waits until the feeder has fed everything and the queue is empty, or until nothing happens any more. The sum of
     /// results and dead letters alone is no proof, because some events may have both.
-    async fn drain(&mut self) -> Result<(), String> {
+    async fn drain(&mut self) -> Result<(), FarmError> {
         let all = self.script.events().len() as u64;
         let (mut before, mut since) = (0, Instant::now());
         while since.elapsed() < STUCK {

@@ -1,6 +1,8 @@
 //! Publishes events as any NATS client would, each until it is stored, and notes its planned time.
 
+use super::error::BenchError;
 use super::load::Dice;
+use crate::error::FarmError;
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use bytes::Bytes;
@@ -46,7 +48,7 @@ impl Target {
     pub(crate) async fn all_at_once(
         &self,
         bodies: impl IntoIterator<Item = (u32, Vec<u8>)>,
-    ) -> Result<Vec<Fed>, String> {
+    ) -> Result<Vec<Fed>, FarmError> {
         let mut going = Going::new(self);
         let mut fed = Vec::new();
         for (units, body) in bodies {
@@ -68,7 +70,7 @@ impl Target {
         a_second: f64,
         lasting: Duration,
         body: impl Fn(u32) -> Vec<u8>,
-    ) -> Result<Vec<Fed>, String> {
+    ) -> Result<Vec<Fed>, FarmError> {
         let mut going = Going::new(self);
         let (begun, start) = (Instant::now(), SystemTime::now());
         let mut fed = Vec::new();
@@ -88,7 +90,7 @@ impl Target {
 struct Going<'a> {
     target: &'a Target,
     room: Arc<Semaphore>,
-    tasks: JoinSet<Result<(), String>>,
+    tasks: JoinSet<Result<(), FarmError>>,
 }
 
 impl<'a> Going<'a> {
@@ -97,11 +99,11 @@ impl<'a> Going<'a> {
     }
 
     /// Publishes the event of that number as soon as fewer than [`IN_FLIGHT`] wait.
-    async fn publish(&mut self, number: usize, body: Vec<u8>) -> Result<(), String> {
+    async fn publish(&mut self, number: usize, body: Vec<u8>) -> Result<(), FarmError> {
         while let Some(ended) = self.tasks.try_join_next() {
-            joined(ended)?;
+            ended??;
         }
-        let permit = self.room.clone().acquire_owned().await.map_err(|error| error.to_string())?;
+        let permit = self.room.clone().acquire_owned().await.map_err(BenchError::from)?;
         let (target, id) = (self.target.clone(), self.target.id(number));
         self.tasks.spawn(async move {
             let stored = until_stored(&target, id, body.into()).await;
@@ -111,20 +113,16 @@ impl<'a> Going<'a> {
         Ok(())
     }
 
-    async fn end(mut self) -> Result<(), String> {
+    async fn end(mut self) -> Result<(), FarmError> {
         while let Some(ended) = self.tasks.join_next().await {
-            joined(ended)?;
+            ended??;
         }
         Ok(())
     }
 }
 
-fn joined(ended: Result<Result<(), String>, tokio::task::JoinError>) -> Result<(), String> {
-    ended.unwrap_or_else(|error| Err(error.to_string()))
-}
-
 /// Publishes one event, with retries on failure: the server recognises its id.
-async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), String> {
+async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), FarmError> {
     let begun = Instant::now();
     let mut headers = HeaderMap::new();
     headers.insert("Nats-Msg-Id", id.as_str());
@@ -136,7 +134,9 @@ async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), St
         };
         match stored {
             Ok(()) => return Ok(()),
-            Err(error) if begun.elapsed() > RETRY_TIMEOUT => return Err(format!("{id} is not stored: {error}")),
+            Err(error) if begun.elapsed() > RETRY_TIMEOUT => {
+                return Err(BenchError::NotStored { id, source: error.into() }.into());
+            }
             Err(_) => sleep(PAUSE).await,
         }
     }

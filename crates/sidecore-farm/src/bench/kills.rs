@@ -5,7 +5,7 @@ use super::rows::{Goal, Row};
 use super::share::UNIT;
 use super::stand::Stand;
 use crate::args::bench::{Bench, Victim};
-use crate::trial;
+use crate::error::FarmError;
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ const GAP: f64 = 100_000.0;
 ///
 /// # Errors
 /// The measurement cannot run.
-pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>, String> {
+pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>, FarmError> {
     let second = Duration::from_secs(1);
     let seldom = stand.pick(second * 3, second * 60);
     let others = [
@@ -36,7 +36,7 @@ pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>,
     for complaint in done.verdict.complaints().iter().chain(&done.left) {
         tell(complaint);
     }
-    let row = trial::row(stand, "kills", &done);
+    let row = drill::row(stand, "kills", &done);
     let ratio = row.gap_us.map(|gap| gap.p99 / GAP);
     Ok(vec![Row { ratio, baseline: Some("100 ms".into()), reach: Some(Goal::AtMost(1.0)), ..row }])
 }

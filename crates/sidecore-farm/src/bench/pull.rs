@@ -1,8 +1,10 @@
 //! The baseline: `JetStream` pull consumers without a farm. A node has a fixed number of messages in flight, does the
 //! same work one by one, stores each result under the event's id, and acknowledges.
 
+use super::error::BenchError;
 use super::load;
 use crate::args::bench::Pull;
+use crate::error::FarmError;
 use crate::work::sleep::sleep;
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::pull::{Config as Consuming, Stream as Messages};
@@ -45,7 +47,7 @@ pub(crate) struct Taken {
 ///
 /// # Errors
 /// The server refuses.
-pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
+pub(crate) async fn set_up(js: &Context) -> Result<(), FarmError> {
     take_down(js).await;
     let made = |name: &str, subject: &str, retention| Config {
         name: name.into(),
@@ -55,11 +57,11 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
         max_bytes: MAX_BYTES,
         ..Config::default()
     };
-    let wrong = |error: &dyn std::fmt::Display| format!("cannot set up pull consumers: {error}");
+    const WRONG: &str = "cannot set up pull consumers";
     let events = made(EVENTS, "pull.events.*", RetentionPolicy::WorkQueue);
-    let events = js.create_stream(events).await.map_err(|error| wrong(&error))?;
+    let events = js.create_stream(events).await.map_err(FarmError::nats(WRONG))?;
     let results = made(RESULTS, "pull.results.*", RetentionPolicy::Limits);
-    js.create_stream(results).await.map_err(|error| wrong(&error))?;
+    js.create_stream(results).await.map_err(FarmError::nats(WRONG))?;
     let consumer = Consuming {
         durable_name: Some(CONSUMER.into()),
         ack_policy: AckPolicy::Explicit,
@@ -67,7 +69,7 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), String> {
         max_ack_pending: MAX_UNACKNOWLEDGED,
         ..Consuming::default()
     };
-    events.create_consumer(consumer).await.map_err(|error| wrong(&error))?;
+    events.create_consumer(consumer).await.map_err(FarmError::nats(WRONG))?;
     Ok(())
 }
 
@@ -82,17 +84,17 @@ pub(crate) async fn take_down(js: &Context) {
 ///
 /// # Errors
 /// It does not exist.
-pub(crate) async fn consumer(js: &Context) -> Result<PullConsumer, String> {
-    js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(|error| format!("no pull consumer: {error}"))
+pub(crate) async fn consumer(js: &Context) -> Result<PullConsumer, FarmError> {
+    js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(FarmError::nats("no pull consumer"))
 }
 
 /// The consumer's messages, requested in batches of `in_flight`.
 ///
 /// # Errors
 /// The request fails.
-pub(crate) async fn messages(consumer: &PullConsumer, in_flight: usize) -> Result<Messages, String> {
+pub(crate) async fn messages(consumer: &PullConsumer, in_flight: usize) -> Result<Messages, FarmError> {
     let messages = consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;
-    messages.map_err(|error| format!("cannot ask for messages: {error}"))
+    messages.map_err(FarmError::nats("cannot ask for messages"))
 }
 
 pub(crate) fn id(message: &Message) -> &str {
@@ -103,9 +105,9 @@ pub(crate) fn id(message: &Message) -> &str {
 ///
 /// # Errors
 /// The server is gone.
-pub(crate) async fn work(args: &Pull) -> Result<u8, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("pull consumer: {error}");
-    let client = async_nats::connect(&args.server).await.map_err(|error| wrong(&error))?;
+pub(crate) async fn work(args: &Pull) -> Result<u8, FarmError> {
+    const WRONG: &str = "pull consumer";
+    let client = async_nats::connect(&args.server).await.map_err(FarmError::nats(WRONG))?;
     let node = Node {
         js: async_nats::jetstream::new(client.clone()),
         turn: Arc::new(Semaphore::new(1)),
@@ -113,12 +115,12 @@ pub(crate) async fn work(args: &Pull) -> Result<u8, String> {
         stores: !args.no_results,
     };
     let consumer: PullConsumer =
-        node.js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(|error| wrong(&error))?;
+        node.js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(FarmError::nats(WRONG))?;
     if let Some(count) = args.count {
         let taken = node.take(&consumer, args.in_flight, count).await?;
-        let taken = serde_json::to_vec(&taken).map_err(|error| wrong(&error))?;
-        client.publish(DONE, taken.into()).await.map_err(|error| wrong(&error))?;
-        client.flush().await.map_err(|error| wrong(&error))?;
+        let taken = serde_json::to_vec(&taken).map_err(FarmError::nats(WRONG))?;
+        client.publish(DONE, taken.into()).await.map_err(FarmError::nats(WRONG))?;
+        client.flush().await.map_err(FarmError::nats(WRONG))?;
         return Ok(0);
     }
     let mut places = JoinSet::new();
@@ -126,11 +128,10 @@ pub(crate) async fn work(args: &Pull) -> Result<u8, String> {
         let (node, consumer) = (node.clone(), consumer.clone());
         places.spawn(async move { node.one_after_the_other(&consumer).await });
     }
-    match places.join_next().await {
-        Some(Ok(Err(error))) => Err(error),
-        Some(Err(error)) => Err(wrong(&error)),
-        Some(Ok(Ok(()))) | None => Ok(0),
+    if let Some(ended) = places.join_next().await {
+        ended.map_err(FarmError::nats(WRONG))??;
     }
+    Ok(0)
 }
 
 #[derive(Clone)]
@@ -145,25 +146,23 @@ struct Node {
 impl Node {
     /// One slot: requests a message, does it, acknowledges, and repeats. A node with N slots never has more than N
     /// messages.
-    async fn one_after_the_other(&self, consumer: &PullConsumer) -> Result<(), String> {
+    async fn one_after_the_other(&self, consumer: &PullConsumer) -> Result<(), FarmError> {
         loop {
             let batch = consumer.batch().max_messages(1).expires(STANDS).messages().await;
-            let mut batch = batch.map_err(|error| format!("cannot ask for a message: {error}"))?;
+            let mut batch = batch.map_err(FarmError::nats("cannot ask for a message"))?;
             while let Some(message) = batch.next().await {
-                self.finish(message.map_err(|error| format!("cannot take a message: {error}"))?).await?;
+                self.finish(message.map_err(FarmError::nats("cannot take a message"))?).await?;
             }
         }
     }
 
-    async fn take(&self, consumer: &PullConsumer, in_flight: usize, count: u64) -> Result<Taken, String> {
-        let messages =
-            consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;
-        let mut messages: Messages = messages.map_err(|error| format!("cannot ask for messages: {error}"))?;
+    async fn take(&self, consumer: &PullConsumer, in_flight: usize, count: u64) -> Result<Taken, FarmError> {
+        let mut messages = messages(consumer, in_flight).await?;
         let mut taken = Taken { first_ns: 0, last_ns: 0 };
         let mut going = JoinSet::new();
         for number in 0..count {
-            let message = messages.next().await.ok_or("the messages ended")?;
-            let message = message.map_err(|error| format!("cannot take a message: {error}"))?;
+            let message = messages.next().await.ok_or(BenchError::MessagesEnded)?;
+            let message = message.map_err(FarmError::nats("cannot take a message"))?;
             if number == 0 {
                 taken.first_ns = now_ns();
             }
@@ -171,46 +170,43 @@ impl Node {
                 let node = self.clone();
                 going.spawn(async move { node.finish(message).await });
             } else {
-                message.ack().await.map_err(|error| format!("cannot acknowledge: {error}"))?;
+                message.ack().await.map_err(FarmError::nats("cannot acknowledge"))?;
             }
-            while going.len() >= in_flight {
-                ended(going.join_next().await)?;
+            while going.len() >= in_flight
+                && let Some(ended) = going.join_next().await
+            {
+                ended??;
             }
         }
-        while !going.is_empty() {
-            ended(going.join_next().await)?;
+        while let Some(ended) = going.join_next().await {
+            ended??;
         }
         Ok(Taken { last_ns: now_ns(), ..taken })
     }
 
     /// Does the work, stores the result, and only then acknowledges.
-    async fn finish(&self, message: Message) -> Result<(), String> {
+    async fn finish(&self, message: Message) -> Result<(), FarmError> {
         let units = load::units(&message.payload).unwrap_or(0);
         if units > 0 {
-            let _turn = self.turn.acquire().await.map_err(|error| error.to_string())?;
-            sleep(self.unit * units).await.map_err(|error| format!("cannot sleep: {error}"))?;
+            let _turn = self.turn.acquire().await.map_err(BenchError::from)?;
+            sleep(self.unit * units).await.map_err(FarmError::system("cannot sleep"))?;
         }
         if self.stores {
             self.store(&message).await?;
         }
-        message.ack().await.map_err(|error| format!("cannot acknowledge: {error}"))
+        message.ack().await.map_err(FarmError::nats("cannot acknowledge"))
     }
 
-    async fn store(&self, message: &Message) -> Result<(), String> {
-        let id =
-            message.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id")).map_or("none", |id| id.as_str());
+    async fn store(&self, message: &Message) -> Result<(), FarmError> {
+        const WRONG: &str = "cannot store a result";
+        let id = id(message);
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", id);
-        let wrong = |error: &dyn std::fmt::Display| format!("cannot store a result: {error}");
         let subject = format!("pull.results.{id}");
         let sent = self.js.publish_with_headers(subject, headers, "done".into()).await;
-        sent.map_err(|error| wrong(&error))?.await.map_err(|error| wrong(&error))?;
+        sent.map_err(FarmError::nats(WRONG))?.await.map_err(FarmError::nats(WRONG))?;
         Ok(())
     }
-}
-
-fn ended(task: Option<Result<Result<(), String>, tokio::task::JoinError>>) -> Result<(), String> {
-    task.unwrap_or(Ok(Ok(()))).unwrap_or_else(|error| Err(error.to_string()))
 }
 
 fn now_ns() -> u64 {

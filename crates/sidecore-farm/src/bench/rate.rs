@@ -2,6 +2,7 @@
 //! second, and time from publishing to a worker.
 
 use super::contest::{Entry, Figure, compared, measure as contest, row};
+use super::error::BenchError;
 use super::feeding::Target;
 use super::found::{Found, rate};
 use super::load::{Dice, filled};
@@ -10,8 +11,9 @@ use super::results;
 use super::rows::{Goal, Row, Times};
 use super::running::{FARM, Running, Variant, pull_node};
 use super::stand::{Stand, until};
-use super::watch::Watcher;
+use super::watch::{Watcher, locked};
 use crate::bench::roles;
+use crate::error::FarmError;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt;
 use std::collections::HashMap;
@@ -40,7 +42,7 @@ const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
 ///
 /// # Errors
 /// The measurement cannot run.
-pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let repeats = stand.pick(1, 5);
     let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];
     let rates = contest(stand, "rate", &variants, repeats, async |variant, _| through(stand, variant).await).await?;
@@ -64,7 +66,7 @@ fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure
 }
 
 /// Events a second, with all events queued before the node starts.
-async fn through(stand: &Stand, variant: Variant) -> Result<Found, String> {
+async fn through(stand: &Stand, variant: Variant) -> Result<Found, FarmError> {
     let count = stand.pick(20_000, 100_000);
     let mut running = Running::without_nodes(stand, variant, &[]).await?;
     running.target.all_at_once((0..count).map(|_| (0, filled(0, SIZE)))).await?;
@@ -82,18 +84,18 @@ async fn through(stand: &Stand, variant: Variant) -> Result<Found, String> {
     Ok(found)
 }
 
-async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
+async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, FarmError> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     running.finish(count, RUN_TIMEOUT).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     if stored.len() < count {
-        return Err(format!("{} of {count} events came through the farm in {} s", stored.len(), RUN_TIMEOUT.as_secs()));
+        return Err(BenchError::Few { came: stored.len(), count, seconds: RUN_TIMEOUT.as_secs() }.into());
     }
     Ok(Found { ops_per_s: rate(&stored), ..Found::default() })
 }
 
 /// Speed of emptying the queue after its first tenth: acknowledged events are removed.
-async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, String> {
+async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, FarmError> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     let (from, left) = (count as u64 * 9 / 10, async || results::count(&stand.js, &running.events).await);
     until("events to be done", RUN_TIMEOUT, async || Ok(left().await? <= from)).await?;
@@ -109,22 +111,22 @@ async fn pulled(
     in_flight: usize,
     count: usize,
     stores: bool,
-) -> Result<Found, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("the node that pulls did not say how fast it was: {error}");
-    let mut done = stand.client.subscribe(pull::DONE).await.map_err(|error| wrong(&error))?;
+) -> Result<Found, FarmError> {
+    const SILENT: &str = "the node that pulls did not say how fast it was";
+    let mut done = stand.client.subscribe(pull::DONE).await.map_err(FarmError::nats(SILENT))?;
     let mut further = vec!["--count".to_owned(), count.to_string()];
     further.extend((!stores).then(|| "--no-results".to_owned()));
     running.nodes.push(pull_node(stand, 0, in_flight, UNIT, &further)?);
-    let said =
-        timeout(RUN_TIMEOUT, done.next()).await.map_err(|error| wrong(&error))?.ok_or_else(|| wrong(&"nothing"))?;
-    let taken: Taken = serde_json::from_slice(&said.payload).map_err(|error| wrong(&error))?;
+    let said = timeout(RUN_TIMEOUT, done.next()).await.map_err(FarmError::nats(SILENT))?;
+    let said = said.ok_or("nothing").map_err(FarmError::nats(SILENT))?;
+    let taken: Taken = serde_json::from_slice(&said.payload).map_err(FarmError::nats(SILENT))?;
     let seconds = taken.last_ns.saturating_sub(taken.first_ns) as f64 / 1e9;
     Ok(Found { ops_per_s: (seconds > 0.0).then(|| (count - 1) as f64 / seconds), ..Found::default() })
 }
 
 /// Time from publishing until a worker has the event. This process publishes; it also receives the messages to the
 /// farm's node, or pulls itself.
-async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmError> {
     let lasting = stand.pick(Duration::from_secs(2), Duration::from_secs(10));
     let running = Running::without_nodes(stand, variant, &[]).await?;
     let times = match variant {
@@ -140,7 +142,7 @@ async fn way_through_the_farm(
     target: &Target,
     seed: u64,
     lasting: Duration,
-) -> Result<Vec<Duration>, String> {
+) -> Result<Vec<Duration>, FarmError> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let _node = roles::node(stand, FARM, 0, UNIT)?;
     until("the node to join", RUN_TIMEOUT, async || Ok(watcher.seen().welcomed() == 1)).await?;
@@ -151,8 +153,12 @@ async fn way_through_the_farm(
     Ok(events.iter().filter_map(|event| watch.first(&event.id)?.duration_since(event.sent).ok()).collect())
 }
 
-async fn way_of_a_pull(stand: &Stand, target: &Target, seed: u64, lasting: Duration) -> Result<Vec<Duration>, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("cannot pull: {error}");
+async fn way_of_a_pull(
+    stand: &Stand,
+    target: &Target,
+    seed: u64,
+    lasting: Duration,
+) -> Result<Vec<Duration>, FarmError> {
     let consumer: PullConsumer = pull::consumer(&stand.js).await?;
     let mut messages = pull::messages(&consumer, IN_FLIGHT).await?;
     let arrivals: Arc<Mutex<HashMap<String, SystemTime>>> = Arc::default();
@@ -161,17 +167,15 @@ async fn way_of_a_pull(stand: &Stand, target: &Target, seed: u64, lasting: Durat
         while let Some(Ok(message)) = messages.next().await {
             let now = SystemTime::now();
             let id = pull::id(&message).to_owned();
-            noted.lock().map_err(|error| error.to_string())?.insert(id, now);
-            message.ack().await.map_err(|error| error.to_string())?;
+            locked(&noted).insert(id, now);
+            if message.ack().await.is_err() {
+                return;
+            }
         }
-        Ok::<(), String>(())
     });
     let events = target.poisson(&mut Dice::new(seed), SELDOM, lasting, |_| filled(0, SIZE)).await?;
-    until("all messages", RUN_TIMEOUT, async || {
-        Ok(arrivals.lock().map_err(|error| wrong(&error))?.len() >= events.len())
-    })
-    .await?;
+    until("all messages", RUN_TIMEOUT, async || Ok(locked(&arrivals).len() >= events.len())).await?;
     listening.abort();
-    let at = arrivals.lock().map_err(|error| wrong(&error))?;
+    let at = locked(&arrivals);
     Ok(events.iter().filter_map(|event| at.get(&event.id)?.duration_since(event.sent).ok()).collect())
 }

@@ -1,5 +1,6 @@
 //! The messages stored in a stream: their ids and storage times.
 
+use crate::error::{Cause, FarmError};
 use crate::streams::names;
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
@@ -26,8 +27,9 @@ pub(crate) struct Stored {
 ///
 /// # Errors
 /// The server does not answer.
-pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, String> {
-    let info = js.get_stream(stream).await.map_err(|error| format!("no answer about the stream {stream}: {error}"))?;
+pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, FarmError> {
+    let info = js.get_stream(stream).await;
+    let info = info.map_err(FarmError::nats(format!("no answer about the stream {stream}")))?;
     Ok(info.cached_info().state.messages)
 }
 
@@ -50,20 +52,19 @@ pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
 ///
 /// # Errors
 /// The stream cannot be read to its end.
-pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, String> {
-    let wrong = |error: &dyn std::fmt::Display| format!("cannot read the stream {stream}: {error}");
-    let handle = js.get_stream(stream).await.map_err(|error| wrong(&error))?;
+pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, FarmError> {
+    let handle = js.get_stream(stream).await.map_err(unread(stream))?;
     let expected = handle.cached_info().state.messages;
     let from = OrderedConfig { deliver_policy: DeliverPolicy::All, ..OrderedConfig::default() };
-    let consumer = handle.create_consumer(from).await.map_err(|error| wrong(&error))?;
-    let mut messages = consumer.messages().await.map_err(|error| wrong(&error))?;
+    let consumer = handle.create_consumer(from).await.map_err(unread(stream))?;
+    let mut messages = consumer.messages().await.map_err(unread(stream))?;
     let mut stored = Vec::new();
     let mut last = 0;
     while (stored.len() as u64) < expected {
         let next = timeout(MESSAGE_TIMEOUT, messages.next()).await;
-        let message = next.map_err(|_| wrong(&format!("only {} of {expected} messages came", stored.len())))?;
-        let message = message.ok_or_else(|| wrong(&"it ended"))?.map_err(|error| wrong(&error))?;
-        let info = message.info().map_err(|error| wrong(&error))?;
+        let message = next.map_err(|_| unread(stream)(format!("only {} of {expected} messages came", stored.len())))?;
+        let message = message.ok_or("it ended").map_err(unread(stream))?.map_err(unread(stream))?;
+        let info = message.info().map_err(unread(stream))?;
         // After a gap the client starts again: messages that it has already delivered are skipped.
         if info.stream_sequence > last {
             last = info.stream_sequence;
@@ -73,6 +74,10 @@ pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, Strin
         }
     }
     Ok(stored)
+}
+
+fn unread<E: Into<Cause>>(stream: &str) -> impl FnOnce(E) -> FarmError {
+    FarmError::nats(format!("cannot read the stream {stream}"))
 }
 
 fn reason(message: &Message) -> Option<String> {

@@ -1,7 +1,7 @@
 //! The farm's processes, started as `sidecore farm` starts each.
 
 use super::stand::Stand;
-use crate::crew::{Process, Role};
+use crate::crew::{Process, ProcessError, Role};
 use std::time::Duration;
 
 /// Silence after which a node is lost. It is shorter than the default, because the gap after a kill is measured on a
@@ -12,7 +12,7 @@ const NODE_TIMEOUT: &str = "40ms";
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, String> {
+pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, ProcessError> {
     let further = [&["--silence", NODE_TIMEOUT], further].concat();
     start(stand, farm, format!("dispatcher {number}"), "dispatch", &further, false)
 }
@@ -21,7 +21,7 @@ pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&s
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> Result<Process, String> {
+pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> Result<Process, ProcessError> {
     let (name, unit) = (node_name(number), format!("{}ns", unit.as_nanos()));
     start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
 }
@@ -34,7 +34,7 @@ pub(crate) fn node_name(number: usize) -> String {
 ///
 /// # Errors
 /// It cannot be started.
-pub(crate) fn feeder(stand: &Stand, farm: &str, name: &str) -> Result<Process, String> {
+pub(crate) fn feeder(stand: &Stand, farm: &str, name: &str) -> Result<Process, ProcessError> {
     start(stand, farm, "feeder".to_owned(), "feed", &["--name", name, "--lines"], true)
 }
 
@@ -45,7 +45,7 @@ fn start(
     command: &str,
     further: &[&str],
     reads: bool,
-) -> Result<Process, String> {
+) -> Result<Process, ProcessError> {
     let url = stand.server.url();
     let arguments = [&[command, "--farm", farm, "--server", &url], further].concat();
     let role = Role::of_this_program(name, arguments, stand.logs())?;

@@ -1,5 +1,6 @@
 //! Results as rows: text tables, and JSON.
 
+use crate::error::FarmError;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use serde::Serialize;
 use sidecore_report::machine;
@@ -139,8 +140,8 @@ impl Goal {
 ///
 /// # Errors
 /// The file cannot be written.
-pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), String> {
-    let wrong = |error: std::io::Error| format!("cannot write {}: {error}", file.display());
+pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), FarmError> {
+    let wrong = |error| FarmError::file("cannot write", file)(error);
     let mut out = BufWriter::new(File::create(file).map_err(wrong)?);
     for row in rows {
         let line = Line { row, commit: machine::commit(), machine: machine::describe() };
@@ -287,7 +288,7 @@ mod tests {
             assert_eq!((line["scenario"].as_str(), line["share"].as_f64()), (Some("share"), Some(0.5)));
             assert!(line.get("lost").is_none() && line["machine"].is_string() && line["commit"].is_string());
         }
-        assert!(write(&[], Path::new("/nowhere/at/all")).unwrap_err().contains("/nowhere/at/all"));
+        assert!(write(&[], Path::new("/nowhere/at/all")).unwrap_err().to_string().contains("/nowhere/at/all"));
     }
 
     #[test]

@@ -6,7 +6,8 @@ use super::stand::{Stand, until};
 use super::watch::Watcher;
 use super::{load, pull, results, roles};
 use crate::args::Durability;
-use crate::crew::{Process, Role};
+use crate::crew::{Process, ProcessError, Role};
+use crate::error::FarmError;
 use crate::streams::{self, names};
 use std::time::Duration;
 
@@ -74,7 +75,7 @@ impl<'a> Running<'a> {
         variant: Variant,
         units: &[Duration],
         further: &[&str],
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FarmError> {
         let mut running = Self::without_nodes(stand, variant, further).await?;
         match variant {
             Variant::Farm(_) | Variant::Unstored(_) => running.join(units).await?,
@@ -88,7 +89,7 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     /// As for [`Running::start`].
-    pub(crate) async fn without_nodes(stand: &'a Stand, variant: Variant, further: &[&str]) -> Result<Self, String> {
+    pub(crate) async fn without_nodes(stand: &'a Stand, variant: Variant, further: &[&str]) -> Result<Self, FarmError> {
         let js = stand.js.clone();
         let (subject, streams, dispatcher) = match variant {
             Variant::Farm(balance) | Variant::Unstored(balance) => {
@@ -113,20 +114,20 @@ impl<'a> Running<'a> {
         self.before = self.cpu_times();
     }
 
-    async fn join(&mut self, units: &[Duration]) -> Result<(), String> {
+    async fn join(&mut self, units: &[Duration]) -> Result<(), FarmError> {
         let watcher = Watcher::new(&self.stand.client, FARM).await?;
         let nodes = units.iter().enumerate().map(|(number, unit)| roles::node(self.stand, FARM, number, *unit));
-        self.nodes = nodes.collect::<Result<_, String>>()?;
+        self.nodes = nodes.collect::<Result<_, _>>()?;
         until("nodes to join", READY_TIMEOUT, async || match self.ended() {
-            Some(why) => Err(why),
+            Some(why) => Err(why.into()),
             None => Ok(watcher.seen().welcomed() == units.len()),
         })
         .await
     }
 
-    async fn pull(&mut self, in_flight: usize, units: &[Duration]) -> Result<(), String> {
+    async fn pull(&mut self, in_flight: usize, units: &[Duration]) -> Result<(), FarmError> {
         let nodes = units.iter().enumerate().map(|(number, unit)| pull_node(self.stand, number, in_flight, *unit, &[]));
-        self.nodes = nodes.collect::<Result<_, String>>()?;
+        self.nodes = nodes.collect::<Result<_, _>>()?;
         let (stand, wanted) = (self.stand, units.len() * in_flight);
         until("nodes to pull", READY_TIMEOUT, async || Ok(waiting(stand).await? == wanted)).await
     }
@@ -135,11 +136,11 @@ impl<'a> Running<'a> {
     ///
     /// # Errors
     /// A process has ended, or the server does not answer.
-    pub(crate) async fn finish(&mut self, count: usize, patience: Duration) -> Result<u64, String> {
+    pub(crate) async fn finish(&mut self, count: usize, patience: Duration) -> Result<u64, FarmError> {
         let (js, results) = (self.stand.js.clone(), self.results.clone());
         let all = until("results", patience, async || Ok(results::count(&js, &results).await? >= count as u64)).await;
         if let Some(why) = self.ended() {
-            return Err(why);
+            return Err(why.into());
         }
         drop(all);
         results::count(&js, &results).await
@@ -167,7 +168,7 @@ impl<'a> Running<'a> {
         [self.stand.server.cpu_time(), self.dispatcher.as_ref().map_or(Duration::ZERO, Process::cpu_time), nodes]
     }
 
-    fn ended(&mut self) -> Option<String> {
+    fn ended(&mut self) -> Option<ProcessError> {
         self.dispatcher.iter_mut().chain(&mut self.nodes).find_map(Process::ended)
     }
 }
@@ -178,15 +179,15 @@ pub(crate) fn pull_node(
     in_flight: usize,
     unit: Duration,
     further: &[String],
-) -> Result<Process, String> {
+) -> Result<Process, FarmError> {
     let mut arguments = ["pull", "--server", &stand.server.url(), "--in-flight"].map(str::to_owned).to_vec();
     arguments.extend([in_flight.to_string(), "--sleep".into(), format!("{}ns", unit.as_nanos())]);
     arguments.extend_from_slice(further);
-    Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()
+    Ok(Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()?)
 }
 
 /// Pull requests pending at the server.
-async fn waiting(stand: &Stand) -> Result<usize, String> {
+async fn waiting(stand: &Stand) -> Result<usize, FarmError> {
     Ok(pull::consumer(&stand.js).await?.cached_info().num_waiting)
 }
 

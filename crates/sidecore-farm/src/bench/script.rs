@@ -2,6 +2,7 @@
 //! feeder receives them as lines. After a kill it receives all lines again, because it knows its own place.
 
 use super::load::{self, Dice};
+use crate::error::FarmError;
 use std::process::ChildStdin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -69,9 +70,9 @@ impl Script {
 ///
 /// # Errors
 /// The pipe to the feeder cannot be used.
-pub(crate) fn give(script: Arc<Script>, begun: Instant, to: ChildStdin) -> Result<JoinHandle<()>, String> {
-    let wrong = |error: std::io::Error| format!("cannot write to the feeder: {error}");
-    let mut to = process::ChildStdin::from_std(to).map_err(wrong)?;
+pub(crate) fn give(script: Arc<Script>, begun: Instant, to: ChildStdin) -> Result<JoinHandle<()>, FarmError> {
+    let to = process::ChildStdin::from_std(to);
+    let mut to = to.map_err(FarmError::system("cannot write to the feeder"))?;
     Ok(tokio::spawn(async move {
         let mut next = 0;
         while let Some(event) = script.events.get(next) {

@@ -7,6 +7,7 @@ use super::results;
 use super::rows::{Goal, Row};
 use super::running::{Running, Variant, sixteen};
 use super::stand::Stand;
+use crate::error::FarmError;
 use std::time::Duration;
 
 /// Duration of a unit of work on a fast node: together the nodes do 1,406 events a second.
@@ -27,7 +28,7 @@ const SHARE: Figure = |found| found.share;
 ///
 /// # Errors
 /// The measurement cannot run.
-pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;
     let entries = contest::measure(stand, "share", &variants, stand.pick(1, 5), one).await?;
@@ -45,7 +46,7 @@ pub(crate) fn devices() -> String {
     format!("{} nodes, {} of them {} x slower", load::NODES, load::SLOW, load::SLOWER)
 }
 
-async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmError> {
     let lasting = stand.pick(Duration::from_secs(3), Duration::from_secs(10));
     let mut running = Running::start(stand, variant, &sixteen(UNIT), &HOLD).await?;
     let mut dice = Dice::new(seed);

@@ -1,11 +1,12 @@
 //! Base of all scenarios: a private server, a connection to it, a seed.
 
+use super::error::BenchError;
 use crate::args::bench::Common;
+use crate::error::FarmError;
 use crate::server::Server;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
 use sidecore_terminal::output::tell;
-use std::fmt::Display;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tokio::time::sleep;
@@ -30,7 +31,7 @@ impl Stand {
     ///
     /// # Errors
     /// There is no server, or it fails; the message has the remedy.
-    pub(crate) async fn new(common: &Common, quick: bool) -> Result<Self, String> {
+    pub(crate) async fn new(common: &Common, quick: bool) -> Result<Self, FarmError> {
         let server = Server::start(common.nats_server.as_deref()).await?;
         tell(format_args!("nats-server {} at {}", server.version(), server.url()));
         let client = connect(&server.url()).await?;
@@ -57,9 +58,9 @@ impl Stand {
 ///
 /// # Errors
 /// The server does not answer.
-pub(crate) async fn connect(url: &str) -> Result<Client, String> {
+pub(crate) async fn connect(url: &str) -> Result<Client, FarmError> {
     let options = ConnectOptions::new().max_reconnects(None).reconnect_delay_callback(|_| AGAIN);
-    options.connect(url).await.map_err(|error| format!("cannot connect to the server that was started: {error}"))
+    options.connect(url).await.map_err(FarmError::nats("cannot connect to the server that was started"))
 }
 
 /// Polls until the condition holds. An error counts as not yet.
@@ -67,19 +68,19 @@ pub(crate) async fn connect(url: &str) -> Result<Client, String> {
 /// # Errors
 /// The time is over; the message has the condition and the last error.
 pub(crate) async fn until(
-    what: impl Display,
+    what: &str,
     patience: Duration,
-    mut holds: impl AsyncFnMut() -> Result<bool, String>,
-) -> Result<(), String> {
+    mut holds: impl AsyncFnMut() -> Result<bool, FarmError>,
+) -> Result<(), FarmError> {
     let begun = Instant::now();
     loop {
         let held = holds().await;
-        if held == Ok(true) {
+        if matches!(held, Ok(true)) {
             return Ok(());
         }
         if begun.elapsed() > patience {
-            let why = held.err().map_or_else(String::new, |why| format!(": {why}"));
-            return Err(format!("waited {} s for {what}{why}", patience.as_secs()));
+            let (what, seconds) = (what.to_owned(), patience.as_secs());
+            return Err(BenchError::Late { what, seconds, source: held.err().map(Into::into) }.into());
         }
         sleep(INTERVAL).await;
     }

@@ -8,6 +8,7 @@ use super::rows::{Goal, Row, Times};
 use super::running::{Running, Variant, sixteen};
 use super::share::{UNIT, devices};
 use super::stand::Stand;
+use crate::error::FarmError;
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 
@@ -25,7 +26,7 @@ const P99: Figure = |found| found.total.map(|times| times.p99);
 ///
 /// # Errors
 /// The measurement cannot run.
-pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
+pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;
     let entries = contest::measure(stand, "tail", &variants, stand.pick(1, 5), one).await?;
@@ -40,7 +41,7 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, String> {
     Ok(entries.iter().map(row).collect())
 }
 
-async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, String> {
+async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmError> {
     let lasting = stand.pick(Duration::from_secs(4), Duration::from_secs(20));
     let mut running = Running::start(stand, variant, &sixteen(UNIT), &[]).await?;
     let mut dice = Dice::new(seed);

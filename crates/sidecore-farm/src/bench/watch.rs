@@ -1,6 +1,7 @@
 //! The owners of events, observed from outside: assignments of a dispatcher, and answers of nodes. They show the time
 //! that a killed node's events had no owner, the events assigned more than once, and the late answers.
 
+use crate::error::FarmError;
 use crate::wire::{DispatcherMessage, NodeMessage};
 use async_nats::Client;
 use futures_util::StreamExt;
@@ -23,11 +24,11 @@ impl Watcher {
     ///
     /// # Errors
     /// The server does not permit it.
-    pub(crate) async fn new(client: &Client, farm: &str) -> Result<Self, String> {
-        let wrong = |error: async_nats::SubscribeError| format!("cannot listen to the farm: {error}");
-        let mut down = client.subscribe(format!("farm.{farm}.down.>")).await.map_err(wrong)?;
-        let mut up = client.subscribe(format!("farm.{farm}.up")).await.map_err(wrong)?;
-        client.flush().await.map_err(|error| format!("cannot listen to the farm: {error}"))?;
+    pub(crate) async fn new(client: &Client, farm: &str) -> Result<Self, FarmError> {
+        const WRONG: &str = "cannot listen to the farm";
+        let mut down = client.subscribe(format!("farm.{farm}.down.>")).await.map_err(FarmError::nats(WRONG))?;
+        let mut up = client.subscribe(format!("farm.{farm}.up")).await.map_err(FarmError::nats(WRONG))?;
+        client.flush().await.map_err(FarmError::nats(WRONG))?;
         let watch = Arc::new(Mutex::new(Watch::default()));
         let heard = watch.clone();
         let listening = tokio::spawn(async move {
@@ -56,7 +57,7 @@ impl Drop for Watcher {
 }
 
 /// No holder of the lock leaves the state half changed, so a panic does no harm.
-fn locked(watch: &Mutex<Watch>) -> MutexGuard<'_, Watch> {
+pub(crate) fn locked<T>(watch: &Mutex<T>) -> MutexGuard<'_, T> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

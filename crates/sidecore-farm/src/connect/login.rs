@@ -6,11 +6,14 @@ pub(super) enum Login {
     Token(String),
 }
 
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the user or the password in --server has a % that is no escape: write it as %25")]
+pub(crate) struct InvalidEscape;
+
 /// The login of the first address with one. One account serves all servers.
-pub(super) fn of(servers: &[String]) -> Result<Option<Login>, String> {
+pub(super) fn of(servers: &[String]) -> Result<Option<Login>, InvalidEscape> {
     let Some(info) = servers.iter().find_map(|server| info(server)) else { return Ok(None) };
-    let plain =
-        |text| decoded(text).ok_or("the user or the password in --server has a % that is no escape: write it as %25");
+    let plain = |text| decoded(text).ok_or(InvalidEscape);
     Ok(Some(match info.split_once(':') {
         Some((user, password)) => Login::User(plain(user)?, plain(password)?),
         None => Login::Token(plain(info)?),
@@ -22,6 +25,12 @@ pub(super) fn info(server: &str) -> Option<&str> {
     let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
     authority.rsplit_once('@').map(|(info, _)| info)
+}
+
+/// The servers, without secrets in their addresses.
+pub(super) fn public(servers: &[String]) -> String {
+    let public = |url: &String| info(url).map_or(url.clone(), |info| url.replacen(&format!("{info}@"), "", 1));
+    servers.iter().map(public).collect::<Vec<_>>().join(", ")
 }
 
 fn decoded(text: &str) -> Option<String> {
@@ -42,7 +51,7 @@ fn decoded(text: &str) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn login(server: &str) -> Result<Option<Login>, String> {
+    fn login(server: &str) -> Result<Option<Login>, InvalidEscape> {
         of(&["nats://other".to_owned(), server.to_owned()])
     }
 

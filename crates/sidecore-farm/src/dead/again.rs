@@ -6,6 +6,7 @@
 //! minutes and store nothing: the command waits until that time is over.
 
 use super::DeadEvent;
+use crate::error::{Cause, FarmError};
 use crate::feed::HEADROOM;
 use crate::streams::{REMEMBERED, names};
 use async_nats::HeaderMap;
@@ -25,7 +26,7 @@ const PAUSE: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(30);
 
 /// Returns the exit code.
-pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, String> {
+pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, FarmError> {
     let most = js.client().max_payload().saturating_sub(HEADROOM);
     let mut odd = 0;
     let mut sound = Vec::new();
@@ -72,7 +73,7 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
 }
 
 /// Renames a letter, so that its event may die again.
-async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut DeadEvent) -> Result<(), String> {
+async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut DeadEvent) -> Result<(), FarmError> {
     if letter.again {
         return Ok(());
     }
@@ -89,7 +90,7 @@ async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Dea
 }
 
 /// Puts an event back into the queue. `false`: the servers recognise its id and have stored nothing.
-async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &DeadEvent) -> Result<bool, String> {
+async fn feed(js: &Context, farm: &str, dead: &Stream<()>, letter: &DeadEvent) -> Result<bool, FarmError> {
     let mut headers = HeaderMap::new();
     headers.insert(names::ID, letter.id.as_str());
     headers.insert(names::KIND, letter.kind.as_str());
@@ -106,7 +107,7 @@ async fn publish(
     subject: String,
     headers: HeaderMap,
     letter: &DeadEvent,
-) -> Result<Option<async_nats::jetstream::publish::PublishAck>, String> {
+) -> Result<Option<async_nats::jetstream::publish::PublishAck>, FarmError> {
     let sent =
         js.publish_with_headers(subject, headers, letter.body.clone()).await.map_err(|error| cannot(letter, error))?;
     match sent.await {
@@ -116,10 +117,10 @@ async fn publish(
     }
 }
 
-async fn remove(dead: &Stream<()>, letter: &DeadEvent) -> Result<(), String> {
+async fn remove(dead: &Stream<()>, letter: &DeadEvent) -> Result<(), FarmError> {
     dead.delete_message(letter.sequence).await.map(drop).map_err(|error| cannot(letter, error))
 }
 
-fn cannot(letter: &DeadEvent, error: impl std::fmt::Display) -> String {
-    format!("cannot feed {} again: {error}; nothing is lost: try again", letter.id)
+fn cannot(letter: &DeadEvent, source: impl Into<Cause>) -> FarmError {
+    FarmError::NotFedAgain { id: letter.id.clone(), source: source.into() }
 }

@@ -6,6 +6,7 @@ mod reply;
 use super::known::Origin;
 use super::outbox::Outbox;
 use crate::assign::{End, Ended};
+use crate::error::FarmError;
 use crate::streams::names;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
@@ -57,10 +58,10 @@ pub(super) struct Commits {
 
 impl Commits {
     /// Also returns the subscription for the server's answers.
-    pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), String> {
+    pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), FarmError> {
         let inbox = client.new_inbox();
         let confirmed = client.subscribe(format!("{inbox}.*.*.*")).await;
-        let confirmed = confirmed.map_err(|error| format!("cannot receive confirmations: {error}"))?;
+        let confirmed = confirmed.map_err(FarmError::nats("cannot receive confirmations"))?;
         let commits = Self {
             client: client.clone(),
             farm: farm.to_owned(),

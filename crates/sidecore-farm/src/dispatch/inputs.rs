@@ -1,6 +1,7 @@
 //! All inputs of a dispatcher.
 
 use super::queue::{Consumer, NotTaken};
+use crate::error::FarmError;
 use async_nats::{Client, Message, Subscriber};
 use futures_util::{FutureExt, StreamExt};
 use std::future::pending;
@@ -42,7 +43,7 @@ pub(super) struct Inputs {
 }
 
 impl Inputs {
-    pub(super) async fn new(client: &Client, farm: &str, confirmed: Subscriber) -> Result<Self, String> {
+    pub(super) async fn new(client: &Client, farm: &str, confirmed: Subscriber) -> Result<Self, FarmError> {
         let leads = subscribe(client, format!("farm.{farm}.dispatcher")).await?;
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -93,7 +94,7 @@ async fn begun(
     beginning: &mut Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
 ) -> (u64, Result<Begun, NotTaken>) {
     let Some((term, queue)) = beginning else { return pending().await };
-    let begun = queue.await.unwrap_or_else(|_| Err(NotTaken::Failed("the attempt ended".to_owned())));
+    let begun = queue.await.unwrap_or_else(|_| Err(NotTaken::Failed("the attempt ended".into())));
     let term = *term;
     *beginning = None;
     (term, begun)
@@ -111,7 +112,7 @@ async fn next(from: Option<&mut Subscriber>) -> Message {
     }
 }
 
-pub(super) async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, String> {
-    let to = subject.clone();
-    client.subscribe(subject).await.map_err(|error| format!("cannot receive {to}: {error}"))
+pub(super) async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, FarmError> {
+    let what = format!("cannot receive {subject}");
+    client.subscribe(subject).await.map_err(FarmError::nats(what))
 }

@@ -6,6 +6,7 @@
 use super::known::{Origin, StreamPosition};
 use super::outbox::Outbox;
 use crate::assign::Room;
+use crate::error::{Cause, FarmError};
 use crate::streams::{Streams, names};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
@@ -39,6 +40,8 @@ const PAUSE: Nanos = 50_000_000;
 const MAX_BATCH: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
+const NO_EVENTS: &str = "cannot take events";
+const NOT_TAKEN_OVER: &str = "cannot take the queue over";
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
 const UNLISTED: &str = "the servers refuse a consumer of the queue and list none: their logs say why";
 
@@ -58,11 +61,17 @@ pub(super) struct Consumer {
     pub(super) messages: Subscriber,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(super) enum NotTaken {
     /// This later term has the queue, or had it.
     Later(u64),
-    Failed(String),
+    Failed(Cause),
+}
+
+impl From<FarmError> for NotTaken {
+    fn from(error: FarmError) -> Self {
+        Self::Failed(error.into())
+    }
 }
 
 pub(super) struct Queue {
@@ -100,7 +109,7 @@ pub(super) async fn take_over(
     let name = name(farm, term, unique);
     let inbox = client.new_inbox();
     let messages = client.subscribe(format!("{inbox}.*")).await;
-    let messages = messages.map_err(|error| NotTaken::Failed(format!("cannot receive events: {error}")))?;
+    let messages = messages.map_err(FarmError::nats("cannot receive events"))?;
     let mut listed = 0;
     for _ in 0..ROUNDS {
         listed = listed.max(delete_earlier(farm, streams, term, &name).await?);
@@ -116,18 +125,17 @@ pub(super) async fn take_over(
             Ok(_) => return Ok(Consumer { name, inbox, messages }),
             // A work queue has one consumer: another dispatcher's came in between.
             Err(error) if is(&error, ErrorCode::CONSUMER_WQ_MULTIPLE_UNFILTERED) => {}
-            Err(error) => return Err(NotTaken::Failed(format!("cannot take events: {error}"))),
+            Err(error) => return Err(FarmError::nats(NO_EVENTS)(error).into()),
         }
     }
     let why = if listed == 0 { UNLISTED } else { OTHERS };
-    Err(NotTaken::Failed(format!("cannot take events: {why}")))
+    Err(FarmError::nats(NO_EVENTS)(why).into())
 }
 
 /// Deletes consumers of earlier terms. Returns the number of consumers listed.
 async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<usize, NotTaken> {
-    let failed = |error: &dyn std::fmt::Display| NotTaken::Failed(format!("cannot take the queue over: {error}"));
     let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
-    let listed = listed.map_err(|error| failed(&error))?;
+    let listed = listed.map_err(FarmError::nats(NOT_TAKEN_OVER))?;
     let of_dispatchers = || listed.iter().filter_map(|name| Some((name, term_of(farm, name)?)));
     if let Some(later) = of_dispatchers().map(|(_, of)| of).filter(|of| *of > term).max() {
         return Err(NotTaken::Later(later));
@@ -137,7 +145,7 @@ async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> 
             Ok(_) => {}
             Err(error) if is(&error, ErrorCode::CONSUMER_NOT_FOUND) => {}
             // Messages that the undeleted consumer has delivered would be redelivered late.
-            Err(error) => return Err(failed(&error)),
+            Err(error) => return Err(FarmError::nats(NOT_TAKEN_OVER)(error).into()),
         }
     }
     Ok(listed.len())

@@ -1,7 +1,9 @@
 //! Events from a directory, one for each file.
 
+use super::error::InputError;
+use super::input::{Found, InvalidInput};
 use super::place::{self, Mark};
-use super::source::{Found, InvalidInput};
+use crate::error::FarmError;
 use crate::ids::{self, Ids};
 use std::ffi::OsString;
 use std::fs;
@@ -32,14 +34,14 @@ enum Entry {
 }
 
 impl Directory {
-    pub(super) fn open(root: &Path, limit: usize, ids: Ids) -> Result<Self, String> {
+    pub(super) fn open(root: &Path, limit: usize, ids: Ids) -> Result<Self, FarmError> {
         if root.is_dir() {
             return Ok(Self { root: root.to_owned(), limit, ids, behind: None, number: 0, passed: 0 });
         }
-        Err(format!("{} is no directory: give a file with --from", root.display()))
+        Err(InputError::NoDirectory(root.to_owned()).into())
     }
 
-    pub(super) fn place(&self) -> Result<String, String> {
+    pub(super) fn place(&self) -> Result<String, FarmError> {
         place::named("the directory", &self.root)
     }
 
@@ -48,7 +50,7 @@ impl Directory {
     }
 
     /// Reads all files in the order of their names. A subdirectory's files come in its place.
-    pub(super) async fn run(mut self, give: Sender<Found>) -> Result<(), String> {
+    pub(super) async fn run(mut self, give: Sender<Found>) -> Result<(), FarmError> {
         // Each list is reversed: the next entry is the last.
         let mut open = vec![self.names(Path::new(""))?];
         let done = self.number;
@@ -77,17 +79,14 @@ impl Directory {
         }
         match self.passed.saturating_sub(done) {
             0 => Ok(()),
-            new => Err(format!(
-                "{new} new file(s) of {} have names before those that are done, and are not fed: give another --name for them",
-                self.root.display()
-            )),
+            new => Err(InputError::NewFiles { new, root: self.root }.into()),
         }
     }
 
     /// A directory's names in reverse order.
-    fn names(&self, below: &Path) -> Result<Vec<Entry>, String> {
+    fn names(&self, below: &Path) -> Result<Vec<Entry>, FarmError> {
         let whole = self.root.join(below);
-        let cannot = |error| format!("cannot read the directory {}: {error}", whole.display());
+        let cannot = |error| FarmError::file("cannot read the directory", &whole)(error);
         let mut entries: Vec<(OsString, Entry)> = Vec::new();
         for entry in fs::read_dir(&whole).map_err(cannot)? {
             let entry = entry.map_err(cannot)?;
@@ -100,7 +99,7 @@ impl Directory {
                 _ => Entry::Other(path, "it is no file"),
             };
             if entries.len() == MAX_NAMES {
-                return Err(format!("{} has more than {MAX_NAMES} names: divide it into directories", whole.display()));
+                return Err(InputError::TooManyNames { path: whole, most: MAX_NAMES }.into());
             }
             entries.push((name, entry));
         }
@@ -119,22 +118,21 @@ impl Directory {
         Found { id: self.ids.path(path), name: Some(shown(path)), body, after: Some(after), asker: None }
     }
 
-    fn refused(&self, path: &Path, why: &str) -> Found {
-        let body = Err(InvalidInput::Unreadable(why.to_owned()));
+    fn refused(&self, path: &Path, why: &'static str) -> Found {
+        let body = Err(InvalidInput::NoFile(why));
         Found { id: self.ids.path(path), name: Some(shown(path)), body, after: None, asker: None }
     }
 }
 
 async fn content(path: &Path, limit: usize) -> Result<bytes::Bytes, InvalidInput> {
-    let unreadable = |error: std::io::Error| InvalidInput::Unreadable(format!("it cannot be read: {error}"));
-    let file = tokio::fs::File::open(path).await.map_err(unreadable)?;
-    let len = file.metadata().await.map_err(unreadable)?.len();
+    let file = tokio::fs::File::open(path).await?;
+    let len = file.metadata().await?.len();
     if len > limit as u64 {
         return Err(InvalidInput::TooLarge(len, limit));
     }
     let mut body = Vec::with_capacity(usize::try_from(len).unwrap_or(limit));
     // The file may grow meanwhile.
-    file.take(limit as u64 + 1).read_to_end(&mut body).await.map_err(unreadable)?;
+    file.take(limit as u64 + 1).read_to_end(&mut body).await?;
     if body.len() > limit { Err(InvalidInput::TooLarge(body.len() as u64, limit)) } else { Ok(body.into()) }
 }
 

@@ -1,7 +1,7 @@
 //! While nothing can be stored: one attempt at a time, and log lines with the reason.
 
 use crate::quiet::Quiet;
-use crate::streams;
+use crate::streams::{self, error::StreamError};
 use async_nats::jetstream::Context;
 use sidecore_core::time::Nanos;
 use std::time::Duration;
@@ -23,8 +23,8 @@ pub(super) struct Hold {
     /// The servers' answer, or their silence; `None`: the farm is full, or nothing is wrong.
     said: Option<String>,
     /// Fault of the farm's streams.
-    found: Option<String>,
-    look: Option<JoinHandle<Result<(), String>>>,
+    found: Option<StreamError>,
+    look: Option<JoinHandle<Result<(), StreamError>>>,
     looked: Option<Instant>,
 }
 
@@ -95,7 +95,8 @@ impl Hold {
     }
 
     fn explain(&mut self) {
-        let Some(said) = self.found.as_ref().or(self.said.as_ref()).filter(|_| self.said.is_some()) else { return };
+        let Some(said) = &self.said else { return };
+        let said = self.found.as_ref().map_or_else(|| said.clone(), ToString::to_string);
         let text = format!("nothing can be stored at the moment: {said}; trying again");
         self.quiet.waits(self.now(), &text);
     }

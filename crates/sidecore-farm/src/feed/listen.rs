@@ -4,9 +4,10 @@
 //! receives `stored N` once all events up to its Nth are dealt with. Before that it receives `refused N WHY` or `shed
 //! N` for each event that is not stored.
 
-use super::source::{CHUNK, Found, InvalidInput};
+use super::input::{Asker, CHUNK, Found, InvalidInput};
 use super::splitter::{Form, Record, Splitter};
 use crate::args::Feed;
+use crate::error::FarmError;
 use crate::ids::Ids;
 use rustix::fd::AsFd;
 use rustix::net::sockopt;
@@ -52,29 +53,6 @@ struct Shared {
     next: AtomicU64,
 }
 
-/// A client that receives the outcome of its events.
-#[derive(Debug)]
-pub(super) struct Asker {
-    done: watch::Sender<u64>,
-    lines: Sender<String>,
-    /// Notified when the client does not read.
-    deaf: Notify,
-}
-
-impl Asker {
-    /// Sends a line about an event that is not stored.
-    pub(super) fn refuse(&self, line: String) {
-        if self.lines.try_send(line).is_err() {
-            self.deaf.notify_one();
-        }
-    }
-
-    /// All events up to this number are dealt with.
-    pub(super) fn done(&self, number: u64) {
-        self.done.send_replace(number);
-    }
-}
-
 impl Listen {
     pub(super) async fn open(
         address: SocketAddr,
@@ -82,9 +60,9 @@ impl Listen {
         form: Form,
         limit: usize,
         ids: Ids,
-    ) -> Result<Self, String> {
-        let listener =
-            TcpListener::bind(address).await.map_err(|error| format!("cannot listen at {address}: {error}"))?;
+    ) -> Result<Self, FarmError> {
+        let listener = TcpListener::bind(address).await;
+        let listener = listener.map_err(FarmError::system(format!("cannot listen at {address}")))?;
         let at = listener.local_addr().unwrap_or(address);
         tell(format_args!("taking events at {at}"));
         let shared = Shared { form, limit, event_time: args.event_time, ids, next: AtomicU64::new(0) };
@@ -96,7 +74,7 @@ impl Listen {
         Arc::clone(&self.room)
     }
 
-    pub(super) async fn run(self, give: Sender<Found>) -> Result<(), String> {
+    pub(super) async fn run(self, give: Sender<Found>) -> Result<(), FarmError> {
         // Readers end with this set; writers end once all events of their clients are dealt with.
         let mut readers = JoinSet::new();
         loop {

@@ -1,6 +1,6 @@
 //! Events that were read and are not dealt with: in order, within limits, published as often as needed.
 
-use super::source::Found;
+use super::input::Found;
 use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::Instant;
@@ -170,7 +170,7 @@ fn size(found: &Found) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::source::InvalidInput;
+    use super::super::input::InvalidInput;
     use super::*;
 
     fn event(number: u64) -> Found {

@@ -1,6 +1,8 @@
 //! A feeder's place: the end of the completed part of its source, stored in the farm.
 
+use super::error::InputError;
 use crate::connect;
+use crate::error::FarmError;
 use crate::ids;
 use crate::streams::names;
 use async_nats::jetstream::Context;
@@ -48,26 +50,23 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Loads the place of a feeder, or begins one. It is stored before the first event, so that no other source is fed
     /// under the same name and ids.
-    pub(super) async fn open(js: &Context, farm: &str, feeder: &str, source: String) -> Result<Self, String> {
+    pub(super) async fn open(js: &Context, farm: &str, feeder: &str, source: String) -> Result<Self, FarmError> {
         let subject = names::place(farm, feeder);
         let mark = match kept(js, farm, &subject).await? {
             Some(place) if place.source == source => checked(place.mark, feeder)?,
             Some(place) => {
-                return Err(format!(
-                    "the feeder {feeder} has fed {} so far, not {source}: take another --name, or leave it out",
-                    place.source
-                ));
+                let (feeder, fed) = (feeder.to_owned(), place.source);
+                return Err(InputError::AnotherSource { feeder, fed, source_name: source }.into());
             }
             None => Mark::default(),
         };
         let mut keeper = Self { subject, source, mark, saved: None, sent: None, serial: 0 };
         let place = keeper.place_at(Instant::now());
         let stored = async { js.publish(keeper.subject.clone(), place).await?.await };
-        let stored = tokio::select! {
-            stored = stored => stored.map_err(|error| format!("cannot keep the place of feeder {feeder}: {error}")),
-            said = connect::denied() => Err(format!("this account may not keep a feeder's place: {said}; allow it, or leave --name out")),
+        tokio::select! {
+            stored = stored => stored.map_err(FarmError::nats(format!("cannot keep the place of feeder {feeder}")))?,
+            said = connect::denied() => return Err(denied("keep", said)),
         };
-        stored?;
         keeper.arrived(keeper.serial);
         Ok(keeper)
     }
@@ -126,34 +125,35 @@ impl Keeper {
     }
 }
 
-async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<SavedPosition>, String> {
+async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<SavedPosition>, FarmError> {
     let places = crate::streams::handles(js, farm).await?.places;
     let asked = tokio::select! {
         asked = places.get_last_raw_message_by_subject(subject) => asked,
-        said = connect::denied() => return Err(format!("this account may not read a feeder's place: {said}; allow it, or leave --name out")),
+        said = connect::denied() => return Err(denied("read", said)),
     };
     match asked {
         Ok(message) => serde_json::from_slice(&message.payload)
             .map(Some)
-            .map_err(|error| format!("{subject} holds no feeder's place: {error}")),
+            .map_err(|source| InputError::NoPlace { subject: subject.to_owned(), source }.into()),
         Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
-        Err(error) => Err(format!("cannot read {subject}: {error}")),
+        Err(error) => Err(FarmError::nats(format!("cannot read {subject}"))(error)),
     }
+}
+
+fn denied(what: &str, said: String) -> FarmError {
+    let what = format!("{what} a feeder's place").into();
+    FarmError::Denied { what, said, remedy: "; allow it, or leave --name out" }
 }
 
 /// Other programs may write into the farm too.
-fn checked(mark: Mark, feeder: &str) -> Result<Mark, String> {
+fn checked(mark: Mark, feeder: &str) -> Result<Mark, FarmError> {
     let sound = mark.path.as_ref().is_none_or(|path| ids::unescaped(path).is_some());
-    if sound {
-        Ok(mark)
-    } else {
-        Err(format!("the place of feeder {feeder} names a path that is none: take another --name"))
-    }
+    if sound { Ok(mark) } else { Err(InputError::ForgedPath(feeder.to_owned()).into()) }
 }
 
 /// A file's name in places.
-pub(super) fn named(what: &str, path: &Path) -> Result<String, String> {
-    let whole = path.canonicalize().map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+pub(super) fn named(what: &str, path: &Path) -> Result<String, FarmError> {
+    let whole = path.canonicalize().map_err(FarmError::file("cannot read", path))?;
     Ok(format!("{what} {}", whole.display()))
 }
 

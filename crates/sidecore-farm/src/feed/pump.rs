@@ -2,10 +2,13 @@
 
 use super::HEADROOM;
 use super::acks::{self, Ack};
+use super::error::InputError;
 use super::hold::Hold;
+use super::input::{Found, InvalidInput};
 use super::outbox::{Attempt, Outbox, Outcome};
 use super::place::Keeper;
-use super::source::{Found, InvalidInput};
+use crate::error::FarmError;
+
 use super::summary::Summary;
 use crate::args::{Feed, OverflowPolicy};
 use crate::connect;
@@ -60,10 +63,9 @@ impl Pump {
         keeper: Option<Keeper>,
         again: Arc<Notify>,
         take: mpsc::Receiver<Found>,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FarmError> {
         let inbox = client.new_inbox();
-        let replies =
-            client.subscribe(format!("{inbox}.*.*")).await.map_err(|error| format!("cannot subscribe: {error}"))?;
+        let replies = client.subscribe(format!("{inbox}.*.*")).await.map_err(FarmError::nats("cannot subscribe"))?;
         Ok(Self {
             subject: names::event(&args.farm.farm, &args.kind),
             kind: args.kind.clone(),
@@ -83,7 +85,7 @@ impl Pump {
     }
 
     /// Returns the exit code. `reader` fills the queue.
-    pub(super) async fn run(&mut self, reader: JoinHandle<Result<(), String>>) -> Result<u8, String> {
+    pub(super) async fn run(&mut self, reader: JoinHandle<Result<(), FarmError>>) -> Result<u8, FarmError> {
         let mut signals = Signals::new()?;
         let mut tick = interval(TICK);
         tick.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -96,7 +98,9 @@ impl Pump {
                 found = self.take.recv(), if !self.ended && self.outbox.has_room() => self.found(found),
                 () = self.again.notified() => self.connected(),
                 _ = tick.tick() => self.tick().await?,
-                said = &mut denied => return Err(format!("this account may not feed {}: {said}", self.subject)),
+                said = &mut denied => {
+                    return Err(FarmError::Denied { what: format!("feed {}", self.subject).into(), said, remedy: "" });
+                }
                 () = sleep_until(probe.unwrap_or_else(Instant::now)), if probe.is_some() => {}
                 () = signals.next() => self.stop(&reader)?,
             }
@@ -105,7 +109,7 @@ impl Pump {
     }
 
     /// Publishes all ready events; one at a time while nothing can be stored.
-    async fn publish(&mut self) -> Result<(), String> {
+    async fn publish(&mut self) -> Result<(), FarmError> {
         let now = Instant::now();
         match self.hold.probe() {
             Some(probe) if now < probe => return Ok(()),
@@ -119,7 +123,7 @@ impl Pump {
         Ok(())
     }
 
-    async fn publish_one(&mut self, now: Instant) -> Result<bool, String> {
+    async fn publish_one(&mut self, now: Instant) -> Result<bool, FarmError> {
         let Some((attempt, found)) = self.outbox.publish(now) else { return Ok(false) };
         let Ok(body) = &found.body else { return Ok(true) };
         let limit = self.client.max_payload().saturating_sub(HEADROOM);
@@ -134,7 +138,7 @@ impl Pump {
         headers.insert(names::FED, unix_now().to_string());
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
         let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;
-        sent.map(|()| true).map_err(|error| format!("cannot publish {}: {error}", found.id))
+        sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))
     }
 
     /// Takes one answer and further ones that are available.
@@ -247,7 +251,7 @@ impl Pump {
         }
     }
 
-    async fn tick(&mut self) -> Result<(), String> {
+    async fn tick(&mut self) -> Result<(), FarmError> {
         let now = Instant::now();
         let silent = self.outbox.again_since(now, OVERDUE) > 0;
         // A lost connection has its own message.
@@ -262,16 +266,16 @@ impl Pump {
     }
 
     /// Stores the place if it has changed.
-    async fn save(&mut self) -> Result<(), String> {
+    async fn save(&mut self) -> Result<(), FarmError> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let Some(place) = keeper.due(Instant::now()) else { return Ok(()) };
         let reply = format!("{}.{PLACE}.{}", self.inbox, keeper.serial());
         let sent = self.client.publish_with_reply(keeper.subject.clone(), reply, place).await;
-        sent.map_err(|error| format!("cannot store the feeder's place: {error}"))
+        sent.map_err(FarmError::nats("cannot store the feeder's place"))
     }
 
     /// Whether everything is dealt with, or the deadline has passed.
-    async fn is_over(&mut self) -> Result<bool, String> {
+    async fn is_over(&mut self) -> Result<bool, FarmError> {
         if self.last.is_some_and(|last| Instant::now() >= last) {
             return Ok(true);
         }
@@ -291,10 +295,10 @@ impl Pump {
     }
 
     /// First signal: reads nothing more. Second signal: ends immediately.
-    fn stop(&mut self, reader: &JoinHandle<Result<(), String>>) -> Result<(), String> {
+    fn stop(&mut self, reader: &JoinHandle<Result<(), FarmError>>) -> Result<(), FarmError> {
         self.summary.clear();
         if self.last.is_some() {
-            return Err(format!("ended before all was stored: {}", self.summary.line()));
+            return Err(InputError::Stopped(self.summary.line()).into());
         }
         reader.abort();
         self.take.close();
@@ -302,7 +306,7 @@ impl Pump {
         Ok(())
     }
 
-    async fn end(&mut self, reader: JoinHandle<Result<(), String>>) -> Result<u8, String> {
+    async fn end(&mut self, reader: JoinHandle<Result<(), FarmError>>) -> Result<u8, FarmError> {
         self.summary.clear();
         if !self.outbox.is_empty() {
             tell(format_args!(
@@ -310,7 +314,7 @@ impl Pump {
                 self.outbox.len()
             ));
         }
-        print(&format!("{}\n", self.summary.line()))?;
+        print(&format!("{}\n", self.summary.line())).map_err(FarmError::output)?;
         // A join error means that a signal aborted the reader.
         if let Ok(read) = reader.await {
             read?;

@@ -1,5 +1,6 @@
 //! Cuts a stream of bytes into events: lines, or events with their length before them.
 
+use super::error::CutShort;
 use bytes::{Buf, Bytes, BytesMut};
 
 /// Bytes of a length.
@@ -67,12 +68,12 @@ impl Splitter {
     }
 
     /// The source has ended: a last line needs no line feed. An error if it ends within a frame.
-    pub(super) fn end(&mut self) -> Result<Option<Record>, String> {
+    pub(super) fn end(&mut self) -> Result<Option<Record>, CutShort> {
         if !self.partial() {
             return Ok(None);
         }
         if self.form == Form::Frames {
-            return Err("it ends in the middle of an event: its length says more bytes than there are".into());
+            return Err(CutShort);
         }
         let size = self.skipping.take().map(|skip| skip.size + self.buffer.len() as u64);
         self.taken += self.buffer.len() as u64;
@@ -154,7 +155,7 @@ mod tests {
         limit: usize,
         input: &[u8],
         piece: usize,
-    ) -> (Vec<Record>, Result<Option<Record>, String>, u64) {
+    ) -> (Vec<Record>, Result<Option<Record>, CutShort>, u64) {
         let mut splitter = Splitter::new(form, limit, 0);
         let mut out = Vec::new();
         for piece in input.chunks(piece) {

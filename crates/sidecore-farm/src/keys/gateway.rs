@@ -6,13 +6,14 @@ use super::subjects::{Subjects, asked, token};
 use super::{BEAT, HEADROOM, denial, fresh, own_name, wire};
 use crate::args;
 use crate::connect::{Role, connect_and_hear};
+use crate::error::FarmError;
 use crate::signals::Signals;
 use crate::sys::watch_gateway;
 use async_nats::connection::State;
 use async_nats::{Client, Event, Message, Subscriber};
 use futures_util::{FutureExt, StreamExt};
 use sidecore_client::client::Options;
-use sidecore_client::gateway::{Ask, Gateway, MAX_INPUT, MAX_PACKET, PEER_TIMEOUT, Tell, Welcome};
+use sidecore_client::gateway::{Ask, ConnectError, Gateway, MAX_INPUT, MAX_PACKET, PEER_TIMEOUT, Tell, Welcome};
 use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
@@ -36,7 +37,7 @@ const BATCH_LIMIT: usize = 256;
 const OF_TIMEOUT: u64 = 75;
 
 /// Serves the device until a signal ends this process. Returns the exit code.
-pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
+pub(crate) async fn run(args: &args::Gateway) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     let (sender, denials) = unbounded_channel();
     let heard = move |event: &Event| {
@@ -47,7 +48,7 @@ pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
     };
     let client = connect_and_hear(&args.farm, Role::Gateway, heard).await?;
     if client.max_payload() < MAX_INPUT + 2 * HEADROOM {
-        return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
+        return Err(FarmError::SmallMessages(client.max_payload()));
     }
     tokio::select! {
         () = signals.next() => Ok(0),
@@ -55,7 +56,7 @@ pub(crate) async fn run(args: &args::Gateway) -> Result<u8, String> {
     }
 }
 
-async fn serve_again_and_again(args: &args::Gateway, client: &Client, mut denials: Denials) -> Result<u8, String> {
+async fn serve_again_and_again(args: &args::Gateway, client: &Client, mut denials: Denials) -> Result<u8, FarmError> {
     let options = options(args);
     let mut told = String::new();
     loop {
@@ -65,7 +66,7 @@ async fn serve_again_and_again(args: &args::Gateway, client: &Client, mut denial
                 told.clear();
                 serve(args, client, &mut denials, gateway, &welcome).await?
             }
-            Err(why) => why,
+            Err(why) => why.to_string(),
         };
         if why != told {
             tell(format_args!("{why}; trying again"));
@@ -76,10 +77,9 @@ async fn serve_again_and_again(args: &args::Gateway, client: &Client, mut denial
 }
 
 /// Connects to the service without holding up the connection to NATS.
-async fn attach(options: &Options, device: &str) -> Result<Result<(Gateway, Welcome), String>, String> {
+async fn attach(options: &Options, device: &str) -> Result<Result<(Gateway, Welcome), ConnectError>, FarmError> {
     let (options, device) = (options.clone(), device.to_owned());
-    let attached = tokio::task::spawn_blocking(move || Gateway::connect(&options, &device)).await;
-    attached.map(|attached| attached.map_err(|error| error.to_string())).map_err(|error| error.to_string())
+    Ok(tokio::task::spawn_blocking(move || Gateway::connect(&options, &device)).await?)
 }
 
 fn options(args: &args::Gateway) -> Options {
@@ -93,11 +93,12 @@ async fn serve(
     denials: &mut Denials,
     gateway: Gateway,
     welcome: &Welcome,
-) -> Result<String, String> {
-    let farm = args::name(&welcome.farm).map_err(|error| format!("the device's farm {:?}: {error}", welcome.farm))?;
+) -> Result<String, FarmError> {
+    let name = &welcome.farm;
+    let farm = args::name(name).map_err(|source| FarmError::DeviceFarm { name: name.clone(), source })?;
     let (subjects, name) = (Subjects::new(&farm), own_name(args.name.as_deref()));
     let ups = client.subscribe(subjects.every_up(&name)).await;
-    let ups = ups.map_err(|error| format!("cannot hear the key servers: {error}"))?;
+    let ups = ups.map_err(FarmError::nats("cannot hear the key servers"))?;
     let number = fresh()?;
     let settings = Settings {
         number,
@@ -106,7 +107,7 @@ async fn serve(
         patience: Nanos::from(welcome.timeout_ms) * 1_000_000 * OF_TIMEOUT / 100,
         silence: args.silence * 1_000_000,
     };
-    let gateway = watch_gateway(gateway).map_err(|error| format!("cannot wait for the service: {error}"))?;
+    let gateway = watch_gateway(gateway).map_err(FarmError::system("cannot wait for the service"))?;
     let outbox = Outbox { client, subjects, name, beat: Vec::new() };
     let (router, silence) = (KeyRouter::new(settings), Duration::from_millis(args.silence));
     Ok(Session { router, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)

@@ -12,6 +12,7 @@ use super::subjects::{Subjects, asked, token};
 use super::{BEAT, HEADROOM, own_name, tell_what_is_denied, wire};
 use crate::args;
 use crate::connect::{Role, connect};
+use crate::error::FarmError;
 use crate::signals::Signals;
 use async_nats::{Client, Message, Subscriber};
 use futures_util::{FutureExt, StreamExt};
@@ -37,11 +38,11 @@ const LAST: Duration = Duration::from_secs(2);
 const BATCH_LIMIT: usize = 256;
 
 /// Serves until a signal ends this process. Returns the exit code.
-pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, String> {
+pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     let client = connect(&args.farm, Role::KeyServer).await?;
     if client.max_payload() < MAX_INPUT.max(MAX_RESULT) + 2 * HEADROOM {
-        return Err(format!("the NATS server's max_payload is {} bytes: set it to 1MB", client.max_payload()));
+        return Err(FarmError::SmallMessages(client.max_payload()));
     }
     let options = Options {
         socket: args.socket.clone(),
@@ -94,8 +95,8 @@ impl Server {
         slots: u16,
         keys: Keys,
         (workers, answers): (Workers, mpsc::UnboundedReceiver<workers::Answered>),
-    ) -> Result<Self, String> {
-        let deaf = |error| format!("cannot hear gateways: {error}");
+    ) -> Result<Self, FarmError> {
+        let deaf = |error| FarmError::nats("cannot hear gateways")(error);
         let asks = client.subscribe(subjects.every_ask(&name)).await.map_err(deaf)?;
         let gateways = client.subscribe(subjects.every_gateway()).await.map_err(deaf)?;
         tell(format_args!("key server {name}: {slots} requests at a time"));
@@ -116,13 +117,13 @@ impl Server {
     }
 
     /// Serves until the connection to NATS has ended. Returns the reason.
-    async fn run(&mut self) -> String {
+    async fn run(&mut self) -> FarmError {
         let mut beats = interval(Duration::from_nanos(BEAT));
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             tokio::select! {
                 ask = self.asks.next() => {
-                    let Some(ask) = ask else { return "the connection to NATS ended".to_owned() };
+                    let Some(ask) = ask else { return FarmError::Closed("ended") };
                     self.take(&ask);
                     for _ in 0..BATCH_LIMIT {
                         let Some(Some(ask)) = self.asks.next().now_or_never() else { break };
@@ -131,12 +132,12 @@ impl Server {
                 }
                 answered = self.answers.recv() => self.take_answers(answered),
                 presence = self.gateways.next() => {
-                    let Some(presence) = presence else { return "the connection to NATS ended".to_owned() };
+                    let Some(presence) = presence else { return FarmError::Closed("ended") };
                     self.meet(&presence);
                 }
                 changed = self.keys.changed() => {
                     if changed.is_err() {
-                        return "the thread that watches the keys ended".to_owned();
+                        return FarmError::KeysUnwatched;
                     }
                     let any = self.keys.borrow_and_update().any();
                     self.links.keys_changed(any);

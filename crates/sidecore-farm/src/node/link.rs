@@ -8,8 +8,9 @@
 mod tests;
 
 use super::Settings;
+use super::task::{Outcome, Task};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, Lead, NodeMessage, Octets};
-use crate::work::{Outcome, Task};
+
 use async_nats::Subject;
 use bytes::Bytes;
 use sidecore_core::time::Nanos;

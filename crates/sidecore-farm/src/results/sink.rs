@@ -2,7 +2,9 @@
 
 mod directory;
 
+use super::error::ResultError;
 use crate::args;
+use crate::error::FarmError;
 use directory::Directory;
 use std::io::{self, Write};
 
@@ -16,31 +18,28 @@ pub(super) enum Sink {
 }
 
 impl Sink {
-    pub(super) fn open(args: &args::Results) -> Result<Self, String> {
+    pub(super) fn open(args: &args::Results) -> Result<Self, FarmError> {
         let Some(to) = &args.to else {
             return Ok(if args.lines { Self::Lines { ids: args.ids } } else { Self::Frames });
         };
         let opened = Directory::open(to);
-        opened.map(Self::Directory).map_err(|error| format!("cannot make the directory {}: {error}", to.display()))
+        opened.map(Self::Directory).map_err(FarmError::file("cannot make the directory", to))
     }
 
     /// Writes one result. On return a reader sees all of it.
-    pub(super) fn put(&self, id: &str, result: &[u8]) -> Result<(), String> {
+    pub(super) fn put(&self, id: &str, result: &[u8]) -> Result<(), FarmError> {
         match self {
-            Self::Directory(directory) => directory
-                .put(id, result)
-                .map_err(|error| format!("cannot write the result {id} into {}: {error}", directory.path().display())),
+            Self::Directory(directory) => directory.put(id, result).map_err(|error| {
+                FarmError::file(format!("cannot write the result {id} into"), directory.path())(error)
+            }),
             Self::Frames => {
-                let len =
-                    u32::try_from(result.len()).map_err(|_| format!("the result {id} is too large for its length"))?;
+                let len = u32::try_from(result.len()).map_err(|_| ResultError::TooLarge(id.to_owned()))?;
                 out(&[&len.to_be_bytes(), result])
             }
             Self::Lines { ids } => {
                 let line = result.strip_suffix(b"\n").unwrap_or(result);
                 if line.contains(&b'\n') {
-                    return Err(format!(
-                        "the result {id} has several lines: take it without --lines, or with --to DIR"
-                    ));
+                    return Err(ResultError::SeveralLines(id.to_owned()).into());
                 }
                 let name: [&[u8]; 2] = if *ids { [id.as_bytes(), b"\t"] } else { [b"", b""] };
                 out(&[name[0], name[1], line, b"\n"])
@@ -49,8 +48,8 @@ impl Sink {
     }
 }
 
-fn out(parts: &[&[u8]]) -> Result<(), String> {
+fn out(parts: &[&[u8]]) -> Result<(), FarmError> {
     let mut out = io::stdout().lock();
     let written = parts.iter().try_for_each(|part| out.write_all(part)).and_then(|()| out.flush());
-    written.map_err(|error| format!("cannot write to standard output: {error}"))
+    written.map_err(FarmError::system("cannot write to standard output"))
 }

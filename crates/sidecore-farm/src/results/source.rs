@@ -2,6 +2,7 @@
 
 use super::progress::Progress;
 use crate::connect::denied;
+use crate::error::{Cause, FarmError};
 use crate::streams;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull::{self, Batch};
@@ -27,14 +28,14 @@ pub(super) struct Source {
 }
 
 impl Source {
-    pub(super) async fn open(js: Context, farm: &str, name: &str) -> Result<Self, String> {
+    pub(super) async fn open(js: Context, farm: &str, name: &str) -> Result<Self, FarmError> {
         let progress = Progress::default();
         let (consumer, made) = find(&js, farm, name, &progress, None).await?;
         Ok(Self { js, farm: farm.to_owned(), name: name.to_owned(), consumer, made, progress })
     }
 
     /// Looks for stream and consumer again. Creates a missing consumer, which starts behind the results taken.
-    pub(super) async fn look_up(&mut self) -> Result<(), String> {
+    pub(super) async fn look_up(&mut self) -> Result<(), FarmError> {
         let (consumer, made) = find(&self.js, &self.farm, &self.name, &self.progress, Some(self.made)).await?;
         if made != self.made {
             self.progress = Progress::default();
@@ -43,14 +44,13 @@ impl Source {
         Ok(())
     }
 
-    pub(super) async fn batch(&self, most: usize) -> Result<Batch, String> {
-        let batch = self.consumer.batch().max_messages(most).expires(EXPIRES).messages().await;
-        batch.map_err(|error| error.to_string())
+    pub(super) async fn batch(&self, most: usize) -> Result<Batch, Cause> {
+        Ok(self.consumer.batch().max_messages(most).expires(EXPIRES).messages().await?)
     }
 
     /// Whether all results were taken and acknowledged. Results of a killed taker are delivered again.
-    pub(super) async fn is_empty(&mut self) -> Result<bool, String> {
-        let info = self.consumer.get_info().await.map_err(|error| error.to_string())?;
+    pub(super) async fn is_empty(&mut self) -> Result<bool, Cause> {
+        let info = self.consumer.get_info().await?;
         self.progress.raise(info.ack_floor.stream_sequence);
         Ok(info.num_pending == 0 && info.num_ack_pending == 0)
     }
@@ -67,7 +67,7 @@ async fn find(
     name: &str,
     progress: &Progress,
     known: Option<i128>,
-) -> Result<(PullConsumer, i128), String> {
+) -> Result<(PullConsumer, i128), FarmError> {
     let results = streams::existing(js, farm).await?.results;
     let made = made(&results).await?;
     let is_known = known == Some(made);
@@ -83,13 +83,16 @@ async fn find(
         ..pull::Config::default()
     };
     let consumer = tokio::select! {
-        found = results.get_or_create_consumer(name, config) => found.map_err(|error| format!("cannot take results as {name}: {error}"))?,
-        said = denied() => return Err(format!("this account may not take results: {said}; allow it, or give other credentials with --creds")),
+        found = results.get_or_create_consumer(name, config) => found.map_err(FarmError::nats(format!("cannot take results as {name}")))?,
+        said = denied() => {
+            let remedy = "; allow it, or give other credentials with --creds";
+            return Err(FarmError::Denied { what: "take results".into(), said, remedy });
+        }
     };
     Ok((consumer, made))
 }
 
-async fn made(stream: &Stream<()>) -> Result<i128, String> {
-    let info = stream.get_info().await.map_err(|error| format!("cannot look at the result stream: {error}"))?;
+async fn made(stream: &Stream<()>) -> Result<i128, FarmError> {
+    let info = stream.get_info().await.map_err(FarmError::nats("cannot look at the result stream"))?;
     Ok(info.created.unix_timestamp_nanos())
 }

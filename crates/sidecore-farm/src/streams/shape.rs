@@ -1,5 +1,6 @@
 //! Required settings of each stream, and the differences of an existing one.
 
+use super::error::StreamError;
 use super::names;
 use crate::args::{Durability, Storage};
 use crate::measures;
@@ -47,17 +48,13 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
 }
 
 /// Whether an existing stream fits. Durability counts only if its option was given.
-pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Result<(), String> {
-    let name = &wanted.name;
+pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Result<(), StreamError> {
+    let name = wanted.name.clone();
     if let Some(odd) = foreign(there, wanted) {
-        return Err(format!(
-            "the stream {name} exists and is no farm's: {odd}; give this farm another name with --farm, or remove the stream"
-        ));
+        return Err(StreamError::Foreign { name, odd });
     }
     let Some((option, is, fix)) = other_than_asked(there, wanted, asked) else { return Ok(()) };
-    Err(format!(
-        "the stream {name} exists and {is}, which {option} does not ask for: {fix}, or leave {option} out to use it as it is"
-    ))
+    Err(StreamError::Differs { name, option, is, fix })
 }
 
 /// A setting that no stream of a farm has.

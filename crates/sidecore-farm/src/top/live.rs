@@ -2,6 +2,7 @@
 
 use super::rows::{header, nodes, trouble};
 use crate::args::Farm;
+use crate::error::FarmError;
 use crate::status_watch::{StatusWatch, View, Words};
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -19,7 +20,7 @@ use tokio::task::spawn_blocking;
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Shows this farm until the user quits. The screen has a separate thread, which waits for keys.
-pub(super) async fn run(farm: &Farm) -> Result<(), String> {
+pub(super) async fn run(farm: &Farm) -> Result<(), FarmError> {
     let mut words = Words::of(farm).await?;
     let watch = Arc::new(Mutex::new(Ok(words.now().await?)));
     let (shown, name) = (Arc::clone(&watch), farm.farm.clone());
@@ -29,13 +30,13 @@ pub(super) async fn run(farm: &Farm) -> Result<(), String> {
         Ok(show(first, read, INTERVAL)?)
     });
     tokio::select! {
-        ended = screen => ended.map_err(|error| format!("the view ended: {error}"))?,
+        ended = screen => ended.map_err(|error| FarmError::output(format!("the view ended: {error}")))?.map_err(FarmError::output),
         never = follow(&mut words, &watch) => match never {},
     }
 }
 
 /// Status messages so far, or the error that ended them.
-type Known = Mutex<Result<StatusWatch, String>>;
+type Known = Mutex<Result<StatusWatch, FarmError>>;
 
 /// Takes status messages. After their end it stores the error and waits forever, and the screen goes on.
 async fn follow(words: &mut Words, known: &Known) -> Infallible {
@@ -56,7 +57,7 @@ async fn follow(words: &mut Words, known: &Known) -> Infallible {
 
 fn view(known: &Known) -> Result<View, String> {
     let known = known.lock().unwrap_or_else(PoisonError::into_inner);
-    known.as_ref().map(|watch| watch.view(Instant::now())).map_err(Clone::clone)
+    known.as_ref().map(|watch| watch.view(Instant::now())).map_err(ToString::to_string)
 }
 
 #[derive(Debug)]

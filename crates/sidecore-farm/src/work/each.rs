@@ -4,7 +4,9 @@ use super::line::Line;
 use super::program::Program;
 use super::starter::Starter;
 use super::stderr::{StderrPump, clean};
-use super::{Outcome, Task, Work, refuse, too_long};
+use super::{refuse, too_long};
+use crate::error::FarmError;
+use crate::node::task::{Outcome, Task, Work};
 use std::io;
 use std::time::Duration;
 use tokio::time::timeout;
@@ -27,7 +29,7 @@ pub(super) struct Each {
 impl Each {
     /// # Errors
     /// The system has no room.
-    pub(super) fn new(line: Line, limit: Duration, max_result: usize) -> Result<Self, String> {
+    pub(super) fn new(line: Line, limit: Duration, max_result: usize) -> Result<Self, FarmError> {
         Ok(Self { line, limit, max_result, starter: Starter::new()?, pump: StderrPump::new() })
     }
 
@@ -39,9 +41,9 @@ impl Each {
     async fn finish(&self, program: &mut Program, body: &[u8]) -> Outcome {
         let too_large = |output: &[u8]| (output.len() > self.max_result).then_some(());
         match program.exchange([body, &[]], true, too_large).await {
-            Ok(None) => match program.fate() {
-                Ok(()) => Outcome::Done(program.take_output().into()),
-                Err(why) => Outcome::Failed(why),
+            Ok(None) => match program.failure() {
+                None => Outcome::Done(program.take_output().into()),
+                Some(why) => Outcome::Failed(why),
             },
             Ok(Some(())) => {
                 Outcome::Failed(program.complaint(&format!("its result has more than {} bytes", self.max_result)))

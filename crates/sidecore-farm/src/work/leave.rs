@@ -1,5 +1,6 @@
 //! The end of a node: the first signal lets it complete its events, the second ends it.
 
+use crate::error::FarmError;
 use crate::signals::Signals;
 use std::future::Future;
 use std::time::Duration;
@@ -13,7 +14,7 @@ use tokio::time::timeout;
 /// Signals cannot be received.
 pub(super) fn at_signals(
     patience: Duration,
-) -> Result<(impl Future<Output = ()>, impl Future<Output = &'static str>), String> {
+) -> Result<(impl Future<Output = ()>, impl Future<Output = &'static str>), FarmError> {
     let mut signals = Signals::new()?;
     let (wish, wished) = oneshot::channel();
     let order = async move {

@@ -12,6 +12,14 @@ const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "
 /// Prefix of further variables that are passed on.
 const LOCALE: &str = "LC_";
 
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ProgramError {
+    #[error("no program: name one after --")]
+    Unnamed,
+    #[error("no program {} that can be run here: install it on this node, or name the file with its path", .0.display())]
+    NotFound(OsString),
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Line {
     path: PathBuf,
@@ -25,12 +33,9 @@ impl Line {
     ///
     /// # Errors
     /// It cannot run on this machine; the message has the remedy.
-    pub(super) fn find(words: &[OsString]) -> Result<Self, String> {
-        let [name, arguments @ ..] = words else { return Err("no program: name one after --".to_owned()) };
-        let path = which::which(name).map_err(|_| {
-            let name = name.display();
-            format!("no program {name} that can be run here: install it on this node, or name the file with its path")
-        })?;
+    pub(super) fn find(words: &[OsString]) -> Result<Self, ProgramError> {
+        let [name, arguments @ ..] = words else { return Err(ProgramError::Unnamed) };
+        let path = which::which(name).map_err(|_| ProgramError::NotFound(name.clone()))?;
         Ok(Self { path, name: name.clone(), arguments: arguments.to_vec(), environment: Vec::new() })
     }
 

@@ -5,7 +5,9 @@ use super::line::Line;
 use super::program::Program;
 use super::starter::Starter;
 use super::stderr::StderrPump;
-use super::{Outcome, Task, Work, refuse, too_long};
+use super::{refuse, too_long};
+use crate::error::FarmError;
+use crate::node::task::{Outcome, Task, Work};
 use bytes::Bytes;
 use sidecore_terminal::output;
 use std::io;
@@ -31,13 +33,12 @@ impl Pipes {
     ///
     /// # Errors
     /// The program cannot be started.
-    pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, String> {
+    pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, FarmError> {
         let (starter, pump) = (Starter::new()?, StderrPump::new());
         let pipes = Self { line, limit, max_result, starter, pump, idle: Mutex::default() };
         for _ in 0..jobs {
-            let program =
-                pipes.another().await.map_err(|error| format!("cannot start {}: {error}", pipes.line.name()))?;
-            pipes.put(program);
+            let what = || format!("cannot start {}", pipes.line.name());
+            pipes.put(pipes.another().await.map_err(|error| FarmError::system(what())(error))?);
         }
         Ok(pipes)
     }
@@ -75,16 +76,20 @@ impl Pipes {
         self.another().await
     }
 
-    async fn ask(&self, program: &mut Program, body: &[u8]) -> Result<Bytes, String> {
-        let Ok(len) = u32::try_from(body.len()) else { return Err("an event has less than 4 GiB".to_owned()) };
+    async fn ask(&self, program: &mut Program, body: &[u8]) -> Outcome {
+        let Ok(len) = u32::try_from(body.len()) else {
+            return Outcome::Failed("an event has less than 4 GiB".to_owned());
+        };
         let enough = |output: &[u8]| answer(output, self.max_result);
-        match program.exchange([&len.to_be_bytes(), body], false, enough).await {
-            Ok(Some(Ok(()))) if program.is_handed() => Ok(Bytes::from(program.take_output()).slice(HEAD..)),
-            Ok(Some(Ok(()))) => Err(program.complaint("it answered before it had read the event")),
-            Ok(Some(Err(wrong))) => Err(program.complaint(&wrong)),
-            Ok(None) => Err(program.fate().err().unwrap_or_else(|| program.complaint("it ended without a result"))),
-            Err(error) => Err(format!("cannot talk to the program: {error}")),
-        }
+        Outcome::Failed(match program.exchange([&len.to_be_bytes(), body], false, enough).await {
+            Ok(Some(Ok(()))) if program.is_handed() => {
+                return Outcome::Done(Bytes::from(program.take_output()).slice(HEAD..));
+            }
+            Ok(Some(Ok(()))) => program.complaint("it answered before it had read the event"),
+            Ok(Some(Err(wrong))) => program.complaint(&wrong.to_string()),
+            Ok(None) => program.failure().unwrap_or_else(|| program.complaint("it ended without a result")),
+            Err(error) => format!("cannot talk to the program: {error}"),
+        })
     }
 }
 
@@ -97,29 +102,36 @@ impl Work for Pipes {
             Err(_) => return Outcome::Failed(too_long(limit)),
         };
         match timeout(limit, self.ask(&mut program, &task.body)).await {
-            Ok(Ok(result)) => {
-                self.put(program);
-                Outcome::Done(result)
+            Ok(outcome) => {
+                if matches!(outcome, Outcome::Done(_)) {
+                    self.put(program);
+                }
+                outcome
             }
-            Ok(Err(why)) => Outcome::Failed(why),
             Err(_) => Outcome::Failed(program.complaint(&too_long(limit))),
         }
     }
 }
 
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+enum WrongResult {
+    #[error("it says that its result has {len} bytes, more than {most}, or it writes no length before it")]
+    TooLong { len: usize, most: usize },
+    #[error("it wrote more than its result")]
+    More,
+}
+
 /// Whether the result is complete, or its fault. `None`: more bytes must come.
-fn answer(output: &[u8], max_result: usize) -> Option<Result<(), String>> {
+fn answer(output: &[u8], max_result: usize) -> Option<Result<(), WrongResult>> {
     let (head, body) = output.split_first_chunk::<HEAD>()?;
     let len = u32::from_be_bytes(*head) as usize;
     if len > max_result {
-        return Some(Err(format!(
-            "it says that its result has {len} bytes, more than {max_result}, or it writes no length before it"
-        )));
+        return Some(Err(WrongResult::TooLong { len, most: max_result }));
     }
     match body.len() {
         less if less < len => None,
         same if same == len => Some(Ok(())),
-        _ => Some(Err("it wrote more than its result".to_owned())),
+        _ => Some(Err(WrongResult::More)),
     }
 }
 

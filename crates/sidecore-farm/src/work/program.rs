@@ -121,14 +121,14 @@ impl Program {
         }
     }
 
-    /// `Ok`: it ended with success. Otherwise the reason, with its last message.
-    pub(super) fn fate(&mut self) -> Result<(), String> {
+    /// The reason, with its last message. `None`: it ended with success.
+    pub(super) fn failure(&mut self) -> Option<String> {
         self.last_words();
         match self.leader.reap() {
-            Ok(Some(status)) if status.success() => Ok(()),
-            Ok(Some(status)) => Err(self.log.after(&in_words(status))),
-            Ok(None) => Err(self.log.after("it goes on")),
-            Err(error) => Err(format!("nobody knows how the program ended: {error}")),
+            Ok(Some(status)) if status.success() => None,
+            Ok(Some(status)) => Some(self.log.after(&in_words(status))),
+            Ok(None) => Some(self.log.after("it goes on")),
+            Err(error) => Some(format!("nobody knows how the program ended: {error}")),
         }
     }
 

@@ -1,7 +1,8 @@
 //! Work that only sleeps: the number at the beginning of an event, in units. It uses no core, so comparisons do not
 //! depend on the number of cores.
 
-use super::{Outcome, Task, Work, too_long};
+use super::too_long;
+use crate::node::task::{Outcome, Task, Work};
 use crate::sys;
 use bytes::Bytes;
 use rustix::time::{

@@ -2,6 +2,7 @@
 //! time for that, because it sends a beat every few milliseconds.
 
 use super::program::end;
+use crate::error::FarmError;
 use std::io;
 use std::process::{Child, Command};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -19,10 +20,10 @@ struct Order {
 impl Starter {
     /// # Errors
     /// The system has no room for a thread.
-    pub(super) fn new() -> Result<Self, String> {
+    pub(super) fn new() -> Result<Self, FarmError> {
         let (orders, taken) = channel();
         let thread = thread::Builder::new().name("starter".to_owned()).spawn(move || obey(&taken));
-        thread.map(|_| Self(orders)).map_err(|error| format!("cannot start a thread: {error}"))
+        thread.map(|_| Self(orders)).map_err(FarmError::system("cannot start a thread"))
     }
 
     pub(super) async fn start(&self, command: Command) -> io::Result<Child> {

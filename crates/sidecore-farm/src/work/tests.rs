@@ -4,7 +4,7 @@ mod each;
 mod pipe;
 
 use super::line::Line;
-use super::{Outcome, Task};
+use crate::node::task::{Outcome, Task};
 use bytes::Bytes;
 use std::ffi::OsString;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn a_program_gets_what_is_on_the_list_or_asked_for_of_the_nodes_environment() {
 fn a_program_that_is_not_there_is_found_out_before_the_first_event() {
     for words in [&[][..], &["no-such-program"], &["/proc/self/environ"], &["/"]] {
         let words: Vec<OsString> = words.iter().map(OsString::from).collect();
-        let why = Line::find(&words).unwrap_err();
+        let why = Line::find(&words).unwrap_err().to_string();
         assert!(why.starts_with("no program"), "{why}");
     }
 }

@@ -1,11 +1,13 @@
 //! The processes of a farm under test: running, killed, and due for a restart.
 
 use super::{FARM, FEEDER};
+use crate::bench::error::BenchError;
 use crate::bench::script::{self, Script};
 use crate::bench::stand::{Stand, until};
 use crate::bench::watch::Watcher;
 use crate::bench::{load, roles};
 use crate::crew::Process;
+use crate::error::FarmError;
 use async_nats::jetstream::Context;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -51,7 +53,7 @@ impl<'a> CrashTargets<'a> {
         unit: Duration,
         standby: bool,
         watcher: &Watcher,
-    ) -> Result<Self, String> {
+    ) -> Result<Self, FarmError> {
         let mut dispatchers = vec![roles::dispatcher(stand, FARM, 0, &[])?];
         let nodes = (0..load::NODES).map(|number| roles::node(stand, FARM, number, load::unit_of(number, unit)));
         let mut nodes = nodes.collect::<Result<Vec<_>, _>>()?;
@@ -59,7 +61,7 @@ impl<'a> CrashTargets<'a> {
             dispatchers.iter_mut().chain(nodes).find_map(Process::ended)
         };
         until("nodes to join", JOIN_TIMEOUT, async || match ended(&mut dispatchers, &mut nodes) {
-            Some(why) => Err(why),
+            Some(why) => Err(why.into()),
             None => Ok(watcher.seen().welcomed() == load::NODES),
         })
         .await?;
@@ -69,7 +71,7 @@ impl<'a> CrashTargets<'a> {
         Ok(Self { stand, dispatchers, nodes, feeder: None, away: Vec::new(), served: None })
     }
 
-    pub(super) fn feed(&mut self, script: Arc<Script>, begun: Instant) -> Result<(), String> {
+    pub(super) fn feed(&mut self, script: Arc<Script>, begun: Instant) -> Result<(), FarmError> {
         let mut process = roles::feeder(self.stand, FARM, FEEDER)?;
         let giving = give(&mut process, &script, begun)?;
         self.feeder = Some(Feeder { process, script, begun, giving });
@@ -98,7 +100,7 @@ impl<'a> CrashTargets<'a> {
     }
 
     /// Restarts the processes that are due: the server first, because the others need it.
-    pub(super) async fn rise(&mut self) -> Result<(), String> {
+    pub(super) async fn rise(&mut self) -> Result<(), FarmError> {
         let now = Instant::now();
         self.away.sort_by_key(|(at, who)| (*who != Who::Server, *at));
         while let Some(place) = self.away.iter().position(|(at, _)| *at <= now) {
@@ -116,9 +118,9 @@ impl<'a> CrashTargets<'a> {
 
     /// Checks that no process has ended by itself. A feeder that is done may end, and so may a process without a
     /// server.
-    pub(super) fn look(&mut self) -> Result<(), String> {
+    pub(super) fn look(&mut self) -> Result<(), FarmError> {
         if let Some(why) = self.stand.server.ended() {
-            return Err(why);
+            return Err(why.into());
         }
         let is_excused = self.served.is_some_and(|killed| killed.elapsed() < EXCUSED);
         let nodes = (0..self.nodes.len()).map(Who::Node);
@@ -128,7 +130,7 @@ impl<'a> CrashTargets<'a> {
                 continue;
             }
             match self.process(who).and_then(Process::ended) {
-                Some(why) if !is_excused => return Err(why),
+                Some(why) if !is_excused => return Err(why.into()),
                 Some(_) => drop(self.kill(who)),
                 None => {}
             }
@@ -154,7 +156,7 @@ impl<'a> CrashTargets<'a> {
     }
 
     /// Gives the feeder all events again: it knows its own place.
-    fn feed_again(&mut self) -> Result<(), String> {
+    fn feed_again(&mut self) -> Result<(), FarmError> {
         let Some(feeder) = &mut self.feeder else { return Ok(()) };
         feeder.giving.abort();
         feeder.process.start_again()?;
@@ -163,6 +165,6 @@ impl<'a> CrashTargets<'a> {
     }
 }
 
-fn give(process: &mut Process, script: &Arc<Script>, begun: Instant) -> Result<JoinHandle<()>, String> {
-    script::give(script.clone(), begun, process.input().ok_or("the feeder has no input")?)
+fn give(process: &mut Process, script: &Arc<Script>, begun: Instant) -> Result<JoinHandle<()>, FarmError> {
+    script::give(script.clone(), begun, process.input().ok_or(BenchError::NoInput)?)
 }

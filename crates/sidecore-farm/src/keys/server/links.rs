@@ -5,7 +5,7 @@
 //! away.
 
 use super::offered::Offered;
-use super::workers::{Answered, Done};
+use super::workers::{Answered, Done, Origin};
 use crate::keys::wire::{self, Answer, MessageBody, Presence, ServerMessage};
 use crate::keys::{BEAT, DEPTH, HEADROOM, fresh};
 use sidecore_client::gateway::{MAX_RESULT, Request};
@@ -21,12 +21,6 @@ const GATEWAY_TIMEOUT: Nanos = 2_000_000_000;
 const MUTE: Nanos = 1_000_000_000;
 /// Time between two attempts to join, ns.
 const JOIN_INTERVAL: Nanos = 10 * BEAT;
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Origin {
-    pub(super) gateway: Arc<str>,
-    pub(super) incarnation: u64,
-}
 
 pub(super) struct Post {
     pub(super) gateway: Arc<str>,

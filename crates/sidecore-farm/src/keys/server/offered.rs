@@ -1,7 +1,9 @@
 //! The keys that this key server may use. It asks the service for them once a second, as this process's user.
 
 use crate::args::Permit;
-use sidecore_client::client::{Admin, Error, Options};
+use crate::error::{Cause, FarmError};
+use sidecore_client::client::{Admin, ConnectError, Error, Options};
+use sidecore_client::control::Refused;
 use sidecore_client::gateway::{MAX_PUBLIC, Offer};
 use sidecore_client::keyops::key::{Key, Private, Public};
 use sidecore_client::keys::KeyCommand;
@@ -76,12 +78,12 @@ impl Keys {
     ///
     /// # Errors
     /// The thread cannot be started.
-    pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, String> {
+    pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, FarmError> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
         let look = Look { options: options.clone(), allow: allow.into(), admin: None, told: BTreeSet::new() };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
-        watching.map_err(|error| format!("cannot start a thread: {error}"))?;
+        watching.map_err(FarmError::system("cannot start a thread"))?;
         // A first look, or a service that is not there: gateways are told later.
         let _ = tokio::time::timeout(options.timeout, receiver.changed()).await;
         receiver.mark_changed();
@@ -132,10 +134,10 @@ struct Look {
 
 impl Look {
     /// The current keys. An error: none can be used.
-    fn look(&mut self, before: &Offered) -> Result<Offered, String> {
+    fn look(&mut self, before: &Offered) -> Result<Offered, Trouble> {
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
-            None => Admin::connect(&self.options).map_err(|error| error.to_string())?,
+            None => Admin::connect(&self.options)?,
         };
         let allowed = || self.allow.iter().map(|permit| permit.key.clone()).collect::<BTreeSet<_>>();
         let names = if self.allow.is_empty() { list(&mut admin)?.into_iter().collect() } else { allowed() };
@@ -147,8 +149,10 @@ impl Look {
             }
             match held(&mut admin, &name, before) {
                 Ok(held) => drop(offered.keys.insert(name, held)),
-                Err(Trouble::Key(why)) => self.tell(format!("the key {name} is not offered: {why}")),
-                Err(Trouble::Service(why)) => return Err(why),
+                Err(why @ (Trouble::Key(_) | Trouble::Unfit)) => {
+                    self.tell(format!("the key {name} is not offered: {why}"));
+                }
+                Err(why) => return Err(why),
             }
         }
         self.admin = Some(admin);
@@ -162,36 +166,46 @@ impl Look {
     }
 }
 
+#[derive(Debug, thiserror::Error)]
 enum Trouble {
     /// A fault of this key.
-    Key(String),
+    #[error(transparent)]
+    Key(Cause),
+    /// A fault of this key.
+    #[error("its name or its public part does not fit into messages of the farm")]
+    Unfit,
     /// A fault of the service.
-    Service(String),
+    #[error(transparent)]
+    Service(#[from] Error),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error("{}; or name the keys with --allow", .0.text)]
+    Unlisted(Refused),
 }
 
 fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<OfferedKey, Trouble> {
     let info = admin.key_info(name).map_err(|error| match error {
-        Error::Service(refused) => Trouble::Key(refused.text),
-        other => Trouble::Service(other.to_string()),
+        Error::Service(refused) => Trouble::Key(refused.text.into()),
+        other => Trouble::Service(other),
     })?;
     if let Some(held) = before.keys.get(name).filter(|held| held.public == info.public) {
         return Ok(held.clone());
     }
-    let public = Public::from_spki(&info.public).map_err(|error| Trouble::Key(error.to_string()))?;
+    let public = Public::from_spki(&info.public).map_err(|error| Trouble::Key(error.into()))?;
     if info.public.len() > MAX_PUBLIC || !super::super::subjects::fits(name) {
-        return Err(Trouble::Key("its name or its public part does not fit into messages of the farm".to_owned()));
+        return Err(Trouble::Unfit);
     }
     let key = Arc::new(Key::new(public, Private::Stored(name.to_owned())));
     Ok(OfferedKey { public: info.public, key })
 }
 
-fn list(admin: &mut Admin) -> Result<Vec<String>, String> {
+fn list(admin: &mut Admin) -> Result<Vec<String>, Trouble> {
     let mut names: Vec<String> = Vec::new();
     loop {
         let after = names.last().cloned().unwrap_or_default();
         let entries = admin.keys(KeyCommand::List { after }).map_err(|error| match error {
-            Error::Service(why) => format!("{why}; or name the keys with --allow"),
-            other => other.to_string(),
+            Error::Service(refused) => Trouble::Unlisted(refused),
+            other => other.into(),
         })?;
         if entries.is_empty() || names.len() > MAX_KEYS {
             return Ok(names);

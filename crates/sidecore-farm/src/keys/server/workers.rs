@@ -1,7 +1,7 @@
 //! Threads that send requests to the service: one request each at a time, on a separate lane. Gateways take turns, by
 //! the time that their requests take.
 
-use super::links::Origin;
+use crate::error::FarmError;
 use sidecore_client::client::Options;
 use sidecore_client::gateway::{Operation, Outcome, Request};
 use sidecore_client::keyops::call::{Request as Call, call};
@@ -22,6 +22,13 @@ use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 const MAX_WAITING_JOBS: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
+
+/// A gateway, and the key server's incarnation there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Origin {
+    pub(super) gateway: Arc<str>,
+    pub(super) incarnation: u64,
+}
 
 pub(super) struct Job {
     pub(super) origin: Origin,
@@ -100,7 +107,7 @@ impl Workers {
         slots: u16,
         options: &Options,
         poke: &SyncSender<()>,
-    ) -> Result<(Self, UnboundedReceiver<Answered>), String> {
+    ) -> Result<(Self, UnboundedReceiver<Answered>), FarmError> {
         let (answers, receiver) = unbounded_channel();
         let workers = Self { shared: Arc::default() };
         for number in 0..slots {
@@ -108,7 +115,7 @@ impl Workers {
                 (workers.shared.clone(), options.clone(), answers.clone(), poke.clone());
             let thread = thread::Builder::new().name(format!("job {number}"));
             let started = thread.spawn(move || work(&shared, &options, &answers, &poke));
-            started.map_err(|error| format!("cannot start {slots} threads: {error}; give a smaller --jobs"))?;
+            started.map_err(|source| FarmError::TooManyJobs { slots, source })?;
         }
         Ok((workers, receiver))
     }
@@ -188,7 +195,6 @@ fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
 
 #[cfg(test)]
 mod tests {
-    use super::super::links::Origin;
     use super::*;
     use sidecore_client::keyops::key::{Private, Public};
 

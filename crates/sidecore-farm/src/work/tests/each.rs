@@ -2,7 +2,7 @@
 
 use super::{LONG, MAX_RESULT_BYTES, done, failed, line, task};
 use crate::work::each::Each;
-use crate::work::{Outcome, Task, Work};
+use crate::node::task::{Outcome, Task, Work};
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::path::Path;

@@ -132,5 +132,6 @@ async fn a_program_that_cannot_be_started_is_no_reason_to_join() {
     fs::write(&file, "#!/no/such/interpreter\n").unwrap();
     fs::set_permissions(&file, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
     let why = Pipes::start(line(&[file.to_str().unwrap()]), 1, LONG, MAX_RESULT_BYTES).await.err().unwrap();
+    let why = why.to_string();
     assert!(why.starts_with("cannot start") && why.contains("No such file"), "{why}");
 }

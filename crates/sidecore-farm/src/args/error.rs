@@ -1,0 +1,18 @@
+//! Arguments that mean nothing.
+
+use std::time::Duration;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum ArgumentError {
+    #[error("a name has 1 to {0} letters, digits, - and _")]
+    Name(usize),
+    /// The longest one.
+    #[error("a beat is 1ms to {}s, as 10ms", .0.as_secs())]
+    Beat(Duration),
+    #[error("name a variable; its value is the node's")]
+    Variable,
+    #[error("a time is e.g. 200us or 1ms")]
+    Time,
+    #[error("replicas are 1, 3 or 5")]
+    Replicas,
+}

@@ -1,0 +1,92 @@
+//! The errors of the farm's commands. Each message has the reason and, where there is one, the remedy.
+
+use crate::args::error::ArgumentError;
+use crate::bench::error::BenchError;
+use crate::connect::error::ConnectError;
+use crate::crew::ProcessError;
+use crate::feed::error::InputError;
+use crate::results::error::ResultError;
+use crate::server::ServerError;
+use crate::streams::error::StreamError;
+use crate::work::line::ProgramError;
+use std::borrow::Cow;
+use std::error::Error;
+use std::io;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use tokio::task::JoinError;
+
+pub(crate) type Cause = Box<dyn Error + Send + Sync>;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum FarmError {
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Stream(#[from] StreamError),
+    #[error(transparent)]
+    Input(#[from] InputError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
+    #[error(transparent)]
+    Result(#[from] ResultError),
+    #[error(transparent)]
+    Process(#[from] ProcessError),
+    #[error(transparent)]
+    Server(#[from] ServerError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error(transparent)]
+    Task(#[from] JoinError),
+    /// Standard output, the terminal or the file for rows cannot be used.
+    #[error(transparent)]
+    Output(Cause),
+    /// The operating system refuses.
+    #[error("{what}: {source}")]
+    System { what: Cow<'static, str>, source: io::Error },
+    #[error("cannot start {slots} threads: {source}; give a smaller --jobs")]
+    TooManyJobs { slots: u16, source: io::Error },
+    #[error("{address}: {source}; name another address and port of this machine with --listen")]
+    Address { address: SocketAddr, source: io::Error },
+    #[error("{what} {}: {source}", path.display())]
+    File { what: Cow<'static, str>, path: PathBuf, source: io::Error },
+    /// A server, or the connection to it, refuses.
+    #[error("{what}: {source}")]
+    Nats { what: Cow<'static, str>, source: Cause },
+    #[error("this account may not {what}: {said}{remedy}")]
+    Denied { what: Cow<'static, str>, said: String, remedy: &'static str },
+    #[error("cannot feed {id} again: {source}; nothing is lost: try again")]
+    NotFedAgain { id: String, source: Cause },
+    #[error("the connection to NATS {0}")]
+    Closed(&'static str),
+    #[error("the NATS server's max_payload is {0} bytes: set it to 1MB")]
+    SmallMessages(usize),
+    #[error("the device's farm {name:?}: {source}")]
+    DeviceFarm { name: String, source: ArgumentError },
+    #[error("the kernel gives no random bytes")]
+    NoRandom,
+    #[error("the thread that watches the keys ended")]
+    KeysUnwatched,
+}
+
+/// Conversions for `map_err`.
+impl FarmError {
+    pub(crate) fn output(source: impl Into<Cause>) -> Self {
+        Self::Output(source.into())
+    }
+
+    pub(crate) fn system(what: impl Into<Cow<'static, str>>) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::System { what, source }
+    }
+
+    pub(crate) fn file(what: impl Into<Cow<'static, str>>, path: &Path) -> impl FnOnce(io::Error) -> Self {
+        let what = what.into();
+        move |source| Self::File { what, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn nats<E: Into<Cause>>(what: impl Into<Cow<'static, str>>) -> impl FnOnce(E) -> Self {
+        let what = what.into();
+        move |source| Self::Nats { what, source: source.into() }
+    }
+}

@@ -1,0 +1,57 @@
+//! What sources give to the publisher.
+
+use super::place::Mark;
+use bytes::Bytes;
+use std::io;
+use std::sync::Arc;
+use tokio::sync::mpsc::Sender;
+use tokio::sync::{Notify, watch};
+
+/// Bytes of one read.
+pub(super) const CHUNK: usize = 64 << 10;
+
+/// An event, or a fault in its place.
+#[derive(Debug)]
+pub(super) struct Found {
+    pub(super) id: String,
+    /// A displayed name, if the id does not say enough.
+    pub(super) name: Option<String>,
+    pub(super) body: Result<Bytes, InvalidInput>,
+    /// The source's place behind it.
+    pub(super) after: Option<Mark>,
+    /// The client that receives the outcome, and the number among its own events.
+    pub(super) asker: Option<(Arc<Asker>, u64)>,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(super) enum InvalidInput {
+    #[error("{0} bytes are more than the {1} that the server's max_payload leaves for an event")]
+    TooLarge(u64, usize),
+    #[error("{0}")]
+    NoFile(&'static str),
+    #[error("it cannot be read: {0}")]
+    Unreadable(#[from] io::Error),
+}
+
+/// A client that receives the outcome of its events.
+#[derive(Debug)]
+pub(super) struct Asker {
+    pub(super) done: watch::Sender<u64>,
+    pub(super) lines: Sender<String>,
+    /// Notified when the client does not read.
+    pub(super) deaf: Notify,
+}
+
+impl Asker {
+    /// Sends a line about an event that is not stored.
+    pub(super) fn refuse(&self, line: String) {
+        if self.lines.try_send(line).is_err() {
+            self.deaf.notify_one();
+        }
+    }
+
+    /// All events up to this number are dealt with.
+    pub(super) fn done(&self, number: u64) {
+        self.done.send_replace(number);
+    }
+}

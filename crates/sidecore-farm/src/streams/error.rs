@@ -1,0 +1,108 @@
+//! Why a farm's streams cannot be used.
+
+use async_nats::jetstream::context::{GetStreamError, RequestError, RequestErrorKind};
+use async_nats::jetstream::stream::{Config, StorageType};
+use async_nats::jetstream::{Error, ErrorCode};
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum StreamError {
+    #[error("the server is NATS {version}, which lacks what a farm needs of JetStream: take {major}.{minor} or later")]
+    OldServer { version: String, major: i64, minor: i64 },
+    #[error("there is no farm {0} here yet: `sidecore farm feed --farm {0}` makes it")]
+    NoFarm(String),
+    #[error("no stream {name}: {source}")]
+    NoStream { name: String, source: GetStreamError },
+    #[error(
+        "JetStream is not enabled there; start the server as `nats-server -js`, or put `jetstream {{}}` into its configuration"
+    )]
+    NoJetStream,
+    #[error(
+        "JetStream is not enabled for this account; put `jetstream: enabled` into it in the servers' configuration"
+    )]
+    NotForAccount,
+    #[error(
+        "{0} replicas need as many servers in one cluster, and this server is alone: take --replicas 1, or configure a cluster"
+    )]
+    Alone(usize),
+    #[error(
+        "{replicas} replicas of {bytes} bytes do not fit on the servers that are up ({source}): take fewer --replicas or a smaller --max-bytes, or start more servers"
+    )]
+    NoPeers { replicas: usize, bytes: i64, source: Error },
+    #[error(
+        "the servers have no {bytes} bytes of {} left to set aside for {name} ({source}): take a smaller --max-bytes, or raise {} there",
+        place(*storage).0,
+        place(*storage).1
+    )]
+    NoSpace { name: String, bytes: i64, storage: StorageType, source: Error },
+    #[error(
+        "another stream of this account already takes {0}: give this farm another name with --farm, or remove that stream"
+    )]
+    Overlap(String),
+    #[error("this account may have no more streams, and a farm needs four ({0}): raise `max_streams`")]
+    TooMany(String),
+    #[error("the servers have no leader for {0}: most of them must be up and see each other")]
+    NoLeader(String),
+    #[error("the servers refuse the stream {name}: {source}")]
+    Refused { name: String, source: Error },
+    #[error(
+        "no answer from JetStream to {0}: a server whose disk was full needs room and a new start; of several most must be up and see each other"
+    )]
+    NoAnswer(String),
+    #[error("cannot ask JetStream for {what}: {source}")]
+    Request { what: String, source: RequestError },
+    #[error(
+        "this account may not do that: {0}; allow it in the servers' configuration, or give other credentials with --creds"
+    )]
+    Denied(String),
+    #[error(
+        "the stream {name} exists and is no farm's: {odd}; give this farm another name with --farm, or remove the stream"
+    )]
+    Foreign { name: String, odd: String },
+    #[error(
+        "the stream {name} exists and {is}, which {option} does not ask for: {fix}, or leave {option} out to use it as it is"
+    )]
+    Differs { name: String, option: &'static str, is: String, fix: String },
+}
+
+impl StreamError {
+    /// For the creation or an inquiry of a stream.
+    pub(super) fn refused(source: Error, wanted: &Config) -> Self {
+        let (name, bytes, replicas) = (wanted.name.clone(), wanted.max_bytes, wanted.num_replicas);
+        match source.error_code() {
+            ErrorCode::JETSTREAM_NOT_ENABLED => Self::NoJetStream,
+            ErrorCode::JETSTREAM_NOT_ENABLED_FOR_ACCOUNT | ErrorCode::NO_ACCOUNT | ErrorCode::NO_LIMITS => {
+                Self::NotForAccount
+            }
+            ErrorCode::STREAM_REPLICAS_NOT_SUPPORTED => Self::Alone(replicas),
+            ErrorCode::CLUSTER_NO_PEERS => Self::NoPeers { replicas, bytes, source },
+            ErrorCode::STORAGE_RESOURCES_EXCEEDED
+            | ErrorCode::MEMORY_RESOURCES_EXCEEDED
+            | ErrorCode::INSUFFICIENT_RESOURCES
+            | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
+            | ErrorCode::STREAM_MAX_STREAM_BYTES_EXCEEDED => {
+                Self::NoSpace { name, bytes, storage: wanted.storage, source }
+            }
+            ErrorCode::STREAM_SUBJECT_OVERLAP => Self::Overlap(wanted.subjects.join(", ")),
+            ErrorCode::MAXIMUM_STREAMS_LIMIT => Self::TooMany(name),
+            ErrorCode::CLUSTER_NOT_AVAILABLE => Self::NoLeader(name),
+            _ => Self::Refused { name, source },
+        }
+    }
+
+    /// For a request without an answer.
+    pub(super) fn unanswered(source: RequestError, what: String) -> Self {
+        match source.kind() {
+            RequestErrorKind::NoResponders => Self::NoJetStream,
+            RequestErrorKind::TimedOut => Self::NoAnswer(what),
+            _ => Self::Request { what, source },
+        }
+    }
+}
+
+/// The kind of storage, and the setting of its limit.
+fn place(storage: StorageType) -> (&'static str, &'static str) {
+    match storage {
+        StorageType::File => ("files", "max_file_store"),
+        StorageType::Memory => ("memory", "max_memory_store"),
+    }
+}
