@@ -42,9 +42,6 @@ const HEADINGS: [(&str, &str); 5] = [
 
 /// Measures, prints a table for each scenario, and writes rows if a file is named. The exit code is 1 if an event was
 /// lost or committed twice.
-///
-/// # Errors
-/// The measurement cannot run; the message has the remedy.
 pub(crate) async fn run(args: &Bench) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     tokio::select! {

@@ -46,9 +46,6 @@ pub(crate) struct Process {
 
 impl Role {
     /// This program with other arguments.
-    ///
-    /// # Errors
-    /// The system does not provide this program's path.
     pub(crate) fn of_this_program<I: Into<OsString>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = I>,
@@ -62,9 +59,6 @@ impl Role {
     }
 
     /// Starts the process.
-    ///
-    /// # Errors
-    /// It cannot be started.
     pub(crate) fn start(self) -> Result<Process, ProcessError> {
         let child = self.spawn()?;
         Ok(Process { role: self, child, before: Duration::ZERO, killed: false })
@@ -107,9 +101,6 @@ impl Process {
     }
 
     /// Restarts the process.
-    ///
-    /// # Errors
-    /// As for [`Role::start`].
     pub(crate) fn start_again(&mut self) -> Result<(), ProcessError> {
         self.kill();
         self.child = self.role.spawn()?;

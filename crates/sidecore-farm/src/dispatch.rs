@@ -65,9 +65,6 @@ const LAST: Duration = Duration::from_secs(2);
 const MARGIN: usize = 1024;
 
 /// Runs a dispatcher until a signal ends it.
-///
-/// # Errors
-/// The farm's servers lack a required feature; the message has the remedy.
 pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
     let signals = Signals::new()?;
     let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;

@@ -20,9 +20,6 @@ const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</ti
                      <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
 /// Serves requests until the process ends.
-///
-/// # Errors
-/// No NATS server answers, or the address cannot be bound; the message has the remedy.
 pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
     let server = Server::bind(args.listen).map_err(|source| FarmError::Address { address: args.listen, source })?;
     let mut words = Words::of(&args.farm).await?;

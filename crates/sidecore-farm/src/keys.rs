@@ -54,9 +54,6 @@ fn own_name(given: Option<&str>) -> String {
 }
 
 /// A number that is unique among processes and over time.
-///
-/// # Errors
-/// The kernel has no random bytes.
 fn fresh() -> Result<u64, FarmError> {
     let mut bytes = [0; 8];
     let got = rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty());

@@ -34,9 +34,6 @@ const BATCH_LIMIT: usize = 256;
 const MARGIN: usize = 1024;
 
 /// Does events until `stop`, and completes those in progress.
-///
-/// # Errors
-/// The farm's messages cannot be received.
 pub(crate) async fn run<W: Work>(
     client: Client,
     settings: Settings,

@@ -51,9 +51,6 @@ pub(crate) struct Server {
 
 impl Server {
     /// Starts the named server, or else the one found.
-    ///
-    /// # Errors
-    /// There is no server, or it does not start; the message has the remedy.
     pub(crate) async fn start(named: Option<&Path>) -> Result<Self, ServerError> {
         let program = match named {
             Some(named) => named.to_owned(),
@@ -98,9 +95,6 @@ impl Server {
     }
 
     /// Restarts it with its store, on the same port.
-    ///
-    /// # Errors
-    /// It does not start.
     pub(crate) async fn start_again(&mut self) -> Result<(), ServerError> {
         self.process.start_again()?;
         self.ready().await

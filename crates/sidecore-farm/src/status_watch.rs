@@ -39,9 +39,6 @@ pub(crate) struct View {
 
 impl Words {
     /// Subscribes.
-    ///
-    /// # Errors
-    /// There is no server, or it denies the subscription; the message has the remedy.
     pub(crate) async fn of(farm: &Farm) -> Result<Self, FarmError> {
         let client = connect(farm, Role::Operator).await?;
         let subject = format!("farm.{}.status", farm.farm);
@@ -51,9 +48,6 @@ impl Words {
     }
 
     /// Waits for the next status.
-    ///
-    /// # Errors
-    /// The connection was closed.
     pub(crate) async fn next(&mut self) -> Result<Status, FarmError> {
         loop {
             let Some(message) = self.subscription.next().await else {
@@ -66,9 +60,6 @@ impl Words {
     }
 
     /// Collects status messages until the active dispatcher's came, or for [`DISPATCHER_TIMEOUT`].
-    ///
-    /// # Errors
-    /// As for [`Self::next`].
     pub(crate) async fn now(&mut self) -> Result<StatusWatch, FarmError> {
         let (mut watch, until) = (StatusWatch::default(), Deadline::now() + DISPATCHER_TIMEOUT);
         while watch.active.is_none() {

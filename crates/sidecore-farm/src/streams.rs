@@ -39,9 +39,6 @@ pub(crate) struct Streams {
 }
 
 /// Creates the farm's streams, or checks existing ones.
-///
-/// # Errors
-/// They cannot be created, or differ from the options; the message has the remedy.
 pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) -> Result<Streams, StreamError> {
     let client = js.client();
     let (major, minor, patch) = OLDEST;
@@ -56,9 +53,6 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
 }
 
 /// The existing streams of a farm.
-///
-/// # Errors
-/// There is no farm of this name; the message names the command that makes one.
 pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, StreamError> {
     for wanted in shape::all(farm, &Durability::default()) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {

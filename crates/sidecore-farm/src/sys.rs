@@ -29,9 +29,6 @@ pub(crate) fn alone(command: &mut Command) -> &mut Command {
 
 /// Marks all inherited descriptors of this process as closed on `exec`, so that programs do not inherit them.
 /// Descriptors that it opens later have this mark already.
-///
-/// # Errors
-/// The list of descriptors cannot be read.
 pub(crate) fn keep_descriptors() -> io::Result<()> {
     for entry in std::fs::read_dir("/proc/self/fd")? {
         let number = entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok());
@@ -47,17 +44,11 @@ pub(crate) fn keep_descriptors() -> io::Result<()> {
 
 /// From now on other processes of this user, including its programs, can read neither its memory nor its environment.
 /// Programs stay readable, and root can read everything.
-///
-/// # Errors
-/// Errors of the kernel.
 pub(crate) fn keep_memory() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
 /// Lets the runtime wait until the descriptor is readable.
-///
-/// # Errors
-/// The runtime cannot wait for this kind of file.
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and
     // both end the watch.
@@ -65,9 +56,6 @@ pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
 }
 
 /// Lets the runtime wait until the gateway is readable or writable.
-///
-/// # Errors
-/// The runtime cannot wait for it.
 pub(crate) fn watch_gateway(gateway: Gateway) -> io::Result<AsyncFd<Gateway>> {
     // SAFETY: the `AsyncFd` owns the gateway, which has one descriptor for as long as it lives; both end the watch.
     Ok(unsafe { AsyncFd::register(gateway) }?)

@@ -15,9 +15,6 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 /// Prints the state of the farm. The exit code shows whether a dispatcher is active.
-///
-/// # Errors
-/// No server answers, or standard output cannot be written.
 pub(crate) async fn status(args: &Status) -> Result<u8, FarmError> {
     let view = Words::of(&args.farm).await?.now().await?.view(Instant::now());
     let Some(active) = &view.active else {
@@ -36,9 +33,6 @@ pub(crate) async fn status(args: &Status) -> Result<u8, FarmError> {
 
 /// Shows the state of the farm until the user quits. With `once`, or if standard output is no terminal, the same as
 /// `status`.
-///
-/// # Errors
-/// The same, and a terminal that cannot be used.
 pub(crate) async fn top(args: Top) -> Result<u8, FarmError> {
     if args.once || !io::stdout().is_terminal() {
         return status(&Status { farm: args.farm, json: false }).await;

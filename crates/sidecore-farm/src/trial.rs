@@ -14,9 +14,6 @@ use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
 /// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
-///
-/// # Errors
-/// It cannot run; the message has the remedy.
 pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     tokio::select! {

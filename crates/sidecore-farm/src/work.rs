@@ -30,9 +30,6 @@ use std::thread::available_parallelism;
 use std::time::Duration;
 
 /// Runs a node until it has to leave. The exit code shows whether it completed its events.
-///
-/// # Errors
-/// The program cannot be started, or no server answers; the message has the remedy.
 pub(crate) async fn run(args: Arguments) -> Result<u8, FarmError> {
     sys::keep_descriptors().map_err(FarmError::system("cannot look at the descriptors of this process"))?;
     let (limit, most) = (args.time_limit, usize::try_from(args.max_result).unwrap_or(usize::MAX));

@@ -26,9 +26,6 @@ pub(crate) fn all(policies: &[&'static str]) -> Vec<Variant> {
 
 /// Measures each variant once, then each once more, and so on. `one` receives the variant, and a seed that is the same
 /// within a repeat.
-///
-/// # Errors
-/// A variant cannot be measured.
 pub(crate) async fn measure(
     stand: &Stand,
     scenario: &str,

@@ -83,9 +83,6 @@ impl Drilled {
 }
 
 /// Runs the test.
-///
-/// # Errors
-/// The farm cannot be started, or one of its processes ended by itself.
 pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled, FarmError> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let script = Arc::new(Script::new(stand.seed, drill.unit, drill.burst, drill.lasting, LOAD));

@@ -42,9 +42,6 @@ impl Target {
     }
 
     /// Publishes these events as fast as they are stored.
-    ///
-    /// # Errors
-    /// An event is not stored within a minute.
     pub(crate) async fn all_at_once(
         &self,
         bodies: impl IntoIterator<Item = (u32, Vec<u8>)>,
@@ -61,9 +58,6 @@ impl Target {
     }
 
     /// Publishes events of random sizes for `lasting`, as a Poisson process with `a_second` events a second.
-    ///
-    /// # Errors
-    /// As for [`Target::all_at_once`].
     pub(crate) async fn poisson(
         &self,
         dice: &mut Dice,

@@ -44,9 +44,6 @@ pub(crate) struct Taken {
 }
 
 /// Creates the streams anew, empty.
-///
-/// # Errors
-/// The server refuses.
 pub(crate) async fn set_up(js: &Context) -> Result<(), FarmError> {
     take_down(js).await;
     let made = |name: &str, subject: &str, retention| Config {
@@ -81,17 +78,11 @@ pub(crate) async fn take_down(js: &Context) {
 }
 
 /// The consumer that all nodes share.
-///
-/// # Errors
-/// It does not exist.
 pub(crate) async fn consumer(js: &Context) -> Result<PullConsumer, FarmError> {
     js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(FarmError::nats("no pull consumer"))
 }
 
 /// The consumer's messages, requested in batches of `in_flight`.
-///
-/// # Errors
-/// The request fails.
 pub(crate) async fn messages(consumer: &PullConsumer, in_flight: usize) -> Result<Messages, FarmError> {
     let messages = consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;
     messages.map_err(FarmError::nats("cannot ask for messages"))
@@ -102,9 +93,6 @@ pub(crate) fn id(message: &Message) -> &str {
 }
 
 /// Runs a node. Returns once it has taken the number of messages it was given, else only on failure.
-///
-/// # Errors
-/// The server is gone.
 pub(crate) async fn work(args: &Pull) -> Result<u8, FarmError> {
     const WRONG: &str = "pull consumer";
     let client = async_nats::connect(&args.server).await.map_err(FarmError::nats(WRONG))?;

@@ -39,9 +39,6 @@ const RATE: Figure = |found| found.ops_per_s;
 const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
 
 /// Measures events a second, then the time to a worker.
-///
-/// # Errors
-/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let repeats = stand.pick(1, 5);
     let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];

@@ -24,9 +24,6 @@ pub(crate) struct Stored {
 }
 
 /// Number of messages in the stream.
-///
-/// # Errors
-/// The server does not answer.
 pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, FarmError> {
     let info = js.get_stream(stream).await;
     let info = info.map_err(FarmError::nats(format!("no answer about the stream {stream}")))?;
@@ -49,9 +46,6 @@ pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
 }
 
 /// All messages from the first on.
-///
-/// # Errors
-/// The stream cannot be read to its end.
 pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, FarmError> {
     let handle = js.get_stream(stream).await.map_err(unread(stream))?;
     let expected = handle.cached_info().state.messages;

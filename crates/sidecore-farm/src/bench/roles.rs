@@ -9,18 +9,12 @@ use std::time::Duration;
 const NODE_TIMEOUT: &str = "40ms";
 
 /// A dispatcher, with further options.
-///
-/// # Errors
-/// It cannot be started.
 pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, ProcessError> {
     let further = [&["--silence", NODE_TIMEOUT], further].concat();
     start(stand, farm, format!("dispatcher {number}"), "dispatch", &further, false)
 }
 
 /// A node that sleeps `unit` for each unit of an event, one event after the other.
-///
-/// # Errors
-/// It cannot be started.
 pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> Result<Process, ProcessError> {
     let (name, unit) = (node_name(number), format!("{}ns", unit.as_nanos()));
     start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
@@ -31,9 +25,6 @@ pub(crate) fn node_name(number: usize) -> String {
 }
 
 /// A feeder of that name, which reads lines.
-///
-/// # Errors
-/// It cannot be started.
 pub(crate) fn feeder(stand: &Stand, farm: &str, name: &str) -> Result<Process, ProcessError> {
     start(stand, farm, "feeder".to_owned(), "feed", &["--name", name, "--lines"], true)
 }

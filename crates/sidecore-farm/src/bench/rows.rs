@@ -137,9 +137,6 @@ impl Goal {
 }
 
 /// Writes rows as JSON, one object a line, each with machine and commit.
-///
-/// # Errors
-/// The file cannot be written.
 pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), FarmError> {
     let wrong = |error| FarmError::file("cannot write", file)(error);
     let mut out = BufWriter::new(File::create(file).map_err(wrong)?);

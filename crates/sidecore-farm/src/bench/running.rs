@@ -67,9 +67,6 @@ pub(crate) struct Running<'a> {
 impl<'a> Running<'a> {
     /// Starts one node for each of `units`, and waits until all are ready. A farm's dispatcher gets the further
     /// options.
-    ///
-    /// # Errors
-    /// A process does not start, or is not ready in half a minute.
     pub(crate) async fn start(
         stand: &'a Stand,
         variant: Variant,
@@ -86,9 +83,6 @@ impl<'a> Running<'a> {
     }
 
     /// Starts everything except nodes: the streams, and a farm's dispatcher.
-    ///
-    /// # Errors
-    /// As for [`Running::start`].
     pub(crate) async fn without_nodes(stand: &'a Stand, variant: Variant, further: &[&str]) -> Result<Self, FarmError> {
         let js = stand.js.clone();
         let (subject, streams, dispatcher) = match variant {
@@ -133,9 +127,6 @@ impl<'a> Running<'a> {
     }
 
     /// Waits until `count` results are stored, for `patience` at most. Returns the number of stored results.
-    ///
-    /// # Errors
-    /// A process has ended, or the server does not answer.
     pub(crate) async fn finish(&mut self, count: usize, patience: Duration) -> Result<u64, FarmError> {
         let (js, results) = (self.stand.js.clone(), self.results.clone());
         let all = until("results", patience, async || Ok(results::count(&js, &results).await? >= count as u64)).await;

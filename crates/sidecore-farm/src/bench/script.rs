@@ -67,9 +67,6 @@ impl Script {
 
 /// Writes each line to a feeder when it is due, and overdue lines immediately. Ends with the last line, or when the
 /// feeder is gone.
-///
-/// # Errors
-/// The pipe to the feeder cannot be used.
 pub(crate) fn give(script: Arc<Script>, begun: Instant, to: ChildStdin) -> Result<JoinHandle<()>, FarmError> {
     let to = process::ChildStdin::from_std(to);
     let mut to = to.map_err(FarmError::system("cannot write to the feeder"))?;

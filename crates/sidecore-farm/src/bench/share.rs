@@ -25,9 +25,6 @@ const MAX_DURATION_RATIO: f64 = 1.3;
 const SHARE: Figure = |found| found.share;
 
 /// Measures all variants.
-///
-/// # Errors
-/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;

@@ -28,9 +28,6 @@ pub(crate) struct Stand {
 
 impl Stand {
     /// Starts a server and connects to it.
-    ///
-    /// # Errors
-    /// There is no server, or it fails; the message has the remedy.
     pub(crate) async fn new(common: &Common, quick: bool) -> Result<Self, FarmError> {
         let server = Server::start(common.nats_server.as_deref()).await?;
         tell(format_args!("nats-server {} at {}", server.version(), server.url()));
@@ -55,18 +52,12 @@ impl Stand {
 }
 
 /// A connection that reconnects without limit.
-///
-/// # Errors
-/// The server does not answer.
 pub(crate) async fn connect(url: &str) -> Result<Client, FarmError> {
     let options = ConnectOptions::new().max_reconnects(None).reconnect_delay_callback(|_| AGAIN);
     options.connect(url).await.map_err(FarmError::nats("cannot connect to the server that was started"))
 }
 
 /// Polls until the condition holds. An error counts as not yet.
-///
-/// # Errors
-/// The time is over; the message has the condition and the last error.
 pub(crate) async fn until(
     what: &str,
     patience: Duration,

@@ -23,9 +23,6 @@ const MAX_WAIT: Duration = Duration::from_secs(10);
 const P99: Figure = |found| found.total.map(|times| times.p99);
 
 /// Measures all variants.
-///
-/// # Errors
-/// The measurement cannot run.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;

@@ -21,9 +21,6 @@ pub(crate) struct Watcher {
 
 impl Watcher {
     /// Starts to listen.
-    ///
-    /// # Errors
-    /// The server does not permit it.
     pub(crate) async fn new(client: &Client, farm: &str) -> Result<Self, FarmError> {
         const WRONG: &str = "cannot listen to the farm";
         let mut down = client.subscribe(format!("farm.{farm}.down.>")).await.map_err(FarmError::nats(WRONG))?;

@@ -27,8 +27,6 @@ pub(super) struct Each {
 }
 
 impl Each {
-    /// # Errors
-    /// The system has no room.
     pub(super) fn new(line: Line, limit: Duration, max_result: usize) -> Result<Self, FarmError> {
         Ok(Self { line, limit, max_result, starter: Starter::new()?, pump: StderrPump::new() })
     }

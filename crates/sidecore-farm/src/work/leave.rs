@@ -9,9 +9,6 @@ use tokio::time::timeout;
 
 /// Two futures. The first ends with the first signal. The second must be polled together with it, and ends at the
 /// second signal or `patience` after the first, with the reason.
-///
-/// # Errors
-/// Signals cannot be received.
 pub(super) fn at_signals(
     patience: Duration,
 ) -> Result<(impl Future<Output = ()>, impl Future<Output = &'static str>), FarmError> {

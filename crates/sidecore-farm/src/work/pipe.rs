@@ -30,9 +30,6 @@ pub(super) struct Pipes {
 
 impl Pipes {
     /// Starts `jobs` programs.
-    ///
-    /// # Errors
-    /// The program cannot be started.
     pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, FarmError> {
         let (starter, pump) = (Starter::new()?, StderrPump::new());
         let pipes = Self { line, limit, max_result, starter, pump, idle: Mutex::default() };

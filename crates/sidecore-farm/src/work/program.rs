@@ -70,9 +70,6 @@ impl Program {
     /// value, which shows that the output is complete or too long. `None`: the program ended before.
     ///
     /// The program need not read its input, and may close its output and go on.
-    ///
-    /// # Errors
-    /// Errors of its pipes.
     pub(super) async fn exchange<T>(
         &mut self,
         pieces: [&[u8]; 2],

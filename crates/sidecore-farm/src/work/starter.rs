@@ -18,8 +18,6 @@ struct Order {
 }
 
 impl Starter {
-    /// # Errors
-    /// The system has no room for a thread.
     pub(super) fn new() -> Result<Self, FarmError> {
         let (orders, taken) = channel();
         let thread = thread::Builder::new().name("starter".to_owned()).spawn(move || obey(&taken));

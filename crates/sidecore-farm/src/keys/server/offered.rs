@@ -75,9 +75,6 @@ pub(super) struct Keys {
 impl Keys {
     /// Starts the thread. `allow`: these keys only, for these gateways; empty: all keys that the service lists, for all
     /// gateways.
-    ///
-    /// # Errors
-    /// The thread cannot be started.
     pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, FarmError> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));

@@ -100,9 +100,6 @@ struct Queue {
 
 impl Workers {
     /// Starts `slots` threads. `poke` triggers a check of the keys if the service or a key is gone.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
     pub(super) fn start(
         slots: u16,
         options: &Options,

@@ -1,7 +1,7 @@
 //! Long-lived programs.
 
 use super::{LONG, MAX_RESULT_BYTES, done, failed, line, task};
-use crate::work::Work;
+use crate::node::task::Work;
 use crate::work::pipe::Pipes;
 use std::fs;
 use std::time::Duration;
