@@ -13,7 +13,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Longest wait for a server at the start.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pauses between reconnections grow by this, up to the longest.
 const STEP: Duration = Duration::from_millis(10);
@@ -62,7 +61,6 @@ pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     options.connect(farm.server.as_slice()).await.map_err(|error| ConnectError::new(error, farm))
 }
 
-/// Waits until a server denies this process a permission. Returns the server's text.
 pub(crate) async fn denied() -> String {
     let mut said = denials();
     // The sender is never dropped.
@@ -70,7 +68,6 @@ pub(crate) async fn denied() -> String {
     said.borrow().clone()
 }
 
-/// Permissions that NATS denies from now on.
 pub(crate) fn denials() -> watch::Receiver<String> {
     DENIED.subscribe()
 }
@@ -109,7 +106,6 @@ fn readable(path: &Path) -> Result<&Path, ConnectError> {
     opened.map_err(|source| ConnectError::Certificate { path: path.to_owned(), source })
 }
 
-/// Handles each event of the connection. Prints errors and losses for the operator.
 fn listener<F: Fn(&Event) + Send + Sync + 'static>(
     servers: String,
     heard: F,

@@ -8,14 +8,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
-/// How a process is started, and restarted.
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
-    /// The displayed name, e.g. `node 3`.
     pub(crate) name: String,
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
-    /// Its output is appended here.
     pub(crate) log: PathBuf,
     /// Whether it reads from [`Process::input`].
     pub(crate) reads: bool,
@@ -34,7 +31,6 @@ pub(crate) enum ProcessError {
     Ended { name: String, status: ExitStatus, said: Option<String> },
 }
 
-/// A process that runs, or was killed and may be restarted.
 #[derive(Debug)]
 pub(crate) struct Process {
     role: Role,
@@ -45,7 +41,6 @@ pub(crate) struct Process {
 }
 
 impl Role {
-    /// This program with other arguments.
     pub(crate) fn of_this_program<I: Into<OsString>>(
         name: impl Into<String>,
         arguments: impl IntoIterator<Item = I>,
@@ -58,7 +53,6 @@ impl Role {
         Ok(Self { name, program, arguments, log, reads: false })
     }
 
-    /// Starts the process.
     pub(crate) fn start(self) -> Result<Process, ProcessError> {
         let child = self.spawn()?;
         Ok(Process { role: self, child, before: Duration::ZERO, killed: false })
@@ -100,7 +94,6 @@ impl Process {
         let _ = self.child.wait();
     }
 
-    /// Restarts the process.
     pub(crate) fn start_again(&mut self) -> Result<(), ProcessError> {
         self.kill();
         self.child = self.role.spawn()?;
@@ -168,7 +161,6 @@ mod tests {
         Role { name: "a shell".into(), program: "/bin/sh".into(), arguments, log: logs.join("log"), reads: false }
     }
 
-    /// Waits for a condition that should hold immediately.
     fn until(mut is_so: impl FnMut() -> bool) {
         for _ in 0..3_000 {
             if is_so() {

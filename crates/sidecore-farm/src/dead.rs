@@ -17,10 +17,8 @@ use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
 use sidecore_terminal::output::{print, tell};
 
-/// Longest reason in the table, characters.
 const MAX_REASON_CHARS: usize = 120;
 
-/// An event that the farm has abandoned.
 #[derive(Debug, Serialize)]
 struct DeadEvent {
     id: String,
@@ -40,7 +38,6 @@ struct DeadEvent {
     again: bool,
 }
 
-/// Returns the exit code.
 pub(crate) async fn run(args: args::Dead) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let js = jetstream::new(client);
@@ -129,7 +126,6 @@ impl DeadEvent {
         (self.bytes > most).then(too_large)
     }
 
-    /// Its bytes, and whether it was longer.
     fn size(&self) -> String {
         match (self.cut, self.whole_bytes) {
             (false, _) => self.bytes.to_string(),

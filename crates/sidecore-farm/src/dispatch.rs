@@ -42,9 +42,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// Most inputs taken before anything is sent.
 const BATCH_LIMIT: usize = 512;
-/// Most results under way to the server.
 const MAX_COMMITS: usize = 4096;
 /// Beats between two status messages, and between two retries of refused results.
 const SHOW: u64 = 25;
@@ -59,12 +57,10 @@ const RETURN: Nanos = 1_000_000_000;
 const STRANDED: Nanos = 40_000_000_000;
 /// Beats for one pass over all held messages, which reports them in progress.
 const PARTS: u64 = PROGRESS / BEAT;
-/// Longest wait for the last messages to be sent.
 const LAST: Duration = Duration::from_secs(2);
 /// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
 
-/// Runs a dispatcher until a signal ends it.
 pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
     let signals = Signals::new()?;
     let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;
@@ -116,7 +112,6 @@ struct Dispatcher<'a> {
     assigner: Option<Assigner<Origin>>,
     lead_subject: Subject,
     status_subject: Subject,
-    /// Number of the client's connections so far.
     connects: u64,
     connected: bool,
     beats: u64,
@@ -170,7 +165,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Does everything that follows from the inputs.
     fn advance(&mut self) {
         let now = self.now();
         let Some(assigner) = &mut self.assigner else { return };
@@ -258,7 +252,6 @@ impl Dispatcher<'_> {
         self.settle(now, ended);
     }
 
-    /// Acknowledges an event that needs nothing more.
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
         let Origin { position, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(position, MessageState::Done);
@@ -320,7 +313,6 @@ impl Dispatcher<'_> {
             .for_each(|origin| queue::report(&self.outbox, origin));
     }
 
-    /// Notes a connection that is or was lost.
     fn look_at_connection(&mut self, now: Nanos) {
         let connects = self.client.statistics().connects.load(Ordering::Relaxed);
         let connected = self.client.connection_state() == State::Connected;
@@ -397,7 +389,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Becomes inactive, and waits for its turn.
     fn step_down(&mut self, now: Nanos, why: &str) {
         self.leadership.lost(now);
         self.drop_all(now, why);
@@ -411,7 +402,6 @@ impl Dispatcher<'_> {
         self.commits.forget();
     }
 
-    /// Returns held messages to the server, which may redeliver them.
     fn give_all_back(&self) {
         let held = self.assigner.iter().flat_map(|assigner| assigner.origins(0, 1));
         held.chain(self.commits.origins(0, 1)).for_each(|origin| queue::give_back(&self.outbox, origin));
@@ -465,7 +455,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Notifies the nodes, returns held messages, and empties the outbox.
     async fn end(mut self) {
         if let Some(assigner) = &mut self.assigner {
             assigner.goodbye();
@@ -486,7 +475,6 @@ fn since_1970() -> Nanos {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |time| time.as_nanos() as Nanos)
 }
 
-/// Differs between processes and calls.
 fn random() -> u64 {
     RandomState::new().hash_one(std::process::id())
 }

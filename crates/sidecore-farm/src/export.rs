@@ -19,7 +19,6 @@ use tokio::task::spawn_blocking;
 const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</title>\n<h1>sidecore farm</h1>\n\
                      <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
-/// Serves requests until the process ends.
 pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
     let server = Server::bind(args.listen).map_err(|source| FarmError::Address { address: args.listen, source })?;
     let mut words = Words::of(&args.farm).await?;

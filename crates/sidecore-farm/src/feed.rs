@@ -30,14 +30,11 @@ use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
-/// Events between a source and the publisher.
 const QUEUE: usize = 16;
 /// Most bytes that headers and the message to a node add to an event.
 pub(crate) const HEADROOM: usize = 1_024;
-/// Time for TCP clients to read their last line.
 const FAREWELL: Duration = Duration::from_secs(2);
 
-/// Returns the exit code.
 pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     let again = Arc::new(Notify::new());
     let connected = Arc::clone(&again);

@@ -13,7 +13,6 @@ const DIGEST: usize = 32;
 /// Characters that distinguish feeders without a name, and runs of a named feeder.
 const RUN: usize = 12;
 
-/// Makes the ids of a feeder's events.
 #[derive(Clone, Debug)]
 pub(crate) struct Ids {
     feeder: String,

@@ -28,7 +28,6 @@ const DEPTH: u32 = 1024;
 /// Bytes of a NATS message that are reserved for fields around its requests or answers.
 const HEADROOM: usize = 1024;
 
-/// Prints the permissions that NATS servers deny this process.
 async fn tell_what_is_denied() {
     let mut notes = Notes::new();
     loop {

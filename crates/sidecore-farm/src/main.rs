@@ -58,12 +58,10 @@ fn main() -> ExitCode {
     arguments::run(typed, |cli: Cli| run(cli.command).map_err(|error| error.to_string()), output::print_usage)
 }
 
-/// The command line as users type it: all of this program is behind the word `farm`.
 fn typed() -> clap::Command {
     clap::Command::new(arguments::NAME).subcommand(Cli::command().name("farm"))
 }
 
-/// Returns the exit code.
 fn run(command: Command) -> Result<u8, FarmError> {
     if let Command::Try(args::bench::Try { common, .. }) | Command::Bench(args::bench::Bench { common, .. }) = &command
     {

@@ -20,15 +20,12 @@ pub(crate) struct Settings {
     pub(crate) farm: String,
     /// Unique in the farm.
     pub(crate) name: String,
-    /// Events that it does at a time.
     pub(crate) slots: u16,
     /// Kinds that it does; empty: any.
     pub(crate) offers: Vec<String>,
-    /// Interval of its beats.
     pub(crate) beat: Duration,
 }
 
-/// Most messages taken before other work is done.
 const BATCH_LIMIT: usize = 256;
 /// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
@@ -116,7 +113,6 @@ impl Node {
         self.link.finish(&finished.begun, finished.work, finished.outcome);
     }
 
-    /// Sends answers, and performs the link's actions.
     async fn say(&mut self) -> Result<(), FarmError> {
         self.link.answer(self.now());
         while let Some(act) = self.link.next_act() {

@@ -11,7 +11,6 @@ const PAUSE: Nanos = 1_000_000_000;
 pub(crate) struct Quiet {
     /// The reason for waiting; `None`: it goes on.
     state: Option<String>,
-    /// A line not logged yet.
     due: Option<String>,
     /// The rate applies until then.
     until: Nanos,

@@ -25,13 +25,11 @@ use source::Source;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// Most results of one request.
 const BATCH: usize = 256;
-/// Time of retries while servers do not answer.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
+const NO: u8 = 1;
 
-/// Returns the exit code.
 pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
@@ -47,7 +45,6 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     done.and(flushed).map(|()| if taker.odd > 0 { REFUSED } else { 0 })
 }
 
-/// Why a result was not taken.
 enum TakeError {
     /// The servers do not answer: a later attempt may succeed.
     Later(Cause),
@@ -64,7 +61,6 @@ struct Taker {
     count: Option<u64>,
     quiet: Quiet,
     begun: Instant,
-    /// Time of the servers' last answer.
     answered: Instant,
 }
 
@@ -76,7 +72,6 @@ impl Taker {
         Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now })
     }
 
-    /// Takes results until the end or the wanted number.
     async fn take(&mut self) -> Result<(), FarmError> {
         while self.left() > 0 {
             match self.turn().await {
@@ -100,7 +95,6 @@ impl Taker {
         self.source.is_empty().await.map_err(TakeError::Later)
     }
 
-    /// After a failed request: logs the reason, and looks for stream and consumer again.
     async fn look_again(&mut self, error: Cause) -> Result<(), FarmError> {
         if self.answered.elapsed() > RETRY_TIMEOUT && !self.follow {
             return Err(FarmError::nats("the servers do not answer")(error));
@@ -122,7 +116,6 @@ impl Taker {
         Ok(came)
     }
 
-    /// Writes one result, then acknowledges it.
     async fn one(&mut self, message: &Message) -> Result<(), TakeError> {
         let number = message.info().map_err(TakeError::Later)?.stream_sequence;
         let id = message.subject.rsplit('.').next().unwrap_or_default();
@@ -144,12 +137,10 @@ impl Taker {
         message.ack_with(kind).await.map_err(TakeError::Later)
     }
 
-    /// Results that are still wanted.
     fn left(&self) -> u64 {
         self.count.map_or(u64::MAX, |count| count.saturating_sub(self.taken))
     }
 
-    /// Whether it waits for results that do not exist yet.
     fn waits(&self) -> bool {
         self.follow || self.count.is_some()
     }

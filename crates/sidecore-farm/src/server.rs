@@ -12,12 +12,9 @@ use tempfile::TempDir;
 use tokio::time::sleep;
 
 const PROGRAM: &str = "nats-server";
-/// Advice if the program is not found.
 const HOW_TO_GET_IT: &str = "install it with `apt-get install nats-server`, or a newer one with \
      `go install github.com/nats-io/nats-server/v2@latest`, or name yours with --nats-server FILE";
-/// Longest wait until it accepts connections.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
-/// Interval of polls for that.
 const INTERVAL: Duration = Duration::from_millis(5);
 
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +47,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// Starts the named server, or else the one found.
     pub(crate) async fn start(named: Option<&Path>) -> Result<Self, ServerError> {
         let program = match named {
             Some(named) => named.to_owned(),
@@ -76,7 +72,6 @@ impl Server {
         &self.version
     }
 
-    /// Directory of its log, and of other processes' logs.
     pub(crate) fn dir(&self) -> &Path {
         self.dir.path()
     }
@@ -161,7 +156,6 @@ fn written_port(dir: &Path) -> Option<u16> {
     url.rsplit_once(':')?.1.parse().ok()
 }
 
-/// Directories to search: those of `PATH`, then the one of `go install`.
 fn places() -> Vec<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let go = env::var_os("GOPATH").map(PathBuf::from);

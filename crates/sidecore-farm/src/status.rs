@@ -22,7 +22,6 @@ pub(crate) struct Status {
     pub(crate) held_bytes: u64,
     /// Events that no node has yet.
     pub(crate) waiting: u64,
-    /// Results under way to the result stream.
     pub(crate) committing: u64,
     pub(crate) totals: Totals,
     pub(crate) nodes: Vec<Node>,
@@ -32,7 +31,6 @@ pub(crate) struct Status {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Totals {
-    /// Events taken from the work queue.
     pub(crate) seen: u64,
     pub(crate) committed: u64,
     /// Results that the stream already had, from another dispatcher or from a node taken for lost.
@@ -42,9 +40,7 @@ pub(crate) struct Totals {
     /// Answers that came after their event was with another node, or done.
     pub(crate) late: u64,
     pub(crate) dead: u64,
-    /// Events that the work queue delivered again.
     pub(crate) duplicates: u64,
-    /// Messages that no part of the farm sends.
     pub(crate) garbage: u64,
     /// Nodes that were refused because the dispatcher has its maximum.
     pub(crate) turned_away: u64,
@@ -67,7 +63,6 @@ pub(crate) struct Node {
     /// From feeding to the answer, of the last event; by the clocks of the feeder and of the dispatcher.
     pub(crate) lag_ms: f64,
     pub(crate) done: u64,
-    /// Events that were taken from it.
     pub(crate) redone: u64,
     pub(crate) refused: u64,
     pub(crate) late: u64,

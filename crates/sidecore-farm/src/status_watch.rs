@@ -16,7 +16,6 @@ const DISPATCHER_TIMEOUT: Duration = Duration::from_secs(2);
 /// Most standby dispatchers counted, and most nodes shown: no dispatcher has more.
 const STANDING_BY: usize = 16;
 const NODES: usize = 256;
-/// Longest displayed text, characters.
 const MAX_TEXT_CHARS: usize = 200;
 
 pub(crate) struct Words {
@@ -38,7 +37,6 @@ pub(crate) struct View {
 }
 
 impl Words {
-    /// Subscribes.
     pub(crate) async fn of(farm: &Farm) -> Result<Self, FarmError> {
         let client = connect(farm, Role::Operator).await?;
         let subject = format!("farm.{}.status", farm.farm);
@@ -47,7 +45,6 @@ impl Words {
         Ok(Self { farm: farm.farm.clone(), subscription })
     }
 
-    /// Waits for the next status.
     pub(crate) async fn next(&mut self) -> Result<Status, FarmError> {
         loop {
             let Some(message) = self.subscription.next().await else {

@@ -24,13 +24,11 @@ use tokio::time::{Instant, sleep};
 
 /// First server version with a limit of one message for each subject, and recognition of repeated ids.
 const OLDEST: (i64, i64, i64) = (2, 9, 0);
-/// Longest wait for servers to choose a leader.
 const LEADER_TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
-    /// Events that wait, in a work queue.
     pub(crate) events: Stream<()>,
     /// One result for each event's id.
     pub(crate) results: Stream<()>,
@@ -38,7 +36,6 @@ pub(crate) struct Streams {
     pub(crate) places: Stream<()>,
 }
 
-/// Creates the farm's streams, or checks existing ones.
 pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) -> Result<Streams, StreamError> {
     let client = js.client();
     let (major, minor, patch) = OLDEST;
@@ -52,7 +49,6 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
     handles(js, farm).await
 }
 
-/// The existing streams of a farm.
 pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, StreamError> {
     for wanted in shape::all(farm, &Durability::default()) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
@@ -80,7 +76,6 @@ pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, StreamE
     })
 }
 
-/// Uses or creates one stream.
 async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
     let name = &wanted.name;
     let there = match ask(js, format!("STREAM.INFO.{name}"), &()).await? {
@@ -94,7 +89,6 @@ async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(
     shape::check(&there.config, wanted, durability)
 }
 
-/// Checks a stream that another process has created meanwhile.
 async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
     match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
         Response::Ok(info) => shape::check(&info.config, wanted, durability),

@@ -48,14 +48,12 @@ pub(crate) fn keep_memory() -> io::Result<()> {
     Ok(set_dumpable_behavior(DumpableBehavior::NotDumpable)?)
 }
 
-/// Lets the runtime wait until the descriptor is readable.
 pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and
     // both end the watch.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
 }
 
-/// Lets the runtime wait until the gateway is readable or writable.
 pub(crate) fn watch_gateway(gateway: Gateway) -> io::Result<AsyncFd<Gateway>> {
     // SAFETY: the `AsyncFd` owns the gateway, which has one descriptor for as long as it lives; both end the watch.
     Ok(unsafe { AsyncFd::register(gateway) }?)

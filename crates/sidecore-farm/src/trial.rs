@@ -13,6 +13,9 @@ use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
+const WELL: u8 = 0;
+const NO: u8 = 1;
+
 /// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
 pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
@@ -48,7 +51,6 @@ async fn try_it(args: &Try) -> Result<u8, FarmError> {
     Ok(REFUSED)
 }
 
-/// Interval of kills of this kind of process.
 fn every(stand: &Stand, victim: Victim) -> Duration {
     match victim {
         Victim::Node => stand.pick(Duration::from_millis(500), Duration::from_secs(1)),
@@ -58,7 +60,6 @@ fn every(stand: &Stand, victim: Victim) -> Duration {
     }
 }
 
-/// The printed table, one line for each figure.
 fn table(stand: &Stand, done: &Drilled) -> String {
     let verdict = &done.verdict;
     let times = |times: Option<Times>| {

@@ -15,9 +15,7 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sidecore_core::time::Nanos;
 
-/// First byte of each message.
 const VERSION: u8 = 1;
-/// Most events or answers in one message.
 pub(crate) const MAX_LIST: usize = 4096;
 /// Longest name of a node, bytes.
 pub(crate) const MAX_NODE_BYTES: usize = 64;
@@ -27,7 +25,6 @@ pub(crate) const MAX_BEAT: Nanos = 10_000_000_000;
 pub(crate) const MAX_KIND_BYTES: usize = 64;
 /// Longest reason why an event failed, bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 512;
-/// Most kinds that a node names.
 const MAX_OFFERS: usize = 256;
 /// Most bytes of a message in addition to its events or answers, and of each of these in addition to its texts and
 /// octets.
@@ -46,7 +43,6 @@ pub(crate) enum NodeMessage<'a> {
     Leave { node: &'a str, incarnation: u64 },
 }
 
-/// A node's request for work.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join<'a> {
     pub(crate) node: &'a str,
@@ -54,7 +50,6 @@ pub(crate) struct Join<'a> {
     pub(crate) incarnation: u64,
     /// The dispatcher that the message is for.
     pub(crate) dispatcher: u64,
-    /// Events that it does at a time.
     pub(crate) slots: u16,
     /// Kinds that it does; empty: any.
     #[serde(borrow)]
@@ -74,7 +69,6 @@ pub(crate) struct Beat<'a> {
     pub(crate) running: u32,
 }
 
-/// Outcomes of events of the node with this incarnation.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Answers<'a> {
     pub(crate) incarnation: u64,
@@ -113,7 +107,6 @@ pub(crate) enum DispatcherMessage<'a> {
     Events(Vec<Event<'a>>),
     /// The node is not, or no longer, one of the dispatcher's.
     JoinAgain,
-    /// The dispatcher takes no more nodes.
     Full {
         most: u32,
     },
@@ -128,11 +121,9 @@ pub(crate) struct Event<'a> {
     pub(crate) id: &'a str,
     #[serde(borrow)]
     pub(crate) body: Octets<'a>,
-    /// Time limit of the event.
     pub(crate) limit_ns: Nanos,
 }
 
-/// Announcement of an active dispatcher.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Lead {
     /// The dispatcher; a later one's is larger.
@@ -176,7 +167,6 @@ impl Answer<'_> {
 }
 
 impl<'a> DispatcherMessage<'a> {
-    /// `None`: no dispatcher sends such a message.
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
@@ -194,13 +184,11 @@ impl Event<'_> {
 }
 
 impl Lead {
-    /// `None`: no dispatcher sends such a message.
     pub(crate) fn decode(message: &[u8]) -> Option<Self> {
         decode(message)
     }
 }
 
-/// The whole message, and nothing behind it.
 fn decode<'a, T: Deserialize<'a>>(message: &'a [u8]) -> Option<T> {
     let (version, rest) = message.split_first()?;
     if *version != VERSION {

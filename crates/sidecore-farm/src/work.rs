@@ -71,13 +71,11 @@ async fn serve(args: &Arguments, work: impl Work) -> Result<u8, FarmError> {
     }
 }
 
-/// Events at a time.
 fn jobs(args: &Arguments) -> u16 {
     let cores = || available_parallelism().ok().and_then(|cores| u16::try_from(cores.get()).ok());
     args.jobs.or_else(cores).unwrap_or(1)
 }
 
-/// The machine's name and the process id.
 fn own_name() -> String {
     let process = std::process::id().to_string();
     let machine = rustix::system::uname().nodename().to_string_lossy().into_owned();

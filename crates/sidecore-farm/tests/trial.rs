@@ -7,7 +7,6 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
-/// Longest wait for a step that takes a moment.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 fn farm(arguments: &[&str]) -> Command {
@@ -20,7 +19,6 @@ fn said(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 
-/// Whether nats-server is installed. Otherwise the test is reported as skipped.
 fn has_server() -> bool {
     let found = Command::new("nats-server").arg("--version").output().is_ok();
     if !found {

@@ -7,10 +7,8 @@ use super::stand::Stand;
 use crate::error::FarmError;
 use sidecore_terminal::output::tell;
 
-/// Numbers of messages that a pulling node may have in flight.
 pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
-/// Results of one variant, one for each repeat.
 pub(crate) struct Entry {
     pub(crate) variant: Variant,
     pub(crate) found: Vec<Found>,
@@ -18,7 +16,6 @@ pub(crate) struct Entry {
 
 pub(crate) type Figure = fn(&Found) -> Option<f64>;
 
-/// All policies of the farm, then pull consumers with each fixed number.
 pub(crate) fn all(policies: &[&'static str]) -> Vec<Variant> {
     let farms = policies.iter().map(|balance| Variant::Farm(balance));
     farms.chain(IN_FLIGHT.map(Variant::Pull)).collect()
@@ -58,7 +55,6 @@ pub(crate) fn ratio(of: &Entry, by: &Entry, figure: Figure) -> Option<f64> {
     median(&mut pairs.filter_map(|(of, by)| Some(figure(of)? / figure(by)?)).collect::<Vec<_>>())
 }
 
-/// A row without the fields of a single scenario.
 pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: Figure) -> Row {
     let found = Found::median(&entry.found);
     Row {
@@ -79,7 +75,6 @@ pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: 
     }
 }
 
-/// The same row with its comparison.
 pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Goal) -> Row {
     let is_itself = std::ptr::eq(of, by);
     let compares = of.variant.balance().is_some() && !is_itself;

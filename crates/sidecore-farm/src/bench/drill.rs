@@ -21,14 +21,12 @@ use std::time::{Duration, Instant, SystemTime};
 use targets::{CrashTargets, Who};
 use tokio::time::sleep;
 
-/// The farm, and the feeder's name in ids.
 const FARM: &str = "drill";
 const FEEDER: &str = "feeder";
 /// Load after the first events, as a part of the nodes' capacity.
 const LOAD: f64 = 0.8;
 /// Longest time without a commit at the end. Events that still wait then are written off.
 const STUCK: Duration = Duration::from_secs(20);
-/// Interval of progress lines, and interval of checks.
 const TELL: Duration = Duration::from_secs(1);
 const CHECK_INTERVAL: Duration = Duration::from_millis(20);
 /// Part of the burst that the nodes' share is measured over.
@@ -42,7 +40,6 @@ pub(crate) struct CrashTest {
     pub(crate) burst: Duration,
     /// Duration of further events while processes are killed.
     pub(crate) lasting: Duration,
-    /// Kinds of processes to kill, and the interval of each.
     pub(crate) kills: Vec<(Victim, Duration)>,
 }
 
@@ -53,13 +50,11 @@ pub(crate) struct Drilled {
     /// Times of events that came while processes were killed.
     pub(crate) total: Option<Times>,
     pub(crate) gaps: Vec<Duration>,
-    /// Times from the kill of a dispatcher or of the server until the next assignment.
     pub(crate) stops: Vec<Duration>,
     pub(crate) redone: u64,
     pub(crate) late: u64,
     pub(crate) kills: Vec<(Victim, u64)>,
     pub(crate) took: Duration,
-    /// Events left in the work queue, and reasons of dead letters, as text.
     pub(crate) left: Vec<String>,
 }
 
@@ -82,7 +77,6 @@ impl Drilled {
     }
 }
 
-/// Runs the test.
 pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled, FarmError> {
     let watcher = Watcher::new(&stand.client, FARM).await?;
     let script = Arc::new(Script::new(stand.seed, drill.unit, drill.burst, drill.lasting, LOAD));
@@ -140,7 +134,6 @@ struct Scene<'a> {
 }
 
 impl Scene<'_> {
-    /// Kills and restarts processes until all events have come, then waits for the rest.
     async fn play(&mut self, drill: &CrashTest) -> Result<(), FarmError> {
         self.targets.feed(self.script.clone(), self.begun)?;
         let end = self.begun + self.script.end();
@@ -230,7 +223,6 @@ impl Scene<'_> {
         }
     }
 
-    /// All events of the script, with the ids that a feeder gives to its lines.
     fn fed(&self) -> Vec<Fed> {
         let planned = self.script.events().iter().enumerate();
         let fed = planned.map(|(number, event)| {

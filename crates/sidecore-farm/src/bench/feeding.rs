@@ -12,9 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, sleep_until};
 
-/// Most published events without an acknowledgement.
 const IN_FLIGHT: u32 = 256;
-/// Longest time of retries for one event while the server is away.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
@@ -27,7 +25,6 @@ pub(crate) struct Fed {
     pub(crate) sent: SystemTime,
 }
 
-/// Subject and ids of the events.
 #[derive(Clone, Debug)]
 pub(crate) struct Target {
     pub(crate) js: Context,
@@ -41,7 +38,6 @@ impl Target {
         format!("{}-{number}", self.prefix)
     }
 
-    /// Publishes these events as fast as they are stored.
     pub(crate) async fn all_at_once(
         &self,
         bodies: impl IntoIterator<Item = (u32, Vec<u8>)>,
@@ -92,7 +88,6 @@ impl<'a> Going<'a> {
         Self { target, room: Arc::new(Semaphore::new(IN_FLIGHT as usize)), tasks: JoinSet::new() }
     }
 
-    /// Publishes the event of that number as soon as fewer than [`IN_FLIGHT`] wait.
     async fn publish(&mut self, number: usize, body: Vec<u8>) -> Result<(), FarmError> {
         while let Some(ended) = self.tasks.try_join_next() {
             ended??;

@@ -82,7 +82,6 @@ pub(crate) fn rate(stored: &[Stored]) -> Option<f64> {
     (!took.is_zero()).then(|| (stored.len() - 1) as f64 / took.as_secs_f64())
 }
 
-/// Units of the events whose results were stored at such times.
 fn work(fed: &[Fed], stored: &[Stored], at: impl Fn(SystemTime) -> bool) -> f64 {
     let units: HashMap<&str, u32> = fed.iter().map(|event| (event.id.as_str(), event.units)).collect();
     let in_time = stored.iter().filter(|stored| at(stored.at));
@@ -96,7 +95,6 @@ mod tests {
 
     const UNIT: Duration = Duration::from_micros(100);
 
-    /// An event each millisecond, with a result half a second later.
     fn run(count: u64, units: u32) -> (Vec<Fed>, Vec<Stored>) {
         let begin = SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000);
         let at = |number: u64| begin + Duration::from_millis(number);

@@ -13,7 +13,6 @@ const BURST: Duration = Duration::from_secs(2);
 /// Limit of the gap after a node's kill, us.
 const GAP: f64 = 100_000.0;
 
-/// Measures once.
 pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>, FarmError> {
     let second = Duration::from_secs(1);
     let seldom = stand.pick(second * 3, second * 60);

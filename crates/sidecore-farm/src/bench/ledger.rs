@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 
-/// Most ids of a kind that are named.
 const NAMED: usize = 5;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -12,9 +11,7 @@ pub(crate) struct Verdict {
     pub(crate) committed: u64,
     /// Ids with neither a result nor a dead letter.
     pub(crate) lost: Vec<String>,
-    /// Ids with more than one result.
     pub(crate) twice: Vec<String>,
-    /// Ids with a dead letter.
     pub(crate) dead: Vec<String>,
     /// Results of ids that were never fed.
     pub(crate) strange: Vec<String>,
@@ -58,12 +55,10 @@ impl Verdict {
         verdict
     }
 
-    /// Whether each fed id has exactly one result.
     pub(crate) fn is_exactly_once(&self) -> bool {
         self.committed == self.fed && self.complaints().is_empty()
     }
 
-    /// Faults, one line for each kind.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let kinds = [
             (&self.lost, "lost: neither a result nor a dead letter"),

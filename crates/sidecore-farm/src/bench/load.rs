@@ -3,14 +3,12 @@
 use std::time::Duration;
 
 pub(crate) const NODES: usize = 16;
-/// Number of slower nodes, and their factor.
 pub(crate) const SLOW: usize = 2;
 pub(crate) const SLOWER: u32 = 10;
 /// The largest event, in units of work; the smallest has one.
 pub(crate) const LARGEST: u32 = 100;
 /// An event's bytes grow with its work, as an image's do.
 const BYTES_PER_UNIT: usize = 64;
-/// Fills the event after its number.
 const FILLING: u8 = b'x';
 
 /// A repeatable sequence of numbers (Steele, Lea and Flood: Fast splittable pseudorandom number generators, 2014).
@@ -52,20 +50,17 @@ pub(crate) fn event(units: u32) -> Vec<u8> {
     filled(units, units as usize * BYTES_PER_UNIT)
 }
 
-/// An event with these units of work and this length.
 pub(crate) fn filled(units: u32, bytes: usize) -> Vec<u8> {
     let mut body = format!("{units} ").into_bytes();
     body.resize(bytes.max(body.len()), FILLING);
     body
 }
 
-/// The units of work of an event, as its worker reads them.
 pub(crate) fn units(body: &[u8]) -> Option<u32> {
     let digits = body.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(body.len());
     std::str::from_utf8(&body[..digits]).ok()?.parse().ok()
 }
 
-/// Sleep of a node for one unit: the last nodes are slow.
 pub(crate) fn unit_of(node: usize, unit: Duration) -> Duration {
     if node < NODES - SLOW { unit } else { unit * SLOWER }
 }

@@ -18,7 +18,6 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
-/// The streams, and the subject of events.
 pub(crate) const EVENTS: &str = "pull-events";
 pub(crate) const RESULTS: &str = "pull-results";
 pub(crate) const EVENT: &str = "pull.events.any";
@@ -29,11 +28,8 @@ const CONSUMER: &str = "pull";
 const ACK_WAIT: Duration = Duration::from_secs(60);
 /// More than all nodes have in flight.
 const MAX_UNACKNOWLEDGED: i64 = 65_536;
-/// Lifetime of one request for a message.
 const STANDS: Duration = Duration::from_secs(30);
-/// Interval of the server's heartbeats while no message comes.
 const BEAT: Duration = Duration::from_secs(5);
-/// Limit of each stream.
 const MAX_BYTES: i64 = 1 << 30;
 
 /// Times of a node's first and last message, ns since 1970.
@@ -43,7 +39,6 @@ pub(crate) struct Taken {
     pub(crate) last_ns: u64,
 }
 
-/// Creates the streams anew, empty.
 pub(crate) async fn set_up(js: &Context) -> Result<(), FarmError> {
     take_down(js).await;
     let made = |name: &str, subject: &str, retention| Config {
@@ -77,12 +72,10 @@ pub(crate) async fn take_down(js: &Context) {
     }
 }
 
-/// The consumer that all nodes share.
 pub(crate) async fn consumer(js: &Context) -> Result<PullConsumer, FarmError> {
     js.get_consumer_from_stream(CONSUMER, EVENTS).await.map_err(FarmError::nats("no pull consumer"))
 }
 
-/// The consumer's messages, requested in batches of `in_flight`.
 pub(crate) async fn messages(consumer: &PullConsumer, in_flight: usize) -> Result<Messages, FarmError> {
     let messages = consumer.stream().max_messages_per_batch(in_flight).expires(STANDS).heartbeat(BEAT).messages().await;
     messages.map_err(FarmError::nats("cannot ask for messages"))
@@ -172,7 +165,6 @@ impl Node {
         Ok(Taken { last_ns: now_ns(), ..taken })
     }
 
-    /// Does the work, stores the result, and only then acknowledges.
     async fn finish(&self, message: Message) -> Result<(), FarmError> {
         let units = load::units(&message.payload).unwrap_or(0);
         if units > 0 {

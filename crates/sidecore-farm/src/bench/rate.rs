@@ -26,7 +26,6 @@ const SIZE: usize = 1024;
 const IN_FLIGHT: usize = 512;
 /// Events a second for the time to a worker: few enough that none waits for another.
 const SELDOM: f64 = 500.0;
-/// Longest time for all events.
 const RUN_TIMEOUT: Duration = Duration::from_secs(120);
 /// A unit of work; these events have none.
 const UNIT: Duration = Duration::from_micros(1);
@@ -38,7 +37,6 @@ const PULL: Variant = Variant::Bare(IN_FLIGHT);
 const RATE: Figure = |found| found.ops_per_s;
 const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
 
-/// Measures events a second, then the time to a worker.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let repeats = stand.pick(1, 5);
     let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];

@@ -10,7 +10,6 @@ use futures_util::{StreamExt, TryStreamExt};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::time::timeout;
 
-/// Longest wait for one more message that the server has announced.
 const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,11 +18,9 @@ pub(crate) struct Stored {
     pub(crate) id: String,
     pub(crate) at: SystemTime,
     pub(crate) body: Bytes,
-    /// Reason of a dead letter.
     pub(crate) reason: Option<String>,
 }
 
-/// Number of messages in the stream.
 pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, FarmError> {
     let info = js.get_stream(stream).await;
     let info = info.map_err(FarmError::nats(format!("no answer about the stream {stream}")))?;
@@ -45,7 +42,6 @@ pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
     Some(format!("{waiting} events are left in the work queue: {handed}"))
 }
 
-/// All messages from the first on.
 pub(crate) async fn all(js: &Context, stream: &str) -> Result<Vec<Stored>, FarmError> {
     let handle = js.get_stream(stream).await.map_err(unread(stream))?;
     let expected = handle.cached_info().state.messages;

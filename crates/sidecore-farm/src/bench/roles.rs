@@ -8,7 +8,6 @@ use std::time::Duration;
 /// quiet machine.
 const NODE_TIMEOUT: &str = "40ms";
 
-/// A dispatcher, with further options.
 pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, ProcessError> {
     let further = [&["--silence", NODE_TIMEOUT], further].concat();
     start(stand, farm, format!("dispatcher {number}"), "dispatch", &further, false)
@@ -24,7 +23,6 @@ pub(crate) fn node_name(number: usize) -> String {
     format!("node-{number}")
 }
 
-/// A feeder of that name, which reads lines.
 pub(crate) fn feeder(stand: &Stand, farm: &str, name: &str) -> Result<Process, ProcessError> {
     start(stand, farm, "feeder".to_owned(), "feed", &["--name", name, "--lines"], true)
 }

@@ -18,7 +18,6 @@ pub(crate) struct Times {
 }
 
 impl Times {
-    /// `None` for an empty list.
     pub(crate) fn of(mut times: Vec<Duration>) -> Option<Self> {
         times.sort_unstable();
         let us = |time: Duration| time.as_secs_f64() * 1e6;
@@ -105,7 +104,6 @@ pub(crate) struct Row {
     pub(crate) seed: u64,
     /// The engine: `nats-server 2.9.10`.
     pub(crate) library: String,
-    /// Whether this is the best pulling variant.
     #[serde(skip)]
     pub(crate) best: bool,
 }
@@ -125,7 +123,6 @@ impl Goal {
         }
     }
 
-    /// As text, with the outcome.
     fn shown(self, figure: Option<f64>) -> String {
         let (sign, bound) = match self {
             Self::AtLeast(least) => ("≥", least),
@@ -148,7 +145,6 @@ pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), FarmError> {
     out.flush().map_err(wrong)
 }
 
-/// Each line is complete on its own.
 #[derive(Serialize)]
 struct Line<'a> {
     #[serde(flatten)]
@@ -159,10 +155,8 @@ struct Line<'a> {
 
 pub(crate) const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
-/// Heading, and cell of a row.
 type Column = (&'static str, fn(&Row) -> Option<String>);
 
-/// All columns in their order. A column without any value is left out.
 const COLUMNS: [Column; 23] = [
     ("variant", |row| Some(row.variant.clone())),
     ("size", |row| row.size.map(|bytes| format!("{bytes} B"))),
@@ -210,7 +204,6 @@ pub(crate) fn table(rows: &[Row]) -> String {
     table.trim_fmt()
 }
 
-/// A number with thousands separators.
 pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::new();

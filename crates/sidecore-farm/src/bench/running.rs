@@ -11,16 +11,12 @@ use crate::error::FarmError;
 use crate::streams::{self, names};
 use std::time::Duration;
 
-/// The farm that is measured, and the kind of its events.
 pub(crate) const FARM: &str = "bench";
 const KIND: &str = "event";
-/// Longest wait for nodes to be ready.
 const READY_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// The way of events to nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
-    /// Through a farm's dispatcher, with that policy.
     Farm(&'static str),
     /// The same without storing results.
     Unstored(&'static str),
@@ -31,7 +27,6 @@ pub(crate) enum Variant {
 }
 
 impl Variant {
-    /// The policy of a farm; `None` for a pool.
     pub(crate) fn balance(self) -> Option<&'static str> {
         match self {
             Self::Farm(balance) | Self::Unstored(balance) => Some(balance),
@@ -51,14 +46,11 @@ impl Variant {
 
 pub(crate) struct Running<'a> {
     stand: &'a Stand,
-    /// Subject and ids of its events.
     pub(crate) target: Target,
-    /// The streams with its events and its results.
     pub(crate) events: String,
     pub(crate) results: String,
     dispatcher: Option<Process>,
     pub(crate) nodes: Vec<Process>,
-    /// Streams to remove at the end.
     streams: Vec<String>,
     /// CPU times of server, dispatcher and nodes before the first event.
     before: [Duration; 3],
@@ -82,7 +74,6 @@ impl<'a> Running<'a> {
         Ok(running)
     }
 
-    /// Starts everything except nodes: the streams, and a farm's dispatcher.
     pub(crate) async fn without_nodes(stand: &'a Stand, variant: Variant, further: &[&str]) -> Result<Self, FarmError> {
         let js = stand.js.clone();
         let (subject, streams, dispatcher) = match variant {
@@ -103,7 +94,6 @@ impl<'a> Running<'a> {
         Ok(Self { stand, target, events, results, dispatcher, nodes: Vec::new(), streams, before: [Duration::ZERO; 3] })
     }
 
-    /// CPU time counts from here.
     pub(crate) fn begin(&mut self) {
         self.before = self.cpu_times();
     }
@@ -144,7 +134,6 @@ impl<'a> Running<'a> {
         Cpu { server: us(0), dispatcher: us(1), nodes: us(2) }
     }
 
-    /// Ends the processes, and removes the streams.
     pub(crate) async fn end(mut self) {
         self.nodes.clear();
         self.dispatcher = None;
@@ -177,12 +166,10 @@ pub(crate) fn pull_node(
     Ok(Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()?)
 }
 
-/// Pull requests pending at the server.
 async fn waiting(stand: &Stand) -> Result<usize, FarmError> {
     Ok(pull::consumer(&stand.js).await?.cached_info().num_waiting)
 }
 
-/// Sleep for a unit of each of the sixteen nodes; the last are slow.
 pub(crate) fn sixteen(unit: Duration) -> Vec<Duration> {
     (0..load::NODES).map(|node| load::unit_of(node, unit)).collect()
 }

@@ -14,7 +14,6 @@ use tokio::time::sleep_until;
 /// Most bytes written to a feeder in one piece. Lines that are due together form one piece.
 const CHUNK: usize = 256 << 10;
 
-/// The events of a run, in their order.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Script {
     events: Vec<Planned>,

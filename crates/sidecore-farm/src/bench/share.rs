@@ -24,7 +24,6 @@ const TO: f64 = 0.8;
 const MAX_DURATION_RATIO: f64 = 1.3;
 const SHARE: Figure = |found| found.share;
 
-/// Measures all variants.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;

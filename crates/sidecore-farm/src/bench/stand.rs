@@ -13,9 +13,7 @@ use tokio::time::sleep;
 
 /// Pause before a reconnection: scenarios kill the server on purpose.
 const AGAIN: Duration = Duration::from_millis(10);
-/// Longest wait for an answer of a running server.
 const ANSWER: Duration = Duration::from_secs(2);
-/// Interval of polls.
 const INTERVAL: Duration = Duration::from_millis(20);
 
 pub(crate) struct Stand {
@@ -27,7 +25,6 @@ pub(crate) struct Stand {
 }
 
 impl Stand {
-    /// Starts a server and connects to it.
     pub(crate) async fn new(common: &Common, quick: bool) -> Result<Self, FarmError> {
         let server = Server::start(common.nats_server.as_deref()).await?;
         tell(format_args!("nats-server {} at {}", server.version(), server.url()));
@@ -37,7 +34,6 @@ impl Stand {
         Ok(Self { server, client, js, seed: common.seed, quick })
     }
 
-    /// The value for a short run, or for a long one.
     pub(crate) fn pick<T>(&self, quick: T, long: T) -> T {
         if self.quick { quick } else { long }
     }
@@ -51,7 +47,6 @@ impl Stand {
     }
 }
 
-/// A connection that reconnects without limit.
 pub(crate) async fn connect(url: &str) -> Result<Client, FarmError> {
     let options = ConnectOptions::new().max_reconnects(None).reconnect_delay_callback(|_| AGAIN);
     options.connect(url).await.map_err(FarmError::nats("cannot connect to the server that was started"))

@@ -14,15 +14,12 @@ use std::time::Duration;
 
 /// Policies that can carry this load on unequal nodes; `round-robin` cannot.
 const POLICIES: [&str; 3] = ["tokens", "eft", "priced"];
-/// Part of the nodes' capacity.
 const LOAD: f64 = 0.8;
 /// Part of the time that is not measured: rates are learned until then.
 const AFTER: f64 = 0.2;
-/// Longest wait for the last events.
 const MAX_WAIT: Duration = Duration::from_secs(10);
 const P99: Figure = |found| found.total.map(|times| times.p99);
 
-/// Measures all variants.
 pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;

@@ -13,14 +13,12 @@ use tokio::task::JoinHandle;
 /// An assignment sent before a dispatcher's or server's kill may still arrive within this time.
 const STILL: Duration = Duration::from_millis(5);
 
-/// A thread-safe watch that listens to a farm until it is dropped.
 pub(crate) struct Watcher {
     watch: Arc<Mutex<Watch>>,
     listening: JoinHandle<()>,
 }
 
 impl Watcher {
-    /// Starts to listen.
     pub(crate) async fn new(client: &Client, farm: &str) -> Result<Self, FarmError> {
         const WRONG: &str = "cannot listen to the farm";
         let mut down = client.subscribe(format!("farm.{farm}.down.>")).await.map_err(FarmError::nats(WRONG))?;
@@ -61,9 +59,7 @@ pub(crate) fn locked<T>(watch: &Mutex<T>) -> MutexGuard<'_, T> {
 #[derive(Debug, Default)]
 pub(crate) struct Watch {
     events: HashMap<String, Event>,
-    /// The event of each attempt without an answer.
     attempts: HashMap<Attempt, String>,
-    /// The last incarnation of each node.
     nodes: HashMap<String, u64>,
     kills: Vec<Kill>,
     stops: Vec<Stop>,
@@ -98,14 +94,12 @@ struct Stop {
 }
 
 impl Stop {
-    /// Whether assignments were impossible during a part of that time.
     fn overlaps(&self, from: SystemTime, to: SystemTime) -> bool {
         self.at <= to && self.again.is_none_or(|again| again >= from)
     }
 }
 
 impl Watch {
-    /// Nodes that a dispatcher has welcomed.
     pub(crate) fn welcomed(&self) -> usize {
         self.nodes.len()
     }
@@ -114,12 +108,10 @@ impl Watch {
         self.events.get(id).map(|event| event.first)
     }
 
-    /// Events that were assigned more than once.
     pub(crate) fn redone(&self) -> u64 {
         self.events.values().filter(|event| event.times > 1).count() as u64
     }
 
-    /// Answers to attempts that were void by then.
     pub(crate) fn late(&self) -> u64 {
         self.late
     }
@@ -133,12 +125,10 @@ impl Watch {
         over.filter_map(gap).filter(counts).filter_map(|(from, to)| to.duration_since(from).ok()).collect()
     }
 
-    /// Times from each kill of a dispatcher or server to the next assignment.
     pub(crate) fn stops(&self) -> Vec<Duration> {
         self.stops.iter().filter_map(|stop| stop.again?.duration_since(stop.at).ok()).collect()
     }
 
-    /// Notes the kill of that node.
     pub(crate) fn killed(&mut self, node: &str, at: SystemTime) {
         let Some(&incarnation) = self.nodes.get(node) else { return };
         let had = self.attempts.iter().filter(|((of, _), _)| *of == incarnation);
@@ -146,7 +136,6 @@ impl Watch {
         self.kills.push(Kill { at, incarnation, left, moved: None });
     }
 
-    /// Notes the kill of the dispatcher or the server.
     pub(crate) fn stopped(&mut self, at: SystemTime) {
         self.stops.push(Stop { at, again: None });
     }
@@ -224,7 +213,6 @@ mod tests {
         SystemTime::UNIX_EPOCH + Duration::from_millis(1_000 + ms)
     }
 
-    /// Nodes a and b, with incarnations 1 and 2.
     fn two() -> Watch {
         let nodes = [("a".to_owned(), 1), ("b".to_owned(), 2)];
         Watch { nodes: nodes.into(), ..Watch::default() }

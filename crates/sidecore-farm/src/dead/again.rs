@@ -20,12 +20,10 @@ use tokio::time::{Instant, sleep};
 
 /// Prefix of a letter's name on its way back. No id has it.
 pub(super) const MARK: &str = "again+";
-/// Interval of attempts while the servers still recognise an id.
 const PAUSE: Duration = Duration::from_secs(2);
-/// Extra wait after the servers' memory ends.
 const MARGIN: Duration = Duration::from_secs(30);
+const NO: u8 = 1;
 
-/// Returns the exit code.
 pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, FarmError> {
     let most = js.client().max_payload().saturating_sub(HEADROOM);
     let mut odd = 0;

@@ -18,7 +18,6 @@ use std::collections::VecDeque;
 
 /// A result without an answer is sent again after this time. The server stores one of each id.
 const CONFIRM_TIMEOUT: Nanos = 5_000_000_000;
-/// Refused results that one beat tries again.
 const RETRY_LIMIT: usize = 16;
 const SILENT: &str = "the server does not answer to results; sending them again";
 const TOO_SMALL: &str =
@@ -30,14 +29,11 @@ struct Commit {
     whole: usize,
     sent: Nanos,
     serial: u64,
-    /// The commit is in the queue of refused ones.
     refused: bool,
 }
 
-/// A result that the server has.
 pub(super) struct Stored {
     pub(super) ended: Ended<Origin>,
-    /// The server had it before.
     pub(super) already: bool,
 }
 
@@ -57,7 +53,6 @@ pub(super) struct Commits {
 }
 
 impl Commits {
-    /// Also returns the subscription for the server's answers.
     pub(super) async fn new(client: &Client, farm: &str) -> Result<(Self, Subscriber), FarmError> {
         let inbox = client.new_inbox();
         let confirmed = client.subscribe(format!("{inbox}.*.*.*")).await;
@@ -81,7 +76,6 @@ impl Commits {
         self.under_way.len() - self.free.len()
     }
 
-    /// Octets of all commits under way.
     pub(super) fn bytes(&self) -> usize {
         self.bytes
     }
@@ -109,7 +103,6 @@ impl Commits {
         index
     }
 
-    /// Handles an answer of the server. Returns the commit if it is stored.
     pub(super) fn hear(&mut self, now: Nanos, message: &Message, outbox: &Outbox) -> Option<Stored> {
         let (index, serial, asked) = self.name_of(&message.subject)?;
         match publish_result(asked, message) {
@@ -163,7 +156,6 @@ impl Commits {
         format!("{}.{index}.{serial}.{}", self.inbox, asked.token()).into()
     }
 
-    /// Queues the commit for a later attempt.
     fn refuse(&mut self, index: u32, serial: u64, why: String) {
         self.why = why;
         if let Some(commit) = &mut self.under_way[index as usize]
@@ -173,7 +165,6 @@ impl Commits {
         }
     }
 
-    /// Leaves all commits to the next dispatcher.
     pub(super) fn forget(&mut self) {
         self.under_way.clear();
         self.free.clear();
@@ -182,7 +173,6 @@ impl Commits {
         self.bytes = 0;
     }
 
-    /// Sends everything again, because it may be lost.
     pub(super) fn send_all(&mut self, now: Nanos, outbox: &Outbox) {
         self.refused.clear();
         for index in 0..self.under_way.len() as u32 {
@@ -190,13 +180,11 @@ impl Commits {
         }
     }
 
-    /// Messages of commits under way: part `part` of `parts`.
     pub(super) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &Origin> {
         let commits = self.under_way.iter().skip(part).step_by(parts).flatten();
         commits.map(|commit| &commit.ended.event.origin)
     }
 
-    /// Sends refused commits again, and commits without an answer.
     pub(super) fn tick(&mut self, now: Nanos, outbox: &Outbox) {
         self.again(now, RETRY_LIMIT, outbox);
         let late =

@@ -8,7 +8,6 @@ const PAUSE: Nanos = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct Counts {
-    /// Time of the next line at the earliest.
     until: Nanos,
     told: (u64, u64),
 }

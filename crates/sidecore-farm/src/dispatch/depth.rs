@@ -23,7 +23,6 @@ pub(super) struct Queued {
 pub(super) struct Depth(watch::Receiver<Option<Queued>>);
 
 impl Depth {
-    /// Asks from now on until this is dropped.
     pub(super) fn watch(context: Context, farm: &str) -> Self {
         let [events, ..] = names::streams(farm);
         let (tell, told) = watch::channel(None);
@@ -45,7 +44,6 @@ async fn ask(context: Context, events: String, tell: watch::Sender<Option<Queued
     }
 }
 
-/// `None`: there is no answer.
 async fn queued(context: &Context, events: &str) -> Option<Queued> {
     let before = handed_out(context, events).await?;
     let messages = context.get_stream(events).await.ok()?.cached_info().state.messages;
@@ -61,7 +59,6 @@ async fn queued(context: &Context, events: &str) -> Option<Queued> {
 
 struct HandedOut {
     unacknowledged: u64,
-    /// Events in flight and pending.
     known: u64,
 }
 

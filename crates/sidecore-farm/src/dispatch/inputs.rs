@@ -9,7 +9,6 @@ use std::time::Duration;
 use tokio::sync::oneshot;
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-/// Interval of the active dispatcher's announcements.
 const BEAT: Duration = Duration::from_millis(10);
 
 pub(super) enum Input {
@@ -18,13 +17,10 @@ pub(super) enum Input {
     Lead(Message),
     Node(Message),
     Queue(Message),
-    /// The server's answer about a result.
     Confirmed(Message),
-    /// End of the takeover for this term.
     Begun(u64, Result<Begun, NotTaken>),
 }
 
-/// Inputs of an active dispatcher only.
 pub(super) struct Begun {
     pub(super) consumer: Consumer,
     /// `None`: the subscription exists already.
@@ -35,7 +31,6 @@ pub(super) struct Inputs {
     beats: Interval,
     leads: Subscriber,
     confirmed: Subscriber,
-    /// Takeover under way, with its term.
     beginning: Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
     /// Only while it is active.
     nodes: Option<Subscriber>,
@@ -50,7 +45,6 @@ impl Inputs {
         Ok(Self { beats, leads, confirmed, beginning: None, nodes: None, queue: None })
     }
 
-    /// Waits for this takeover, instead of an earlier one.
     pub(super) fn wait_for(&mut self, term: u64, queue: oneshot::Receiver<Result<Begun, NotTaken>>) {
         self.beginning = Some((term, queue));
     }
@@ -59,13 +53,11 @@ impl Inputs {
         self.nodes.is_some()
     }
 
-    /// Subscribes to nodes, and to this queue instead of the former one.
     pub(super) fn listen(&mut self, nodes: Option<Subscriber>, queue: Subscriber) {
         self.nodes = self.nodes.take().or(nodes);
         self.queue = Some(queue);
     }
 
-    /// Keeps only the subscription to dispatchers.
     pub(super) fn unsubscribe_all(&mut self) {
         (self.nodes, self.queue, self.beginning) = (None, None, None);
     }
@@ -83,7 +75,6 @@ impl Inputs {
         }
     }
 
-    /// An input that is available without waiting.
     pub(super) fn ready(&mut self) -> Option<Input> {
         self.next().now_or_never()
     }

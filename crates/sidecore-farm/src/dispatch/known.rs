@@ -29,9 +29,7 @@ impl StreamPosition {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MessageState {
-    /// Held under this tag.
     Held(u32),
-    /// Its result is under way, with this index.
     Committing(u32),
     Done,
 }
@@ -58,11 +56,9 @@ impl Known {
     }
 }
 
-/// The queue's data for one event.
 #[derive(Clone, Debug)]
 pub(super) struct Origin {
     pub(super) position: StreamPosition,
-    /// Subject of its acknowledgement.
     pub(super) acknowledge: Subject,
     /// When it was taken, ns.
     pub(super) taken: Nanos,

@@ -18,7 +18,6 @@ const LISTENS: Nanos = 50_000_000;
 const RANDOM_BITS: u32 = 20;
 const MAX_TIME: u64 = u64::MAX >> RANDOM_BITS;
 
-/// The next step of the caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
     Nothing,
@@ -45,20 +44,16 @@ enum LeadState {
 pub(super) struct Leadership {
     state: LeadState,
     heard: u64,
-    /// This dispatcher's part of [`SPREAD`].
     apart: Nanos,
-    /// Low bits of its terms.
     random: u64,
 }
 
 impl Leadership {
-    /// `random` differs between dispatchers.
     pub(super) fn new(now: Nanos, random: u64) -> Self {
         let (apart, random) = (random % SPREAD, random & !(u64::MAX << RANDOM_BITS));
         Self { state: LeadState::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random }
     }
 
-    /// Its term, if it is active.
     pub(super) fn active(&self) -> Option<u64> {
         match self.state {
             LeadState::Active(term) => Some(term),
@@ -73,7 +68,6 @@ impl Leadership {
         }
     }
 
-    /// Handles a term from an announcement, or from the name of a consumer.
     pub(super) fn hear(&mut self, now: Nanos, term: u64) -> Turn {
         self.heard = self.heard.max(term);
         match self.state {
@@ -161,12 +155,10 @@ mod tests {
 
     const MS: Nanos = 1_000_000;
 
-    /// A term from its part that counts time.
     fn term(time: u64) -> u64 {
         time << RANDOM_BITS
     }
 
-    /// Active in that term since 100 ms.
     fn active(time: u64) -> Leadership {
         let mut lead = Leadership::new(0, 0);
         assert_eq!(lead.tick(100 * MS, term(time)), Turn::Begin(term(time)));

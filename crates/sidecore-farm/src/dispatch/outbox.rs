@@ -32,7 +32,6 @@ impl Outbox {
         self.put(Message { subject, reply: None, headers: None, body });
     }
 
-    /// Sends a message that is answered at `reply`.
     pub(super) fn ask(&self, subject: Subject, reply: Subject, headers: Option<HeaderMap>, body: Bytes) {
         self.put(Message { subject, reply: Some(reply), headers, body });
     }

@@ -45,7 +45,6 @@ const NOT_TAKEN_OVER: &str = "cannot take the queue over";
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
 const UNLISTED: &str = "the servers refuse a consumer of the queue and list none: their logs say why";
 
-/// A message of the queue's inbox.
 pub(super) enum Taken {
     Event(Message, StreamPosition),
     /// A status message of the queue, already handled.
@@ -54,7 +53,6 @@ pub(super) enum Taken {
     Gone,
 }
 
-/// A private consumer, and its messages.
 pub(super) struct Consumer {
     pub(super) name: String,
     pub(super) inbox: String,
@@ -76,7 +74,6 @@ impl From<FarmError> for NotTaken {
 
 pub(super) struct Queue {
     events: String,
-    /// Subject of requests to this term's consumer.
     ask: Subject,
     inbox: String,
     /// Number of the request, messages that it may still bring, and time of its last message or heartbeat.
@@ -166,7 +163,6 @@ impl Queue {
         }
     }
 
-    /// Takes messages from that consumer from now on.
     pub(super) fn begin(&mut self, consumer: &str, inbox: String) {
         self.ask = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{consumer}", self.events).into();
         self.inbox = inbox;
@@ -238,12 +234,10 @@ pub(super) fn report(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(IN_PROGRESS));
 }
 
-/// Gives a message back, for this dispatcher or the next.
 pub(super) fn give_back(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(GIVEN_BACK));
 }
 
-/// Gives a message back that has no room here now.
 pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
 }

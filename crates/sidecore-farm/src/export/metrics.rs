@@ -8,12 +8,10 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
 use std::fmt;
 
-/// Prefix of each metric's name.
 const PREFIX: &str = "sidecore_farm";
 
 type Labels = Vec<(&'static str, String)>;
 
-/// Type and unit of a metric.
 #[derive(Clone, Copy, PartialEq)]
 enum Kind {
     Count,
@@ -88,7 +86,6 @@ const STAGES: [Stage; 4] = [
     ("return", |stages| stages.back),
 ];
 
-/// The whole page as `OpenMetrics` text.
 pub(super) fn page(view: &View) -> String {
     let mut registry = Registry::with_prefix(PREFIX);
     registry.register_collector(Box::new(Page(view.clone())));
@@ -154,7 +151,6 @@ fn flag(is_so: bool) -> f64 {
     f64::from(u8::from(is_so))
 }
 
-/// All samples of one name. Without samples the name is left out.
 fn family(
     encoder: &mut DescriptorEncoder<'_>,
     name: &str,

@@ -3,17 +3,14 @@
 use async_nats::{Message, StatusCode};
 use serde::Deserialize;
 
-/// An answer, as far as a feeder acts on it.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Ack {
     Stored {
         duplicate: bool,
     },
-    /// The stream has reached its limit.
     Full,
     /// No server can store it now: servers choose a leader, or the stream is gone.
     NotNow(String),
-    /// It will never be stored.
     Never(String),
 }
 

@@ -29,7 +29,6 @@ pub(super) struct Directory {
 enum Entry {
     File(PathBuf),
     Directory(PathBuf),
-    /// Neither of them, with a description.
     Other(PathBuf, &'static str),
 }
 
@@ -83,7 +82,6 @@ impl Directory {
         }
     }
 
-    /// A directory's names in reverse order.
     fn names(&self, below: &Path) -> Result<Vec<Entry>, FarmError> {
         let whole = self.root.join(below);
         let cannot = |error| FarmError::file("cannot read the directory", &whole)(error);

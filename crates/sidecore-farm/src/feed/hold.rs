@@ -8,9 +8,7 @@ use std::time::Duration;
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
 
-/// Interval of attempts with one event while nothing can be stored.
 const PROBE: Duration = Duration::from_millis(50);
-/// Interval of checks of the farm's streams meanwhile.
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Hold {
@@ -22,7 +20,6 @@ pub(super) struct Hold {
     probe: Option<Instant>,
     /// The servers' answer, or their silence; `None`: the farm is full, or nothing is wrong.
     said: Option<String>,
-    /// Fault of the farm's streams.
     found: Option<StreamError>,
     look: Option<JoinHandle<Result<(), StreamError>>>,
     looked: Option<Instant>,
@@ -35,12 +32,10 @@ impl Hold {
         Self { js, farm, quiet, begun, probe: None, said: None, found: None, look: None, looked: None }
     }
 
-    /// When the next event may be tried; `None`: all may be published.
     pub(super) fn probe(&self) -> Option<Instant> {
         self.probe
     }
 
-    /// Notes an attempt with one event.
     pub(super) fn tries(&mut self, now: Instant) {
         self.probe = Some(now + PROBE);
     }
@@ -52,7 +47,6 @@ impl Hold {
         self.quiet.waits(self.now(), text);
     }
 
-    /// Notes a server's refusal of an event.
     pub(super) fn not_now(&mut self, said: String) {
         self.said = Some(said);
         self.holds();
@@ -64,7 +58,6 @@ impl Hold {
         self.explain();
     }
 
-    /// Notes that an event was stored.
     pub(super) fn goes_on(&mut self) {
         (self.probe, self.said, self.found) = (None, None, None);
         self.quiet.goes_on(self.now(), "going on");
@@ -74,7 +67,6 @@ impl Hold {
         self.quiet.is_waiting()
     }
 
-    /// Checks the farm's streams while there is something to explain.
     pub(super) async fn tick(&mut self, now: Instant) {
         self.quiet.tick(self.now());
         if let Some(look) = self.look.take_if(|look| look.is_finished()) {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use tokio::sync::mpsc::Sender;
 use tokio::sync::{Notify, watch};
 
-/// Bytes of one read.
 pub(super) const CHUNK: usize = 64 << 10;
 
 /// An event, or a fault in its place.
@@ -17,7 +16,6 @@ pub(super) struct Found {
     /// A displayed name, if the id does not say enough.
     pub(super) name: Option<String>,
     pub(super) body: Result<Bytes, InvalidInput>,
-    /// The source's place behind it.
     pub(super) after: Option<Mark>,
     /// The client that receives the outcome, and the number among its own events.
     pub(super) asker: Option<(Arc<Asker>, u64)>,
@@ -43,7 +41,6 @@ pub(super) struct Asker {
 }
 
 impl Asker {
-    /// Sends a line about an event that is not stored.
     pub(super) fn refuse(&self, line: String) {
         if self.lines.try_send(line).is_err() {
             self.deaf.notify_one();

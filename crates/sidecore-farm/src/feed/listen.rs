@@ -27,7 +27,6 @@ use tokio::time::{Instant, sleep, timeout, timeout_at};
 
 /// Lines about single events that wait for a client. A client that does not read them is disconnected.
 const MAX_LINES: usize = 1_024;
-/// Longest time that a client may take to read a line.
 const LINE_TIME: Duration = Duration::from_secs(10);
 /// Keepalive of the kernel: silence before the first probe, time between probes, and their count.
 const IDLE: Duration = Duration::from_secs(30);
@@ -44,7 +43,6 @@ pub(super) struct Listen {
     shared: Arc<Shared>,
 }
 
-/// State shared by all connections.
 struct Shared {
     form: Form,
     limit: usize,
@@ -69,7 +67,6 @@ impl Listen {
         Ok(Self { listener, room: Arc::new(Semaphore::new(args.connections.into())), shared: Arc::new(shared) })
     }
 
-    /// A semaphore with one permit for each client that has not received its last line.
     pub(super) fn room(&self) -> Arc<Semaphore> {
         Arc::clone(&self.room)
     }
@@ -111,7 +108,6 @@ fn find_dead(stream: &impl AsFd) -> io::Result<()> {
     Ok(sockopt::set_tcp_user_timeout(stream, UNANSWERED_MS)?)
 }
 
-/// Serves one client until it ends, does not read, or takes too long.
 async fn connection(stream: TcpStream, shared: Arc<Shared>, give: Sender<Found>, room: OwnedSemaphorePermit) {
     let (input, output) = stream.into_split();
     let (lines, said) = channel(MAX_LINES);

@@ -36,11 +36,9 @@ struct Pending {
     tries: u32,
 }
 
-/// Events from the first open one to the last one read.
 #[derive(Debug)]
 pub(super) struct Outbox {
     pending: VecDeque<Pending>,
-    /// Number of the first.
     first: u64,
     /// Numbers of unpublished events, the next first.
     ready: VecDeque<u64>,
@@ -140,7 +138,6 @@ impl Outbox {
         numbers.len()
     }
 
-    /// Removes the first event if it is over.
     pub(super) fn pop(&mut self) -> Option<(Found, Outcome)> {
         let PendingState::Over(outcome) = self.pending.front()?.state else { return None };
         let found = self.pending.pop_front()?.found;
@@ -149,7 +146,6 @@ impl Outbox {
         Some((found, outcome))
     }
 
-    /// The event, if this is its latest attempt.
     fn latest(&mut self, attempt: Attempt) -> Option<&mut Pending> {
         self.sent(attempt.event).filter(|pending| pending.tries == attempt.number)
     }

@@ -75,7 +75,6 @@ impl Keeper {
         &self.mark
     }
 
-    /// The source is done up to here.
     pub(super) fn advance(&mut self, mark: Mark) {
         self.mark = mark;
     }
@@ -86,7 +85,6 @@ impl Keeper {
         (!waits && !self.is_saved()).then(|| self.place_at(now))
     }
 
-    /// Serial number of the last place sent.
     pub(super) fn serial(&self) -> u64 {
         self.serial
     }
@@ -151,7 +149,6 @@ fn checked(mark: Mark, feeder: &str) -> Result<Mark, FarmError> {
     if sound { Ok(mark) } else { Err(InputError::ForgedPath(feeder.to_owned()).into()) }
 }
 
-/// A file's name in places.
 pub(super) fn named(what: &str, path: &Path) -> Result<String, FarmError> {
     let whole = path.canonicalize().map_err(FarmError::file("cannot read", path))?;
     Ok(format!("{what} {}", whole.display()))

@@ -25,14 +25,13 @@ use tokio::sync::{Notify, mpsc};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until};
 
-/// Interval of storing the place, and of checks for unanswered events.
 const TICK: Duration = Duration::from_millis(250);
 /// An event without an answer for this time is published again.
 const OVERDUE: Duration = Duration::from_secs(5);
 /// Time at the end to store all events read, and then the place.
 const LAST: Duration = Duration::from_secs(10);
-/// Most answers, or events, taken together.
 const BATCH_LIMIT: usize = 256;
+const NO: u8 = 1;
 
 /// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
 const PLACE: &str = "place";
@@ -50,7 +49,6 @@ pub(super) struct Pump {
     when_full: OverflowPolicy,
     summary: Summary,
     hold: Hold,
-    /// The source has ended.
     ended: bool,
     /// After a signal: deadline for the events that were read.
     last: Option<Instant>,
@@ -84,7 +82,6 @@ impl Pump {
         })
     }
 
-    /// Returns the exit code. `reader` fills the queue.
     pub(super) async fn run(&mut self, reader: JoinHandle<Result<(), FarmError>>) -> Result<u8, FarmError> {
         let mut signals = Signals::new()?;
         let mut tick = interval(TICK);
@@ -141,7 +138,6 @@ impl Pump {
         sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))
     }
 
-    /// Takes one answer and further ones that are available.
     fn answers(&mut self, reply: &Message) {
         self.answer(reply);
         for _ in 0..BATCH_LIMIT {
@@ -207,7 +203,6 @@ impl Pump {
         self.keeper.iter_mut().for_each(Keeper::cut_off);
     }
 
-    /// Takes an event, and further ones that are available.
     fn found(&mut self, found: Option<Found>) {
         let Some(found) = found else {
             self.ended = true;
@@ -232,7 +227,6 @@ impl Pump {
         self.outbox.push(found);
     }
 
-    /// Reports events that are over, in order.
     fn settle(&mut self) {
         while let Some((found, outcome)) = self.outbox.pop() {
             self.summary.over(outcome);
@@ -265,7 +259,6 @@ impl Pump {
         Ok(())
     }
 
-    /// Stores the place if it has changed.
     async fn save(&mut self) -> Result<(), FarmError> {
         let Some(keeper) = &mut self.keeper else { return Ok(()) };
         let Some(place) = keeper.due(Instant::now()) else { return Ok(()) };
@@ -274,7 +267,6 @@ impl Pump {
         sent.map_err(FarmError::nats("cannot store the feeder's place"))
     }
 
-    /// Whether everything is dealt with, or the deadline has passed.
     async fn is_over(&mut self) -> Result<bool, FarmError> {
         if self.last.is_some_and(|last| Instant::now() >= last) {
             return Ok(true);

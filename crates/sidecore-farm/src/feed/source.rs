@@ -64,7 +64,6 @@ impl Source {
         if let Self::Listen(listen) = self { Some(listen.room()) } else { None }
     }
 
-    /// Skips the completed part.
     pub(super) async fn go_on_from(self, mark: Option<&Mark>) -> Result<Self, FarmError> {
         let Some(mark) = mark.filter(|mark| **mark != Mark::default()) else { return Ok(self) };
         sidecore_terminal::output::tell(format_args!("going on behind event {}", mark.number));
@@ -75,7 +74,6 @@ impl Source {
         }
     }
 
-    /// Reads to the end, or until the receiver is gone.
     pub(super) async fn run(self, give: Sender<Found>) -> Result<(), FarmError> {
         match self {
             Self::Stream(stream) => stream.run(give).await,
@@ -170,7 +168,6 @@ impl<'a> Numbering<'a> {
         }))
     }
 
-    /// Whether all events that are done came again.
     fn whole(&self, name: &str) -> Result<(), FarmError> {
         if self.mark.number >= self.skip {
             return Ok(());

@@ -3,7 +3,6 @@
 use super::error::CutShort;
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Bytes of a length.
 const HEADER: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -23,7 +22,6 @@ pub(super) enum Record {
     Text,
 }
 
-/// Received bytes and the state of the current event.
 #[derive(Debug)]
 pub(super) struct Splitter {
     pub(super) buffer: BytesMut,
@@ -54,12 +52,10 @@ impl Splitter {
         self.taken
     }
 
-    /// Whether a part of an event has come.
     pub(super) fn partial(&self) -> bool {
         !self.buffer.is_empty() || self.skipping.is_some()
     }
 
-    /// The next event; `None` until more has come.
     pub(super) fn cut(&mut self) -> Option<Record> {
         match self.form {
             Form::Frames => self.frame(),
@@ -105,7 +101,6 @@ impl Splitter {
         Some(Record::Event(self.buffer.split_to(len).freeze()))
     }
 
-    /// Drops received bytes of a frame that is too large.
     fn skipped(&mut self) -> Option<Record> {
         let skip = self.skipping.as_mut()?;
         let now = self.buffer.len().min(usize::try_from(skip.left).unwrap_or(usize::MAX));
@@ -133,7 +128,6 @@ impl Splitter {
         Some(if size > self.limit as u64 { Record::TooLarge(size) } else { Record::Event(line) })
     }
 
-    /// Drops a line that is already too long, to save memory.
     fn shorten(&mut self) {
         if self.buffer.len() > self.limit {
             let gone = self.buffer.len() as u64;
@@ -149,7 +143,6 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// The output for input in pieces of this size.
     fn cuts(
         form: Form,
         limit: usize,

@@ -15,7 +15,6 @@ pub(super) struct Summary {
     refused: u64,
     shed: u64,
     terminal: bool,
-    /// A line of progress stands on the terminal.
     shown: bool,
 }
 
@@ -37,7 +36,6 @@ impl Summary {
         } += 1;
     }
 
-    /// Prints why an event is refused, by its name.
     pub(super) fn refused(&mut self, name: &str, why: &str) {
         self.clear();
         if self.refused < MAX_LINES {
@@ -47,7 +45,6 @@ impl Summary {
         }
     }
 
-    /// All events are in the farm.
     pub(super) fn is_complete(&self) -> bool {
         self.fed == self.stored + self.already
     }

@@ -25,18 +25,14 @@ use tokio::io::unix::AsyncFd;
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 
-/// Pause before the next attempt to reach the service.
 const PAUSE: Duration = Duration::from_millis(200);
 /// Longest wait for room to send to NATS: the service must not take this gateway for dead.
 const SEND: Duration = Duration::from_millis(20);
-/// Errors of NATS servers.
 type Denials = UnboundedReceiver<String>;
-/// Most messages taken together.
 const BATCH_LIMIT: usize = 256;
 /// Part of the service's time limit that a request may take, percent.
 const OF_TIMEOUT: u64 = 75;
 
-/// Serves the device until a signal ends this process. Returns the exit code.
 pub(crate) async fn run(args: &args::Gateway) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     let (sender, denials) = unbounded_channel();
@@ -123,7 +119,6 @@ struct Session<'a> {
     heard: Nanos,
     /// The service has not read the earlier messages.
     blocked: bool,
-    /// Silence after which a key server is lost.
     silence: Duration,
 }
 
@@ -177,7 +172,6 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Sends messages to the service.
     fn say(&mut self) -> io::Result<()> {
         self.blocked = false;
         while let Some(said) = self.router.service_messages().front() {
@@ -199,7 +193,6 @@ impl Session<'_> {
         }
     }
 
-    /// Takes further messages that are available.
     fn take_all(&mut self) {
         for _ in 0..BATCH_LIMIT {
             let Some(Some(up)) = self.ups.next().now_or_never() else { break };
@@ -256,7 +249,6 @@ struct Outbox<'a> {
     client: &'a Client,
     subjects: Subjects,
     name: String,
-    /// Not sent yet.
     beat: Vec<u8>,
 }
 

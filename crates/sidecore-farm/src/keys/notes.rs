@@ -8,19 +8,14 @@ use sidecore_core::time::Nanos;
 /// Five lines of one peer and reason before the rate applies. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
 const REASONS: usize = 5;
-/// Most lines that wait for the log.
 const MAX_WAITING_LINES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reason {
     Joined,
-    /// A key server is or was gone.
     Lost,
-    /// Its offer is refused.
     Offer,
-    /// It gave a wrong result.
     Wrong,
-    /// A NATS server denied a permission.
     Denied,
 }
 
@@ -99,7 +94,6 @@ impl Notes {
         }
     }
 
-    /// The lines, with overdue counts of lines left out.
     pub(super) fn take(&mut self, now: Nanos) -> Vec<String> {
         while let Some(quiet) = self.limit.overdue(now) {
             let count = quiet.count;

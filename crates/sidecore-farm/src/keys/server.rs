@@ -34,10 +34,8 @@ use workers::{Job, Workers};
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Time limit of open requests after the signal to end.
 const LAST: Duration = Duration::from_secs(2);
-/// Most messages taken together.
 const BATCH_LIMIT: usize = 256;
 
-/// Serves until a signal ends this process. Returns the exit code.
 pub(crate) async fn run(args: &args::KeyServer) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     let client = connect(&args.farm, Role::KeyServer).await?;
@@ -151,7 +149,6 @@ impl Server {
         }
     }
 
-    /// Announces the end, completes open requests, and answers them.
     async fn end(mut self) {
         self.links.leave();
         self.post().await;

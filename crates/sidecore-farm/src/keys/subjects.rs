@@ -30,17 +30,14 @@ impl Subjects {
         format!("farm.{}.ask.{gateway}.{server}.{key}", self.farm)
     }
 
-    /// Every gateway's requests to this key server, on any key.
     pub(super) fn every_ask(&self, server: &str) -> String {
         self.ask("*", server, ">")
     }
 
-    /// Subject of a key server's messages to a gateway.
     pub(super) fn up(&self, gateway: &str, server: &str) -> String {
         format!("farm.{}.up.{gateway}.{server}", self.farm)
     }
 
-    /// Every key server's messages to this gateway.
     pub(super) fn every_up(&self, gateway: &str) -> String {
         self.up(gateway, "*")
     }

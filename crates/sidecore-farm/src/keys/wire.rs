@@ -7,12 +7,9 @@ use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::{MAX_INPUT, MAX_OFFERS, MAX_RESULT, Offer, Outcome, Request};
 use sidecore_core::time::Nanos;
 
-/// First byte of each message.
 const VERSION: u8 = 1;
-/// Most requests or answers in one message.
 pub(super) const MAX_LIST: usize = 1024;
 
-/// A gateway's beat.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Presence {
     pub(super) gateway: u64,
@@ -29,7 +26,6 @@ pub(super) struct RequestBatch<'a> {
     pub(super) list: Vec<Request<'a>>,
 }
 
-/// A message of a key server to a gateway.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct ServerMessage<'a> {
     pub(super) gateway: u64,
@@ -48,7 +44,6 @@ pub(super) enum MessageBody<'a> {
     },
     /// Its beat: numbers of requests received and answered since it joined.
     Beat { received: u64, answered: u64 },
-    /// Outcomes of requests.
     #[serde(borrow)]
     Answers(Vec<Answer<'a>>),
     /// It takes no more requests, and answers its open ones.

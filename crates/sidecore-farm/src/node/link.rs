@@ -28,14 +28,11 @@ const LATER: Nanos = 1_000_000_000;
 const MAX_EVENTS: usize = 65_536;
 const MAX_BYTES: usize = 1 << 30;
 
-/// An action for the caller.
 #[derive(Debug, PartialEq)]
 pub(super) enum Act {
     /// Subscribe to this subject, and to no other.
     Listen(String),
-    /// Send this to dispatchers.
     Say(Bytes),
-    /// Print this.
     Tell(String),
 }
 
@@ -47,7 +44,6 @@ pub(super) struct Begun {
     pub(super) task: Task,
 }
 
-/// An outcome that is not sent yet.
 struct Ready {
     ticket: u64,
     arrived: Nanos,
@@ -57,7 +53,6 @@ struct Ready {
 
 pub(super) struct Link {
     settings: Settings,
-    /// Subject of nodes' messages to dispatchers.
     up: Subject,
     /// Most octets of a message.
     most: usize,
@@ -66,7 +61,6 @@ pub(super) struct Link {
     follows: Option<(u64, Nanos)>,
     incarnation: u64,
     welcome: bool,
-    /// Time of the next request to join.
     asks: Nanos,
     leaving: bool,
     received: u64,
@@ -113,7 +107,6 @@ impl Link {
         self.leaving
     }
 
-    /// Whether it has neither work nor answers to send.
     pub(super) fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.running == 0 && self.ready.is_empty()
     }
@@ -130,7 +123,6 @@ impl Link {
         }
     }
 
-    /// Handles a message of the dispatcher to this node.
     pub(super) fn hear(&mut self, now: Nanos, message: &Bytes) {
         match DispatcherMessage::decode(message) {
             Some(DispatcherMessage::Welcome { dispatcher, incarnation }) => {
@@ -150,7 +142,6 @@ impl Link {
         }
     }
 
-    /// Handles the time: sends a beat, or a request to join.
     pub(super) fn tick(&mut self, now: Nanos) {
         if self.welcome {
             self.beat();
@@ -187,7 +178,6 @@ impl Link {
         }
     }
 
-    /// Answers all events with an outcome.
     pub(super) fn answer(&mut self, now: Nanos) {
         let ready = std::mem::take(&mut self.ready);
         let mut rest = ready.as_slice();

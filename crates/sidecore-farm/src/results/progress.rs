@@ -19,7 +19,6 @@ impl Progress {
         self.taken.insert(number);
     }
 
-    /// The server has all acknowledgements up to this number.
     pub(super) fn raise(&mut self, floor: u64) {
         self.floor = self.floor.max(floor);
         self.taken = self.taken.split_off(&self.floor.saturating_add(1));

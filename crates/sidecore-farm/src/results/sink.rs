@@ -9,7 +9,6 @@ use directory::Directory;
 use std::io::{self, Write};
 
 pub(super) enum Sink {
-    /// A file for each.
     Directory(Directory),
     /// Standard output, each with its length before it.
     Frames,

@@ -10,7 +10,6 @@ use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, PullConsumer};
 use async_nats::jetstream::stream::Stream;
 use std::time::Duration;
 
-/// Lifetime of a request for results.
 const EXPIRES: Duration = Duration::from_secs(1);
 /// A result without an acknowledgement is delivered again after this time: its taker was killed.
 const ACK_WAIT: Duration = Duration::from_secs(5);
@@ -60,7 +59,6 @@ impl Source {
     }
 }
 
-/// The consumer, and its stream's creation time.
 async fn find(
     js: &Context,
     farm: &str,

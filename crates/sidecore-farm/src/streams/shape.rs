@@ -12,7 +12,6 @@ const MAX_BYTES: u64 = 1 << 30;
 /// Dead letters are few, and places are smaller still.
 const DEAD_PART: u64 = 8;
 const PLACES_BYTES: i64 = 16 << 20;
-/// Default time that results are kept.
 const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Time that servers recognise an event's id, and keep it in memory.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(120);

@@ -11,13 +11,10 @@ use std::io;
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Environment variables for each program about its event.
 const ID: &str = "FARM_ID";
 const KIND: &str = "FARM_KIND";
-/// Longest part of an event's id in log lines, bytes.
 const MAX_ID_BYTES: usize = 96;
 
-/// See the module.
 pub(super) struct Each {
     line: Line,
     limit: Duration,

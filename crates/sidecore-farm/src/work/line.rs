@@ -9,7 +9,6 @@ use std::process::{Command, Stdio};
 /// Variables of the node that each program gets: its place and user. The node's other ones may hold passwords, as
 /// `NATS_URL` does.
 const PASSED: [&str; 9] = ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR"];
-/// Prefix of further variables that are passed on.
 const LOCALE: &str = "LC_";
 
 #[derive(Debug, thiserror::Error)]

@@ -24,12 +24,10 @@ pub(super) struct Pipes {
     max_result: usize,
     starter: Starter,
     pump: StderrPump,
-    /// Programs that wait for an event.
     idle: Mutex<Vec<Program>>,
 }
 
 impl Pipes {
-    /// Starts `jobs` programs.
     pub(super) async fn start(line: Line, jobs: u16, limit: Duration, max_result: usize) -> Result<Self, FarmError> {
         let (starter, pump) = (Starter::new()?, StderrPump::new());
         let pipes = Self { line, limit, max_result, starter, pump, idle: Mutex::default() };
@@ -60,7 +58,6 @@ impl Pipes {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(program);
     }
 
-    /// An idle program, or a new one.
     async fn take(&self) -> io::Result<Program> {
         let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let Some(mut program) = idle else { return self.another().await };

@@ -15,9 +15,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::unix::pipe::{Receiver, Sender};
 use tokio::runtime::Handle;
 
-/// Bytes of one read of results.
 const PIECE: usize = 64 * 1024;
-/// Bytes of one read of messages.
 const WORDS: usize = 4 * 1024;
 /// Most bytes of messages that are read after the program's end.
 const LAST_WORDS: usize = 256 * 1024;
@@ -33,13 +31,11 @@ pub(super) struct Program {
 
 struct Input {
     pipe: Option<Sender>,
-    /// Whether the pipe took everything.
     is_handed: bool,
 }
 
 struct Output {
     pipe: Receiver,
-    /// Bytes that are not taken yet.
     bytes: Vec<u8>,
 }
 
@@ -52,7 +48,6 @@ struct Leader {
 }
 
 impl Program {
-    /// Takes the pipes of a child that has just started. Its messages go to `log`.
     pub(super) fn new(mut child: Child, log: StderrLog) -> io::Result<Self> {
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let leader = Leader::new(child)?;
@@ -95,18 +90,15 @@ impl Program {
         self.input.is_handed
     }
 
-    /// Takes the bytes read so far.
     pub(super) fn take_output(&mut self) -> Vec<u8> {
         std::mem::take(&mut self.output.bytes)
     }
 
-    /// Whether it runs and all its output was taken.
     pub(super) fn is_quiet(&mut self) -> bool {
         let quiet = self.output.rest(&|bytes: &[u8]| (!bytes.is_empty()).then_some(())).is_ok();
         quiet && self.output.bytes.is_empty() && !self.leader.has_ended()
     }
 
-    /// Closes its input and waits for its end.
     pub(super) async fn finish(&mut self) {
         self.input.pipe = None;
         let Self { leader, errors, log, output, .. } = self;
@@ -129,13 +121,11 @@ impl Program {
         }
     }
 
-    /// This reason, with its last message.
     pub(super) fn complaint(&mut self, what: &str) -> String {
         self.last_words();
         self.log.after(what)
     }
 
-    /// Reads messages that are in the pipe already.
     fn last_words(&mut self) {
         let (mut piece, mut left) = ([0; WORDS], LAST_WORDS);
         while left > 0 {
@@ -194,7 +184,6 @@ impl Output {
         Ok(())
     }
 
-    /// Reads and discards output forever.
     async fn forget(&mut self) -> Infallible {
         let mut piece = vec![0; PIECE];
         while matches!(self.pipe.read(&mut piece).await, Ok(1..)) {}
@@ -260,7 +249,6 @@ impl Drop for Leader {
     }
 }
 
-/// Ends a program that is not needed.
 pub(super) fn end(mut child: Child) {
     end_group(Pid::from_child(&child));
     // It is dead, even if this fails.
@@ -278,7 +266,6 @@ async fn write(pipe: &mut Sender, pieces: [&[u8]; 2]) -> io::Result<()> {
     pipe.write_all(pieces[1]).await
 }
 
-/// Reads all messages of the program.
 async fn listen(errors: &mut Receiver, log: &mut StderrLog) -> Infallible {
     let mut piece = [0; WORDS];
     while let Ok(len @ 1..) = errors.read(&mut piece).await {

@@ -11,10 +11,8 @@ use rustix::time::{
 use std::io;
 use std::time::Duration;
 
-/// Longest number at the beginning of an event, bytes.
 const MAX_NUMBER_BYTES: usize = 32;
 
-/// See the module.
 pub(super) struct Sleep {
     unit: Duration,
     limit: Duration,

@@ -11,7 +11,6 @@ const MAX_REASON_BYTES: usize = 200;
 const BURST: u32 = 100;
 const PER_SECOND: u32 = 20;
 
-/// Passes on the messages of a node's programs.
 #[derive(Clone, Debug)]
 pub(super) struct StderrPump(Arc<Mutex<Allowance>>);
 
@@ -36,7 +35,6 @@ impl StderrPump {
         Self(Arc::new(Mutex::new(Allowance::new(Instant::now()))))
     }
 
-    /// For a program with this name in log lines.
     pub(super) fn of(&self, of: &str) -> StderrLog {
         StderrLog { pump: self.clone(), of: clean(of, MAX_REASON_BYTES), line: Vec::new(), last: String::new() }
     }
@@ -73,7 +71,6 @@ impl Allowance {
 }
 
 impl StderrLog {
-    /// Takes further bytes.
     pub(super) fn hear(&mut self, bytes: &[u8]) {
         let mut lines = bytes.split(|byte| *byte == b'\n');
         self.add(lines.next().unwrap_or_default());
@@ -92,7 +89,6 @@ impl StderrLog {
         }
     }
 
-    /// The event, with the program's last message.
     pub(super) fn after(&self, what: &str) -> String {
         if self.last.is_empty() {
             return what.to_owned();

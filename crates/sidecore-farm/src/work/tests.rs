@@ -9,7 +9,6 @@ use bytes::Bytes;
 use std::ffi::OsString;
 use std::time::Duration;
 
-/// A limit that no test reaches.
 const LONG: Duration = Duration::from_secs(600);
 const MAX_RESULT_BYTES: usize = 100_000;
 

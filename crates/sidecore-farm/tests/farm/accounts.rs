@@ -84,7 +84,6 @@ fn url(server: &Server, role: &str) -> String {
     server.url().replace("//", &format!("//{role}:{role}@"))
 }
 
-/// A dispatcher that has the queue.
 fn dispatcher(server: &Server) -> Running {
     let dispatcher = Running::start(&mut farm(&url(server, "dispatcher"), &["dispatch"]));
     until("a dispatcher", || run(&url(server, "operator"), &["status"]).status.success());

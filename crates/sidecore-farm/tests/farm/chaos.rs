@@ -49,7 +49,6 @@ enum Victim {
     Part(usize),
 }
 
-/// A process of the farm, with a private relay to each server.
 struct Part {
     name: String,
     command: Vec<String>,
@@ -125,7 +124,6 @@ fn signal(process: &mut Child, signal: Signal) {
     }
 }
 
-/// Below `bound`.
 fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
     (random.next_u64() % bound as u64) as usize
 }
@@ -255,7 +253,6 @@ impl Chaos {
         }
     }
 
-    /// Output of the processes, the last lines of the servers, and the faults.
     fn said(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
         let parts = self.parts.iter().map(|part| format!("\n--- {}\n{}", part.name, log(&part.name)));

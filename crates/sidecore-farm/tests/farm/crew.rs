@@ -16,10 +16,8 @@ use tokio::time::sleep;
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
 /// Longest wait, far longer than any step needs.
 const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(10);
 
-/// A process that ends with its test.
 pub(crate) struct Process {
     child: Child,
     said: PathBuf,
@@ -35,7 +33,6 @@ impl Process {
         self.child.wait().unwrap();
     }
 
-    /// Its standard error so far.
     pub(crate) fn said(&self) -> String {
         fs::read_to_string(&self.said).unwrap()
     }
@@ -111,7 +108,6 @@ impl Crew {
         sent.unwrap().await.is_ok()
     }
 
-    /// Waits until `count` results are stored and all events acknowledged.
     pub(crate) async fn done(&self, count: u64) {
         self.until("results", async |crew| crew.messages("f-results").await == Some(count)).await;
         self.until("acknowledgements", async |crew| crew.messages("f-events").await == Some(0)).await;
@@ -138,7 +134,6 @@ impl Crew {
         stream.get_last_raw_message_by_subject(subject).await.unwrap()
     }
 
-    /// Waits until the dispatcher's status fulfils the condition.
     pub(crate) async fn shown(&self, what: &str, is: impl Fn(&Value) -> bool) -> Value {
         let mut shown = self.client.subscribe("farm.f.status").await.unwrap();
         let begun = Instant::now();

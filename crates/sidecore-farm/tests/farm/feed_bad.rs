@@ -7,7 +7,6 @@ use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;
 
-/// A file of lines of about 1 KiB.
 fn kilobytes(number: usize) -> (TempDir, PathBuf) {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("file");

@@ -7,7 +7,6 @@ use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;
 
-/// A feeder that listens, and its address.
 fn listening(server: &Server, args: &[&str]) -> (Running, String) {
     let mut feeder = Running::start(&mut farm(&server.url(), &[&["feed", "--listen", "127.0.0.1:0"], args].concat()));
     let line = feeder.says("taking events at");
@@ -15,7 +14,6 @@ fn listening(server: &Server, args: &[&str]) -> (Running, String) {
     (feeder, address)
 }
 
-/// All lines until the feeder closes the connection.
 fn lines(stream: TcpStream) -> Vec<String> {
     BufReader::new(stream).lines().map(Result::unwrap).collect()
 }

@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 /// Longest wait, far longer than any step needs.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
-/// Interval of polls.
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
 
 /// A command of the farm at this server, without the environment's settings.
@@ -22,7 +21,6 @@ pub(crate) fn run(url: &str, args: &[&str]) -> Output {
     farm(url, args).output().unwrap()
 }
 
-/// Runs it to its end with this on its standard input.
 pub(crate) fn run_with(url: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = farm(url, args).stdin(Stdio::piped()).spawn().unwrap();
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
@@ -38,7 +36,6 @@ pub(crate) fn said(output: &Output) -> (i32, String, String) {
     (output.status.code().unwrap_or(-1), text(&output.stdout), text(&output.stderr))
 }
 
-/// Standard output of a run that must have succeeded.
 #[track_caller]
 pub(crate) fn fine(output: &Output) -> String {
     let (code, out, err) = said(output);
@@ -46,7 +43,6 @@ pub(crate) fn fine(output: &Output) -> String {
     out
 }
 
-/// Checks exit code and messages of a failed run.
 #[track_caller]
 pub(crate) fn refused(output: &Output, code: i32, parts: &[&str]) {
     let (got, out, err) = said(output);
@@ -65,7 +61,6 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
     }
 }
 
-/// A background program that ends with the test.
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: Option<BufReader<ChildStderr>>,
@@ -78,7 +73,6 @@ impl Running {
         Self { child, lines }
     }
 
-    /// Waits for a line with this text, and returns it.
     #[track_caller]
     pub(crate) fn says(&mut self, part: &str) -> String {
         let lines = self.lines.as_mut().unwrap();

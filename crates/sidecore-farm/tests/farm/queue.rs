@@ -54,7 +54,6 @@ pub(crate) fn publish(url: &str, subject: &str, headers: &[(&str, &str)], body: 
     with(url, async |js| js.publish_with_headers(subject, map, body.into()).await.unwrap().await.map(drop).unwrap());
 }
 
-/// Removes up to `most` events from a farm's queue and returns them.
 pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
     let name = format!("{farm}-events");
     with(url, async |js| {

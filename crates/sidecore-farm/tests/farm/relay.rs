@@ -21,14 +21,12 @@ struct Rules {
     cuts: u64,
 }
 
-/// See the module.
 pub(crate) struct Relay {
     port: u16,
     rules: Arc<(Mutex<Rules>, Condvar)>,
 }
 
 impl Relay {
-    /// Relays to the server at this port of loopback.
     pub(crate) fn to(server: u16) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let port = listener.local_addr().unwrap().port();
@@ -49,7 +47,6 @@ impl Relay {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Drops messages of this subject to the client.
     pub(crate) fn mute(&self, subject: &str) {
         self.set(|rules| rules.unheard = Some(subject.to_owned()));
     }
@@ -67,12 +64,10 @@ impl Relay {
         self.set(|rules| rules.delay = delay);
     }
 
-    /// Ends all connections; new ones are possible.
     pub(crate) fn cut(&self) {
         self.set(|rules| rules.cuts += 1);
     }
 
-    /// Lets all messages pass again, held ones too.
     pub(crate) fn release(&self) {
         self.set(|rules| *rules = Rules { cuts: rules.cuts, ..Rules::default() });
     }

@@ -12,12 +12,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait for a server, far longer than any needs.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-/// Interval of polls.
 const MOMENT: Duration = Duration::from_millis(5);
 
-/// A server that runs until it is dropped.
 pub(crate) struct Server {
     process: Option<Child>,
     port: u16,
@@ -66,7 +63,6 @@ impl Server {
         }
     }
 
-    /// Restarts it on the same port, with the same directory.
     pub(crate) fn start_again(&mut self) {
         self.kill();
         let port = self.port.to_string();
@@ -130,7 +126,6 @@ impl Server {
         true
     }
 
-    /// Its port, as soon as it listens there.
     fn listening(&mut self) -> u16 {
         let begun = Instant::now();
         let process = self.process.as_mut().unwrap();

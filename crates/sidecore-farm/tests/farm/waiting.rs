@@ -10,7 +10,6 @@ use std::fs;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
 
-/// A feeder of the lines that the test writes to it.
 fn feeder(server: &Server, args: &[&str]) -> (Running, ChildStdin) {
     let args = [&["feed", "--lines", "--name", "f"], args].concat();
     let mut feeder = Running::start(farm(&server.url(), &args).stdin(Stdio::piped()));
@@ -24,7 +23,6 @@ fn add(server: &Server, numbers: std::ops::Range<u32>) {
     }
 }
 
-/// A taker with `--follow`, which writes files.
 fn follower(server: &Server, to: &std::path::Path) -> Running {
     Running::start(&mut farm(&server.url(), &["results", "--follow", "--to", to.to_str().unwrap()]))
 }

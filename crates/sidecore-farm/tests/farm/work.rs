@@ -48,7 +48,6 @@ impl Farm {
         fine(&run_with(&self.url(), &["feed", "--lines", "--name", "f"], lines.as_bytes()));
     }
 
-    /// `count` results, by their ids.
     pub(crate) fn results(&self, count: usize) -> BTreeMap<String, String> {
         let taken =
             fine(&run(&self.url(), &["results", "--stdout", "--lines", "--ids", "--count", &count.to_string()]));
@@ -68,7 +67,6 @@ fn node(url: &str, options: &[&str], program: &[&str]) -> Command {
     command
 }
 
-/// The process whose id a program wrote there.
 fn process(file: &Path) -> Pid {
     until("the program's number", || fs::read_to_string(file).is_ok_and(|number| number.ends_with('\n')));
     Pid::from_raw(fs::read_to_string(file).unwrap().trim().parse().unwrap()).unwrap()

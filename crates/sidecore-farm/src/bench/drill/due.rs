@@ -5,7 +5,6 @@ use crate::args::bench::Victim;
 use crate::bench::load::{Dice, NODES};
 use std::time::{Duration, Instant};
 
-/// The next kill of each kind of process.
 #[derive(Debug)]
 pub(super) struct Dues {
     all: Vec<Due>,
@@ -33,7 +32,6 @@ impl Dues {
         Self { all: kills.iter().enumerate().map(due).collect(), dice: Dice::new(seed) }
     }
 
-    /// The next process to kill. `None`: none is due.
     pub(super) fn next(&mut self, now: Instant) -> Option<Who> {
         let due = self.all.iter_mut().find(|due| due.next <= now)?;
         due.next += due.every;
@@ -46,7 +44,6 @@ impl Dues {
         })
     }
 
-    /// Counts a kill of a process that was running.
     pub(super) fn killed(&mut self, who: Who) {
         let victim = match who {
             Who::Node(_) => Victim::Node,

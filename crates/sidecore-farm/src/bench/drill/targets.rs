@@ -18,7 +18,6 @@ const AWAY: Duration = Duration::from_millis(250);
 /// A process that finds no server ends. Within this time after the server's kill it is restarted, as a service manager
 /// would.
 const EXCUSED: Duration = Duration::from_secs(3);
-/// Longest wait for all nodes.
 const JOIN_TIMEOUT: Duration = Duration::from_secs(30);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,7 +37,6 @@ pub(super) struct CrashTargets<'a> {
     served: Option<Instant>,
 }
 
-/// The feeder, and the events that it is given.
 struct Feeder {
     process: Process,
     script: Arc<Script>,

@@ -15,16 +15,13 @@ const ONE_EACH: &str = "maximum messages per subject exceeded";
 #[derive(Clone, Copy)]
 pub(super) enum Asked {
     Store,
-    /// Read the message that has its subject.
     Look,
-    /// Delete that message.
     Remove,
 }
 
 impl Asked {
     const ALL: [Self; 3] = [Self::Store, Self::Look, Self::Remove];
 
-    /// The last token of a reply subject.
     pub(super) fn token(self) -> &'static str {
         match self {
             Self::Store => "store",
@@ -47,10 +44,8 @@ pub(super) enum PublishResult {
     Taken,
     /// That message has this number and no kind: no dispatcher stored it.
     Foreign(u64),
-    /// That message is deleted.
     Removed,
     TooLarge,
-    /// The request failed, with the reason.
     Refused(String),
 }
 

@@ -13,7 +13,6 @@ use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Most gateways of one key server.
 const MAX_GATEWAYS: usize = 64;
 /// A gateway that is silent for this time is forgotten, ns.
 const GATEWAY_TIMEOUT: Nanos = 2_000_000_000;
@@ -166,7 +165,6 @@ impl Links {
         std::mem::take(&mut self.renewed)
     }
 
-    /// Takes no more requests.
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         for link in self.by_name.values_mut() {
@@ -239,7 +237,6 @@ mod tests {
     use sidecore_client::gateway::Operation;
     use sidecore_client::spec::Scheme;
 
-    /// Requests of the gateway of this name, whose number is 1.
     fn asks(links: &Links, gateway: &str, count: u64) -> Vec<u8> {
         let (scheme, operation, input) = (Scheme::Ed25519, Operation::Sign, &[7; 32]);
         let request = |ticket| Request { ticket, key: "www", scheme: scheme.clone(), operation, input };

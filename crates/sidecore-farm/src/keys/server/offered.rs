@@ -16,14 +16,11 @@ use std::thread;
 use std::time::Duration;
 use tokio::sync::watch;
 
-/// Interval of these checks.
 const INTERVAL: Duration = Duration::from_secs(1);
-/// Pause after a failed attempt to reach the service.
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most keys offered: a gateway takes no more.
 const MAX_KEYS: usize = Class::COUNT;
 
-/// Keys by name, and the gateways that may use them.
 #[derive(Default)]
 pub(super) struct Offered {
     keys: BTreeMap<String, OfferedKey>,
@@ -39,7 +36,6 @@ struct OfferedKey {
 }
 
 impl Offered {
-    /// The key of this name, if that gateway may use it.
     pub(super) fn key(&self, gateway: &str, name: &str) -> Option<Arc<Key>> {
         self.keys.get(name).filter(|_| self.permits(gateway, name)).map(|held| held.key.clone())
     }
@@ -125,12 +121,10 @@ struct Look {
     options: Options,
     allow: Arc<[Permit]>,
     admin: Option<Admin>,
-    /// Messages that were printed, each once.
     told: BTreeSet<String>,
 }
 
 impl Look {
-    /// The current keys. An error: none can be used.
     fn look(&mut self, before: &Offered) -> Result<Offered, Trouble> {
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
@@ -217,7 +211,6 @@ mod tests {
 
     const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
 
-    /// These keys, each `KEY` for all gateways and `GATEWAY:KEY` for one.
     fn offered(names: &[&str], permits: &[(Option<&str>, &str)]) -> Offered {
         let held = |name: &&str| {
             let public = Public::from_spki(SPKI).unwrap();

@@ -64,7 +64,6 @@ pub(super) struct Answered {
     pub(super) done: Done,
 }
 
-/// The result, or why there is none.
 pub(super) enum Done {
     Result(Vec<u8>),
     Refused(Refusal),
@@ -93,7 +92,6 @@ struct Shared {
 
 #[derive(Default)]
 struct Queue {
-    /// By gateway.
     jobs: FairQueue<Arc<str>, Job>,
     ended: bool,
 }
@@ -124,7 +122,6 @@ impl Workers {
         shed
     }
 
-    /// Drops the waiting jobs of a gateway. Returns their number.
     pub(super) fn withdraw(&self, gateway: &Arc<str>) -> usize {
         self.shared.queue().jobs.withdraw(gateway, |_| true).len()
     }

@@ -28,7 +28,6 @@ fn welcome(link: &mut Link, now: Nanos, dispatcher: u64) {
     hear(link, now, &DispatcherMessage::Welcome { dispatcher, incarnation });
 }
 
-/// A link that follows dispatcher 5, without anything to send.
 fn joined() -> Link {
     let mut link = link();
     lead(&mut link, 0, 5);

@@ -8,7 +8,6 @@ use std::fs;
 use std::path::Path;
 use std::time::Duration;
 
-/// A limit that a test can wait for.
 const SHORT: Duration = Duration::from_millis(200);
 
 fn each(words: &[&str], limit: Duration) -> Each {
@@ -23,7 +22,6 @@ fn limited(script: &str, limit: Duration) -> Each {
     each(&["sh", "-c", script], limit)
 }
 
-/// Waits for the end of the process whose number is in this file.
 async fn gone(file: &Path) {
     let number: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
     while test_kill_process(Pid::from_raw(number).unwrap()).is_ok() {

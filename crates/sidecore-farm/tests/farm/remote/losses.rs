@@ -146,7 +146,6 @@ impl<'a> Load<'a> {
         assert!(!std::mem::replace(&mut self.open[tag], true));
     }
 
-    /// Runs until `more` further requests are done.
     pub(super) fn run(&mut self, more: usize, expected: &[u8]) {
         let (until, end) = (self.done + more, Instant::now() + MAX_WAIT);
         while self.done < until {

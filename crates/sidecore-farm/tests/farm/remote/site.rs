@@ -17,14 +17,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait before the test reports a stall.
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const FARM: &str = "keys";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
 /// A user without any key.
 pub(super) const STRANGER: u32 = 65534;
 
-/// A service in a private directory. Stops when dropped.
 pub(super) struct Site {
     service: Option<Service>,
     config: Config,
@@ -71,7 +69,6 @@ impl Site {
         Admin::connect(&self.options()).unwrap()
     }
 
-    /// Generates a key. Returns its public part.
     pub(super) fn make(&self, name: &str, kind: Kind) -> Vec<u8> {
         let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
         self.admin().keys(command).unwrap();
@@ -137,7 +134,6 @@ impl Site {
     }
 }
 
-/// A process that is killed when dropped.
 pub(super) struct Process {
     child: Child,
     lines: Receiver<String>,
@@ -156,7 +152,6 @@ impl Process {
         Self { child, lines }
     }
 
-    /// Waits for a line with these words.
     pub(super) fn says(&self, words: &str) -> String {
         let end = Instant::now() + MAX_WAIT;
         loop {
@@ -178,7 +173,6 @@ impl Process {
         rustix::process::kill_process(pid, signal).unwrap();
     }
 
-    /// Waits for its end. Returns the exit code.
     pub(super) fn ended(&mut self) -> Option<i32> {
         self.child.wait().unwrap().code()
     }
@@ -194,7 +188,6 @@ pub(super) fn pkcs1() -> Scheme {
     Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 }
 }
 
-/// A client with a session on a key.
 pub(super) struct User {
     pub(super) client: Client,
     pub(super) session: Session,
@@ -212,7 +205,6 @@ impl User {
         self.client.call(self.session, op, 0, input, 4096)
     }
 
-    /// Repeats the request until it succeeds.
     pub(super) fn call_soon(&mut self, op: Op, input: &[u8]) -> Vec<u8> {
         let end = Instant::now() + MAX_WAIT;
         loop {
@@ -224,12 +216,10 @@ impl User {
         }
     }
 
-    /// Repeats the request until it fails for lack of a machine with the key.
     pub(super) fn refused_soon(&mut self, op: Op, input: &[u8]) -> Error {
         self.fails_soon(op, input, named)
     }
 
-    /// Repeats the request until NATS denies it.
     pub(super) fn denied_soon(&mut self, op: Op, input: &[u8]) -> Error {
         self.fails_soon(op, input, |error| matches!(error, Error::Refused(Refusal::KeyDenied)))
     }
