@@ -24,7 +24,6 @@ pub(crate) use share::{UNIT, devices};
 
 use crate::args::bench::{Bench, Scenario};
 use crate::error::FarmError;
-use crate::signals::Signals;
 use error::BenchError;
 use rows::Row;
 use sidecore_terminal::output::print;
@@ -43,14 +42,6 @@ const HEADINGS: [(&str, &str); 5] = [
 /// Measures, prints a table for each scenario, and writes rows if a file is named. The exit code is 1 if an event was
 /// lost or committed twice.
 pub(crate) async fn run(args: &Bench) -> Result<u8, FarmError> {
-    let mut signals = Signals::new()?;
-    tokio::select! {
-        done = bench(args) => done,
-        () = signals.next() => Err(BenchError::Stopped.into()),
-    }
-}
-
-async fn bench(args: &Bench) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
     let scenarios = if args.scenarios.is_empty() { &ALL } else { args.scenarios.as_slice() };
     let mut rows = Vec::new();

@@ -73,10 +73,7 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
 async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
-        said = connect::denied() => {
-            let remedy = "; allow it, or give other credentials with --creds";
-            return Err(FarmError::Denied { what: "read dead letters".into(), said, remedy });
-        }
+        said = connect::denied() => return Err(FarmError::denied("read dead letters", said)),
     };
     match asked {
         Ok(message) => Ok(Some(message)),

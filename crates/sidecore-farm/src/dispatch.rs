@@ -21,6 +21,7 @@ use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::Status;
 use crate::streams;
+use crate::subscribe::subscribe;
 use crate::wire::{self, Lead};
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
@@ -333,8 +334,7 @@ impl Dispatcher<'_> {
         tokio::spawn(async move {
             let taken = async {
                 let streams = streams::ensure(&context, &farm, &durability).await.map_err(FarmError::from)?;
-                let nodes =
-                    if hears_nodes { None } else { Some(inputs::subscribe(&client, format!("farm.{farm}.up")).await?) };
+                let nodes = if hears_nodes { None } else { Some(subscribe(&client, format!("farm.{farm}.up")).await?) };
                 let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
                 Ok(Begun { consumer, nodes })
             };

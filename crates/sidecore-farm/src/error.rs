@@ -69,7 +69,6 @@ pub(crate) enum FarmError {
     KeysUnwatched,
 }
 
-/// Conversions for `map_err`.
 impl FarmError {
     pub(crate) fn output(source: impl Into<Cause>) -> Self {
         Self::Output(source.into())
@@ -83,6 +82,10 @@ impl FarmError {
     pub(crate) fn file(what: impl Into<Cow<'static, str>>, path: &Path) -> impl FnOnce(io::Error) -> Self {
         let what = what.into();
         move |source| Self::File { what, path: path.to_owned(), source }
+    }
+
+    pub(crate) fn denied(what: &'static str, said: String) -> Self {
+        Self::Denied { what: what.into(), said, remedy: "; allow it, or give other credentials with --creds" }
     }
 
     pub(crate) fn nats<E: Into<Cause>>(what: impl Into<Cow<'static, str>>) -> impl FnOnce(E) -> Self {

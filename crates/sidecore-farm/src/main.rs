@@ -9,7 +9,8 @@
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
 //! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
-//! |`connect`, `ids`, `quiet`|connections to NATS; ids of events; log lines without repetition|
+//! |`connect`, `subscribe`|connections to NATS, and their messages|
+//! |`ids`, `quiet`|ids of events; log lines without repetition|
 //! |`error`|the error of all commands|
 //! |`signals`, `sys`|signals and system calls|
 //! |`status`, `status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
@@ -41,6 +42,7 @@ mod signals;
 mod status;
 mod status_watch;
 mod streams;
+mod subscribe;
 mod sys;
 mod top;
 mod trial;
@@ -49,6 +51,7 @@ mod work;
 
 use crate::error::FarmError;
 use args::{Cli, Command};
+use bench::stand::unless_stopped;
 use clap::CommandFactory;
 use sidecore_report::paths;
 use sidecore_terminal::{arguments, output};
@@ -79,8 +82,8 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Status(args) => top::status(&args).await,
             Command::Top(args) => top::top(args).await,
             Command::Export(args) => export::run(&args).await,
-            Command::Try(args) => trial::run(&args).await,
-            Command::Bench(args) => bench::run(&args).await,
+            Command::Try(args) => unless_stopped(Box::pin(trial::run(&args))).await,
+            Command::Bench(args) => unless_stopped(Box::pin(bench::run(&args))).await,
             Command::Pull(args) => bench::pull::work(&args).await,
             Command::Gateway(args) => keys::gateway::run(&args).await,
             Command::Manuals(args) => {

@@ -4,13 +4,14 @@ mod link;
 pub(crate) mod task;
 
 use crate::error::FarmError;
+use crate::subscribe::{next, subscribe};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use link::{Act, Begun, Link};
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output;
-use std::future::{Future, pending};
+use std::future::Future;
 use std::time::{Duration, Instant};
 use task::{Outcome, Task, Work};
 use tokio::time::{MissedTickBehavior, interval};
@@ -76,7 +77,7 @@ impl Node {
             tokio::select! {
                 _ = ticks.tick() => self.link.tick(self.now()),
                 Some(message) = self.leads.next() => self.link.lead(self.now(), &message.payload),
-                message = next(&mut self.down) => self.hear(&message),
+                message = next(self.down.as_mut()) => self.hear(&message),
                 Some(finished) = running.next() => self.finish(finished),
                 () = &mut stop => self.link.leave(),
             }
@@ -138,21 +139,4 @@ async fn do_one<W: Work>(work: &W, begun: Begun) -> Finished {
     let task: &Task = &begun.task;
     let outcome = work.run(task).await;
     Finished { work: since.elapsed().as_nanos() as Nanos, begun, outcome }
-}
-
-async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, FarmError> {
-    let what = format!("cannot receive {subject}");
-    client.subscribe(subject).await.map_err(FarmError::nats(what))
-}
-
-/// The next message. Waits forever without a subscription.
-async fn next(from: &mut Option<Subscriber>) -> Message {
-    let next = match from {
-        Some(subscriber) => subscriber.next().await,
-        None => None,
-    };
-    match next {
-        Some(message) => message,
-        None => pending().await,
-    }
 }

@@ -7,7 +7,6 @@ use crate::bench::rows::{self, Times, count, time};
 use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
 use crate::error::FarmError;
-use crate::signals::Signals;
 use comfy_table::Table;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
@@ -18,14 +17,6 @@ const NO: u8 = 1;
 
 /// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
 pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
-    let mut signals = Signals::new()?;
-    tokio::select! {
-        done = try_it(args) => done,
-        () = signals.next() => Err(BenchError::Stopped.into()),
-    }
-}
-
-async fn try_it(args: &Try) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
     let drill = CrashTest {
         unit: UNIT,

@@ -40,6 +40,7 @@ pub(crate) struct Taken {
 }
 
 pub(crate) async fn set_up(js: &Context) -> Result<(), FarmError> {
+    const WRONG: &str = "cannot set up pull consumers";
     take_down(js).await;
     let made = |name: &str, subject: &str, retention| Config {
         name: name.into(),
@@ -49,7 +50,6 @@ pub(crate) async fn set_up(js: &Context) -> Result<(), FarmError> {
         max_bytes: MAX_BYTES,
         ..Config::default()
     };
-    const WRONG: &str = "cannot set up pull consumers";
     let events = made(EVENTS, "pull.events.*", RetentionPolicy::WorkQueue);
     let events = js.create_stream(events).await.map_err(FarmError::nats(WRONG))?;
     let results = made(RESULTS, "pull.results.*", RetentionPolicy::Limits);

@@ -4,6 +4,7 @@ use super::error::BenchError;
 use crate::args::bench::Common;
 use crate::error::FarmError;
 use crate::server::Server;
+use crate::signals::Signals;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
 use sidecore_terminal::output::tell;
@@ -15,6 +16,15 @@ use tokio::time::sleep;
 const AGAIN: Duration = Duration::from_millis(10);
 const ANSWER: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
+
+/// Runs to its end, or until a signal.
+pub(crate) async fn unless_stopped(run: impl Future<Output = Result<u8, FarmError>>) -> Result<u8, FarmError> {
+    let mut signals = Signals::new()?;
+    tokio::select! {
+        done = run => done,
+        () = signals.next() => Err(BenchError::Stopped.into()),
+    }
+}
 
 pub(crate) struct Stand {
     pub(crate) server: Server,

@@ -2,8 +2,9 @@
 
 use super::queue::{Consumer, NotTaken};
 use crate::error::FarmError;
+use crate::subscribe::{next, subscribe};
 use async_nats::{Client, Message, Subscriber};
-use futures_util::{FutureExt, StreamExt};
+use futures_util::FutureExt;
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -89,21 +90,4 @@ async fn begun(
     let term = *term;
     *beginning = None;
     (term, begun)
-}
-
-/// The next message. Waits forever without a subscription, or if the client has ended.
-async fn next(from: Option<&mut Subscriber>) -> Message {
-    let next = match from {
-        Some(subscriber) => subscriber.next().await,
-        None => None,
-    };
-    match next {
-        Some(message) => message,
-        None => pending().await,
-    }
-}
-
-pub(super) async fn subscribe(client: &Client, subject: String) -> Result<Subscriber, FarmError> {
-    let what = format!("cannot receive {subject}");
-    client.subscribe(subject).await.map_err(FarmError::nats(what))
 }

@@ -13,7 +13,9 @@ pub(super) enum Sink {
     /// Standard output, each with its length before it.
     Frames,
     /// Standard output, a line for each, optionally with its id.
-    Lines { ids: bool },
+    Lines {
+        ids: bool,
+    },
 }
 
 impl Sink {

@@ -82,10 +82,7 @@ async fn find(
     };
     let consumer = tokio::select! {
         found = results.get_or_create_consumer(name, config) => found.map_err(FarmError::nats(format!("cannot take results as {name}")))?,
-        said = denied() => {
-            let remedy = "; allow it, or give other credentials with --creds";
-            return Err(FarmError::Denied { what: "take results".into(), said, remedy });
-        }
+        said = denied() => return Err(FarmError::denied("take results", said)),
     };
     Ok((consumer, made))
 }

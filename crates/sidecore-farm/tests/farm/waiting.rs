@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
 use std::process::{ChildStdin, Stdio};
+use tempfile::TempDir;
 
 fn feeder(server: &Server, args: &[&str]) -> (Running, ChildStdin) {
     let args = [&["feed", "--lines", "--name", "f"], args].concat();
@@ -33,14 +34,19 @@ fn files(directory: &std::path::Path) -> BTreeSet<String> {
     names.filter(|name| !name.starts_with('.')).collect()
 }
 
+fn taker_of_twenty(server: &Server) -> (Running, TempDir) {
+    fine(&run(&server.url(), &["feed"]));
+    add(server, 0..20);
+    let scratch = tempfile::tempdir().unwrap();
+    let taker = follower(server, scratch.path());
+    until("the first results", || files(scratch.path()).len() == 20);
+    (taker, scratch)
+}
+
 #[test]
 fn a_taker_whose_consumer_was_removed_makes_it_again_and_gets_each_result_once() {
     let Some(server) = Server::start() else { return };
-    fine(&run(&server.url(), &["feed"]));
-    add(&server, 0..20);
-    let scratch = tempfile::tempdir().unwrap();
-    let mut taker = follower(&server, scratch.path());
-    until("the first results", || files(scratch.path()).len() == 20);
+    let (mut taker, scratch) = taker_of_twenty(&server);
     with(&server.url(), async |js| {
         js.delete_consumer_from_stream("results", "farm-results").await.map(drop).unwrap();
     });
@@ -55,11 +61,7 @@ fn a_taker_whose_consumer_was_removed_makes_it_again_and_gets_each_result_once()
 #[test]
 fn a_taker_whose_stream_was_made_anew_takes_it_from_its_beginning() {
     let Some(server) = Server::start() else { return };
-    fine(&run(&server.url(), &["feed"]));
-    add(&server, 0..20);
-    let scratch = tempfile::tempdir().unwrap();
-    let mut taker = follower(&server, scratch.path());
-    until("the first results", || files(scratch.path()).len() == 20);
+    let (mut taker, scratch) = taker_of_twenty(&server);
     with(&server.url(), async |js| js.delete_stream("farm-results").await.map(drop).unwrap());
     taker.says("waiting for results: there is no farm");
     fine(&run(&server.url(), &["feed"]));

@@ -1,8 +1,8 @@
 //! A program for each event.
 
 use super::{LONG, MAX_RESULT_BYTES, done, failed, line, task};
-use crate::work::each::Each;
 use crate::node::task::{Outcome, Task, Work};
+use crate::work::each::Each;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
 use std::fs;
 use std::path::Path;
