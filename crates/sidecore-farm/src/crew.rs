@@ -82,7 +82,6 @@ impl Process {
         self.child.stdin.take()
     }
 
-    /// Kills the process with SIGKILL and waits for its end.
     pub(crate) fn kill(&mut self) {
         if self.killed {
             return;
@@ -119,7 +118,6 @@ impl Process {
         !self.killed && self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
     }
 
-    /// CPU time of all processes in this role.
     pub(crate) fn cpu_time(&self) -> Duration {
         self.before + if self.killed { Duration::ZERO } else { cpu_time(self.id()) }
     }

@@ -31,7 +31,6 @@ const BATCH_LIMIT: usize = 256;
 /// Part of the largest message that is reserved for fields around the octets.
 const MARGIN: usize = 1024;
 
-/// Does events until `stop`, and completes those in progress.
 pub(crate) async fn run<W: Work>(
     client: Client,
     settings: Settings,

@@ -67,7 +67,6 @@ impl Server {
         format!("nats://127.0.0.1:{}", self.port)
     }
 
-    /// Its own version string, e.g. `2.9.10`.
     pub(crate) fn version(&self) -> &str {
         &self.version
     }
@@ -89,7 +88,6 @@ impl Server {
         self.process.kill();
     }
 
-    /// Restarts it with its store, on the same port.
     pub(crate) async fn start_again(&mut self) -> Result<(), ServerError> {
         self.process.start_again()?;
         self.ready().await

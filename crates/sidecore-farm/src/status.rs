@@ -9,7 +9,6 @@ pub(crate) struct Status {
     pub(crate) balance: String,
     /// Its id; a later one's is larger.
     pub(crate) dispatcher: u64,
-    /// It assigns events; otherwise it stands by.
     pub(crate) active: bool,
     pub(crate) connected: bool,
     /// Why it does not go on, as text; empty: it does.
@@ -20,7 +19,6 @@ pub(crate) struct Status {
     /// Events that wait for a node or are with one, and their octets.
     pub(crate) held: u64,
     pub(crate) held_bytes: u64,
-    /// Events that no node has yet.
     pub(crate) waiting: u64,
     pub(crate) committing: u64,
     pub(crate) totals: Totals,
@@ -58,7 +56,6 @@ pub(crate) struct Node {
     /// Round trip of an event and its answer, without the work.
     pub(crate) way_us: u64,
     pub(crate) in_flight: u32,
-    /// Events done, per second.
     pub(crate) rate: f64,
     /// From feeding to the answer, of the last event; by the clocks of the feeder and of the dispatcher.
     pub(crate) lag_ms: f64,

@@ -31,7 +31,6 @@ pub(crate) struct StatusWatch {
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct View {
-    /// Status of the active dispatcher. `None`: there was none for a while.
     pub(crate) active: Option<Status>,
     pub(crate) standing_by: usize,
 }

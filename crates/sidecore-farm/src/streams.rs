@@ -30,7 +30,6 @@ const PAUSE: Duration = Duration::from_millis(250);
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {
     pub(crate) events: Stream<()>,
-    /// One result for each event's id.
     pub(crate) results: Stream<()>,
     pub(crate) dead: Stream<()>,
     pub(crate) places: Stream<()>,
@@ -96,7 +95,6 @@ async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Re
     }
 }
 
-/// Creates a stream. `None`: it exists by now, with other settings.
 async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, StreamError> {
     match ask(js, format!("STREAM.CREATE.{}", wanted.name), wanted).await? {
         Response::Ok(info) => Ok(Some(info)),

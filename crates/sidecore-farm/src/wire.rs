@@ -17,13 +17,10 @@ use sidecore_core::time::Nanos;
 
 const VERSION: u8 = 1;
 pub(crate) const MAX_LIST: usize = 4096;
-/// Longest name of a node, bytes.
 pub(crate) const MAX_NODE_BYTES: usize = 64;
 /// Longest time between two beats of a node, ns.
 pub(crate) const MAX_BEAT: Nanos = 10_000_000_000;
-/// Longest kind of an event, bytes.
 pub(crate) const MAX_KIND_BYTES: usize = 64;
-/// Longest reason why an event failed, bytes.
 pub(crate) const MAX_REASON_BYTES: usize = 512;
 const MAX_OFFERS: usize = 256;
 /// Most bytes of a message in addition to its events or answers, and of each of these in addition to its texts and
@@ -62,9 +59,7 @@ pub(crate) struct Join<'a> {
 pub(crate) struct Beat<'a> {
     pub(crate) node: &'a str,
     pub(crate) incarnation: u64,
-    /// Events since it joined.
     pub(crate) received: u64,
-    /// Answers since it joined.
     pub(crate) answered: u64,
     pub(crate) running: u32,
 }

@@ -14,7 +14,6 @@ pub(crate) struct Found {
     pub(crate) share: Option<f64>,
     pub(crate) share_to_the_end: Option<f64>,
     pub(crate) total: Option<Times>,
-    /// From publishing until a worker has the event.
     pub(crate) queue: Option<Times>,
     pub(crate) cpu: Option<Cpu>,
 }
@@ -75,7 +74,6 @@ pub(crate) fn total(fed: &[Fed], stored: &[Stored], after: Duration) -> Vec<Dura
     later.filter_map(|event| Some(at.get(event.id.as_str())?.duration_since(event.at).unwrap_or_default())).collect()
 }
 
-/// Results a second between the first and the last.
 pub(crate) fn rate(stored: &[Stored]) -> Option<f64> {
     let (first, last) = (stored.iter().map(|stored| stored.at).min()?, stored.iter().map(|stored| stored.at).max()?);
     let took = last.duration_since(first).ok()?;

@@ -65,7 +65,6 @@ pub(crate) fn unit_of(node: usize, unit: Duration) -> Duration {
     if node < NODES - SLOW { unit } else { unit * SLOWER }
 }
 
-/// Units a second of all nodes together: the sum of their rates.
 pub(crate) fn units_per_s(unit: Duration) -> f64 {
     (0..NODES).map(|node| 1.0 / unit_of(node, unit).as_secs_f64()).sum()
 }

@@ -21,7 +21,6 @@ use tokio::task::JoinSet;
 pub(crate) const EVENTS: &str = "pull-events";
 pub(crate) const RESULTS: &str = "pull-results";
 pub(crate) const EVENT: &str = "pull.events.any";
-/// Subject for a node's report of its first and last message.
 pub(crate) const DONE: &str = "pull.done";
 const CONSUMER: &str = "pull";
 /// Longest time until an acknowledgement: no node of this baseline is killed.

@@ -60,7 +60,6 @@ fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure
     entries.chunks_exact(2).flat_map(|pair| [row(&pair[0], &pair[1]), row(&pair[1], &pair[1])]).collect()
 }
 
-/// Events a second, with all events queued before the node starts.
 async fn through(stand: &Stand, variant: Variant) -> Result<Found, FarmError> {
     let count = stand.pick(20_000, 100_000);
     let mut running = Running::without_nodes(stand, variant, &[]).await?;

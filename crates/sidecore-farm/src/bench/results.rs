@@ -27,7 +27,6 @@ pub(crate) async fn count(js: &Context, stream: &str) -> Result<u64, FarmError> 
     Ok(info.cached_info().state.messages)
 }
 
-/// Events left in a work queue, as text. `None`: it is empty.
 pub(crate) async fn left(js: &Context, stream: &str) -> Option<String> {
     let waiting = count(js, stream).await.ok().filter(|waiting| *waiting > 0)?;
     let consumers = js.get_stream_no_info(stream).await.ok()?.consumers();

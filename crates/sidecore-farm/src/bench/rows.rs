@@ -102,7 +102,6 @@ pub(crate) struct Row {
     pub(crate) spread: Option<f64>,
     pub(crate) repeats: usize,
     pub(crate) seed: u64,
-    /// The engine: `nats-server 2.9.10`.
     pub(crate) library: String,
     #[serde(skip)]
     pub(crate) best: bool,
@@ -133,7 +132,6 @@ impl Goal {
     }
 }
 
-/// Writes rows as JSON, one object a line, each with machine and commit.
 pub(crate) fn write(rows: &[Row], file: &Path) -> Result<(), FarmError> {
     let wrong = |error| FarmError::file("cannot write", file)(error);
     let mut out = BufWriter::new(File::create(file).map_err(wrong)?);

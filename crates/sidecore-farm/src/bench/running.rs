@@ -127,7 +127,6 @@ impl<'a> Running<'a> {
         results::count(&js, &results).await
     }
 
-    /// CPU time of an event since [`Running::begin`], for this number of events.
     pub(crate) fn cpu(&self, events: usize) -> Cpu {
         let now = self.cpu_times();
         let us = |who: usize| (now[who].saturating_sub(self.before[who])).as_secs_f64() * 1e6 / events.max(1) as f64;

@@ -21,7 +21,6 @@ pub(crate) struct Script {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Planned {
-    /// Time after the beginning.
     pub(crate) due: Duration,
     pub(crate) units: u32,
 }

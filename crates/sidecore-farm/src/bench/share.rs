@@ -12,7 +12,6 @@ use std::time::Duration;
 
 /// Duration of a unit of work on a fast node: together the nodes do 1,406 events a second.
 pub(crate) const UNIT: Duration = Duration::from_micros(200);
-/// All policies of core that the farm offers.
 const POLICIES: [&str; 4] = ["tokens", "round-robin", "eft", "priced"];
 /// Events in a dispatcher and its nodes: 32 for each node, like the pulling nodes with most messages. All others wait
 /// in the work queue.

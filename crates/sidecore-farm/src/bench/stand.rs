@@ -17,7 +17,6 @@ const AGAIN: Duration = Duration::from_millis(10);
 const ANSWER: Duration = Duration::from_secs(2);
 const INTERVAL: Duration = Duration::from_millis(20);
 
-/// Runs to its end, or until a signal.
 pub(crate) async fn unless_stopped(run: impl Future<Output = Result<u8, FarmError>>) -> Result<u8, FarmError> {
     let mut signals = Signals::new()?;
     tokio::select! {

@@ -80,7 +80,6 @@ struct Event {
 struct Kill {
     at: SystemTime,
     incarnation: u64,
-    /// Its events that no other node has yet.
     left: BTreeSet<String>,
     /// Time of the last event's assignment to another node.
     moved: Option<SystemTime>,

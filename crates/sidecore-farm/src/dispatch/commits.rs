@@ -25,7 +25,6 @@ const TOO_SMALL: &str =
 
 struct Commit {
     ended: Ended<Origin>,
-    /// Octets of the original event.
     whole: usize,
     sent: Nanos,
     serial: u64,
@@ -45,7 +44,6 @@ pub(super) struct Commits {
     free: Vec<u32>,
     serial: u64,
     bytes: usize,
-    /// Refused commits, each once, and the reason of the last refusal.
     refused: VecDeque<(u32, u64)>,
     why: String,
     /// Messages without a kind that had the subject of a commit.

@@ -23,7 +23,6 @@ pub(super) enum Turn {
     Nothing,
     /// Take the queue over for this term, then call [`Leadership::has_begun`].
     Begin(u64),
-    /// Stop assigning: a later term has begun.
     End,
 }
 
@@ -132,7 +131,6 @@ impl Leadership {
         };
     }
 
-    /// The takeover failed, or the queue is lost.
     pub(super) fn lost(&mut self, now: Nanos) {
         self.wait(now);
     }

@@ -47,7 +47,6 @@ const UNLISTED: &str = "the servers refuse a consumer of the queue and list none
 
 pub(super) enum Taken {
     Event(Message, StreamPosition),
-    /// A status message of the queue, already handled.
     Handled,
     /// The consumer does not exist any more: a later term took the queue over, or an operator removed it.
     Gone,

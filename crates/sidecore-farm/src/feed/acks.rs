@@ -32,7 +32,6 @@ struct Failure {
     description: String,
 }
 
-/// JetStream's error numbers.
 const STORE_FAILED: u64 = 10_077;
 const NO_STORAGE: [u64; 4] = [10_047, 10_028, 10_023, 10_002];
 const UNAVAILABLE: u16 = 503;

@@ -19,7 +19,6 @@ pub(super) struct Directory {
     root: PathBuf,
     limit: usize,
     ids: Ids,
-    /// The last path that is done.
     behind: Option<PathBuf>,
     number: u64,
     /// Files that are done, or share their name with one.

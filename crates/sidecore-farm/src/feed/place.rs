@@ -101,7 +101,6 @@ impl Keeper {
         }
     }
 
-    /// The connection was lost, with any place on its way.
     pub(super) fn cut_off(&mut self) {
         self.sent = None;
     }

@@ -16,9 +16,7 @@ pub(super) enum Form {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Record {
     Event(Bytes),
-    /// An event of this length, which was dropped.
     TooLarge(u64),
-    /// Text in the place of a length.
     Text,
 }
 
@@ -33,7 +31,6 @@ pub(super) struct Splitter {
     taken: u64,
 }
 
-/// An event that is too large, while it passes.
 #[derive(Debug)]
 struct Skip {
     /// Remaining bytes of a frame. A line ends at its line feed.

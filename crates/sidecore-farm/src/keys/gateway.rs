@@ -115,9 +115,7 @@ struct Session<'a> {
     ups: Subscriber,
     denials: &'a mut Denials,
     outbox: Outbox<'a>,
-    /// Time of the service's last message.
     heard: Nanos,
-    /// The service has not read the earlier messages.
     blocked: bool,
     silence: Duration,
 }

@@ -32,7 +32,6 @@ use workers::{Job, Workers};
 
 /// Time limit of a request at the service.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Time limit of open requests after the signal to end.
 const LAST: Duration = Duration::from_secs(2);
 const BATCH_LIMIT: usize = 256;
 
@@ -114,7 +113,6 @@ impl Server {
         })
     }
 
-    /// Serves until the connection to NATS has ended. Returns the reason.
     async fn run(&mut self) -> FarmError {
         let mut beats = interval(Duration::from_nanos(BEAT));
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);

@@ -55,7 +55,6 @@ pub(super) struct Answer<'a> {
     pub(super) ticket: u64,
     /// Time from arrival at the key server to this answer.
     pub(super) held_ns: Nanos,
-    /// Time at its service.
     pub(super) work_ns: Nanos,
     #[serde(borrow)]
     pub(super) outcome: Outcome<'a>,

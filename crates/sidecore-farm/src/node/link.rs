@@ -30,7 +30,6 @@ const MAX_BYTES: usize = 1 << 30;
 
 #[derive(Debug, PartialEq)]
 pub(super) enum Act {
-    /// Subscribe to this subject, and to no other.
     Listen(String),
     Say(Bytes),
     Tell(String),
@@ -247,7 +246,6 @@ impl Link {
         self.acts.push_back(Act::Say(wire::encode(&beat, self.settings.name.len())));
     }
 
-    /// The outcome in a size that fits into a message.
     fn sendable(&self, outcome: Outcome) -> Outcome {
         match outcome {
             Outcome::Done(result) if result.len() + 2 * wire::HEAD > self.most => {

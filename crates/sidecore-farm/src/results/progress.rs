@@ -6,7 +6,6 @@ use std::collections::BTreeSet;
 pub(super) struct Progress {
     /// The server has acknowledgements for all up to this number.
     floor: u64,
-    /// Numbers above it that were taken.
     taken: BTreeSet<u64>,
 }
 

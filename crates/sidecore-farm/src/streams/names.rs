@@ -21,7 +21,6 @@ pub(crate) fn place(farm: &str, feeder: &str) -> String {
     format!("farm.{farm}.places.{feeder}")
 }
 
-/// Headers of an event, a result and a dead letter.
 pub(crate) const ID: &str = "Nats-Msg-Id";
 pub(crate) const KIND: &str = "Farm-Kind";
 pub(crate) const FED: &str = "Farm-Fed";

@@ -56,7 +56,6 @@ pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Resu
     Err(StreamError::Differs { name, option, is, fix })
 }
 
-/// A setting that no stream of a farm has.
 fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     if there.retention != wanted.retention {
         return Some(format!("its retention is {}, not {}", retention(there.retention), retention(wanted.retention)));

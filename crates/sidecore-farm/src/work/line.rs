@@ -28,7 +28,6 @@ pub(super) struct Line {
 }
 
 impl Line {
-    /// Finds the program as a shell would.
     pub(super) fn find(words: &[OsString]) -> Result<Self, ProgramError> {
         let [name, arguments @ ..] = words else { return Err(ProgramError::Unnamed) };
         let path = which::which(name).map_err(|_| ProgramError::NotFound(name.clone()))?;

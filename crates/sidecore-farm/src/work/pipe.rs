@@ -17,7 +17,7 @@ use tokio::time::timeout;
 
 const HEAD: usize = 4;
 
-/// See the module. A program that failed an event is ended; another replaces it with the next event.
+/// A program that failed an event is ended; another replaces it with the next event.
 pub(super) struct Pipes {
     line: Line,
     limit: Duration,
@@ -38,7 +38,6 @@ impl Pipes {
         Ok(pipes)
     }
 
-    /// Closes the input of all programs, which may complete their work.
     pub(super) async fn finish(&self) {
         let programs = std::mem::take(&mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner));
         let all = async {

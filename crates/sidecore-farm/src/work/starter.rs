@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use tokio::sync::oneshot;
 
-/// See the module. Its programs end with this thread.
+/// Its programs end with this thread.
 pub(super) struct Starter(Sender<Order>);
 
 struct Order {

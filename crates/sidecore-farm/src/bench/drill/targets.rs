@@ -13,7 +13,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::JoinHandle;
 
-/// Time from a kill to the restart.
 const AWAY: Duration = Duration::from_millis(250);
 /// A process that finds no server ends. Within this time after the server's kill it is restarted, as a service manager
 /// would.
@@ -80,7 +79,6 @@ impl<'a> CrashTargets<'a> {
         &self.stand.js
     }
 
-    /// Kills the process. Returns whether it was running.
     pub(super) fn kill(&mut self, who: Who) -> bool {
         let now = Instant::now();
         if self.is_away(who) || who == Who::Feeder && self.has_fed_all() {

@@ -137,7 +137,6 @@ impl Links {
         }
     }
 
-    /// Forgets silent gateways, and schedules a beat for the others.
     pub(super) fn beat(&mut self, now: Nanos) {
         self.by_name.retain(|_, link| now.saturating_sub(link.heard) < GATEWAY_TIMEOUT);
         for link in self.by_name.values_mut() {
@@ -172,7 +171,6 @@ impl Links {
         }
     }
 
-    /// Messages to gateways, of at most `max_payload` bytes.
     pub(super) fn posts(&mut self, now: Nanos, offered: &Offered, max_payload: usize) -> Vec<Post> {
         let slots = self.slots;
         let most = (max_payload.saturating_sub(HEADROOM) / (MAX_RESULT + 64)).clamp(1, wire::MAX_LIST);

@@ -7,7 +7,6 @@ use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
-/// Attempts at a file while another process removes its name.
 const TRIES: usize = 8;
 
 pub(in crate::results) struct Directory {
