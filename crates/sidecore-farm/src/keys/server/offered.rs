@@ -125,7 +125,7 @@ struct Look {
 }
 
 impl Look {
-    fn look(&mut self, before: &Offered) -> Result<Offered, Trouble> {
+    fn look(&mut self, before: &Offered) -> Result<Offered, NotOffered> {
         let mut admin = match self.admin.take() {
             Some(admin) => admin,
             None => Admin::connect(&self.options)?,
@@ -140,7 +140,7 @@ impl Look {
             }
             match held(&mut admin, &name, before) {
                 Ok(held) => drop(offered.keys.insert(name, held)),
-                Err(why @ (Trouble::Key(_) | Trouble::Unfit)) => {
+                Err(why @ (NotOffered::Key(_) | NotOffered::Unfit)) => {
                     self.tell(format!("the key {name} is not offered: {why}"));
                 }
                 Err(why) => return Err(why),
@@ -158,7 +158,7 @@ impl Look {
 }
 
 #[derive(Debug, thiserror::Error)]
-enum Trouble {
+enum NotOffered {
     /// A fault of this key.
     #[error(transparent)]
     Key(Cause),
@@ -170,32 +170,32 @@ enum Trouble {
     Service(#[from] Error),
     #[error(transparent)]
     Connect(#[from] ConnectError),
-    #[error("{}; or name the keys with --allow", .0.text)]
+    #[error("{0}; or name the keys with --allow")]
     Unlisted(Refused),
 }
 
-fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<OfferedKey, Trouble> {
+fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<OfferedKey, NotOffered> {
     let info = admin.key_info(name).map_err(|error| match error {
-        Error::Service(refused) => Trouble::Key(refused.text.into()),
-        other => Trouble::Service(other),
+        Error::Service(refused) => NotOffered::Key(refused.text.into()),
+        other => NotOffered::Service(other),
     })?;
     if let Some(held) = before.keys.get(name).filter(|held| held.public == info.public) {
         return Ok(held.clone());
     }
-    let public = Public::from_spki(&info.public).map_err(|error| Trouble::Key(error.into()))?;
+    let public = Public::from_spki(&info.public).map_err(|error| NotOffered::Key(error.into()))?;
     if info.public.len() > MAX_PUBLIC || !super::super::subjects::fits(name) {
-        return Err(Trouble::Unfit);
+        return Err(NotOffered::Unfit);
     }
     let key = Arc::new(Key::new(public, Private::Stored(name.to_owned())));
     Ok(OfferedKey { public: info.public, key })
 }
 
-fn list(admin: &mut Admin) -> Result<Vec<String>, Trouble> {
+fn list(admin: &mut Admin) -> Result<Vec<String>, NotOffered> {
     let mut names: Vec<String> = Vec::new();
     loop {
         let after = names.last().cloned().unwrap_or_default();
         let entries = admin.keys(KeyCommand::List { after }).map_err(|error| match error {
-            Error::Service(refused) => Trouble::Unlisted(refused),
+            Error::Service(refused) => NotOffered::Unlisted(refused),
             other => other.into(),
         })?;
         if entries.is_empty() || names.len() > MAX_KEYS {
