@@ -8,11 +8,11 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
 use sidecore_sockets::protocol;
-use std::fmt;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
+mod error;
 mod limits;
 mod passphrase;
 mod setting;
@@ -20,6 +20,10 @@ mod sockets;
 mod waiters;
 mod wrong;
 
+pub use error::{
+    ConfigError, ConfigErrorKind, DeviceConfigError, Hint, PassphraseError, SettingError, UnfitPassphrase,
+};
+use error::{require, unknown, within};
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
@@ -34,6 +38,7 @@ pub use waiters::{ThreadCore, Waiters, in_force};
 
 /// Largest file that is read, bytes.
 const MAX_FILE: u64 = 1 << 20;
+const MAX_SIDECORES: usize = 64;
 
 /// All of it. Every key has a default.
 #[derive(Clone, Debug, Deserialize)]
@@ -321,9 +326,10 @@ impl Config {
     ///
     /// # Errors
     /// Names the file, the line, and the remedy.
-    pub fn read(path: &Path, socket: PathBuf) -> Result<Self, String> {
-        let text = text_of(path).map_err(|why| format!("cannot read {}: {why}", path.display()))?;
-        let mut config = Self::parse(&text).map_err(|error| format!("{}: {error}", path.display()))?;
+    pub fn read(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
+        let text = text_of(path).map_err(ConfigError::from);
+        let in_file = |error| ConfigError { file: Some(path.to_owned()), ..error };
+        let (mut config, text) = text.and_then(|text| Ok((Self::parse(&text)?, text))).map_err(in_file)?;
         if config.sockets.is_none() && !names_socket(&text) {
             config.socket = socket;
         }
@@ -334,14 +340,14 @@ impl Config {
     ///
     /// # Errors
     /// Names the line and the remedy.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
         let mut config: Self = wrong::read(text)?;
         if config.sockets.is_some() && !names_socket(text) {
             config.socket = protocol::DEFAULT_SOCKET.into();
         }
         config.check()?;
         if config.sockets.is_some() {
-            sockets::check_keys(text)?;
+            sockets::check_keys(text).map_err(ConfigErrorKind::Sockets)?;
         }
         Ok(config)
     }
@@ -350,37 +356,28 @@ impl Config {
     ///
     /// # Errors
     /// Names the key and the remedy.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
-        require(!self.socket.as_os_str().is_empty(), || "socket: the path is empty: name one, or leave the key out")?;
-        require(
-            !matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0")),
-            || "sandbox.user: name an unprivileged user, or leave it out to stay who starts the service",
-        )?;
+        require(!self.socket.as_os_str().is_empty(), || ConfigErrorKind::EmptyPath.at("socket"))?;
+        let is_root = matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0"));
+        require(!is_root, || ConfigErrorKind::Privileged.at("sandbox.user"))?;
         within("record_mib", self.record_mib, 1, 4096)?;
-        require(
-            !self.devices.is_empty(),
-            || "device = []: without a device nothing can be done; leave the key out or add one",
-        )?;
+        require(!self.devices.is_empty(), || ConfigErrorKind::NoDevice)?;
         let cpus = &self.sidecores.cpus;
-        require(cpus.len() <= 64, || "sidecores.cpus: at most 64")?;
-        require(
-            !self.sidecores.owned || !cpus.is_empty(),
-            || "sidecores.owned = true without sidecores.cpus: name the cores that are theirs alone, e.g. cpus = [1]",
-        )?;
+        require(cpus.len() <= MAX_SIDECORES, || ConfigErrorKind::TooMany(MAX_SIDECORES).at("sidecores.cpus"))?;
+        require(!self.sidecores.owned || !cpus.is_empty(), || ConfigErrorKind::NothingOwned)?;
         let last = cpus.len().max(1) - 1;
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
             let (name, number) = (&device.name, device.sidecore.unwrap_or(0));
-            require(number <= last, || {
-                format!("device {name:?}: sidecore = {number}: use 0 to {last}, one for each of sidecores.cpus")
-            })?;
-            require(self.devices[..i].iter().all(|other| other.name != *name), || {
-                format!("two devices are named {name:?}: give each its own name")
-            })?;
+            require(number <= last, || device.error(DeviceConfigError::Sidecore { number, last }))?;
+            let is_new = self.devices[..i].iter().all(|other| other.name != *name);
+            require(is_new, || ConfigErrorKind::SameName(name.clone()))?;
         }
         self.keys.check()?;
-        self.sockets.as_ref().map_or(Ok(()), |sockets| sockets.check(self))?;
+        if let Some(sockets) = &self.sockets {
+            sockets.check(self).map_err(ConfigErrorKind::Sockets)?;
+        }
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
@@ -428,27 +425,18 @@ impl KeysConfig {
     /// Reads the passphrase; `None`: no file is named.
     ///
     /// # Errors
-    /// In words, with the path: the file cannot be read, others may read it too, or it is empty or too long.
-    pub fn passphrase(&self) -> Result<Option<Secret>, String> {
+    /// The file cannot be read, others may read it too, or it is empty or too long.
+    pub fn passphrase(&self) -> Result<Option<Secret>, PassphraseError> {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
     }
 
     /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.
-    fn check(&self) -> Result<(), String> {
+    fn check(&self) -> Result<(), ConfigError> {
         let Self { directory, passphrase_file, changes_file, .. } = self;
-        require(
-            directory.is_some() || passphrase_file.is_none(),
-            || "a passphrase file without keys.directory: name the directory, or leave the file out",
-        )?;
-        require(
-            directory.is_some() || changes_file.is_none(),
-            || "keys.changes_file without keys.directory: name the directory as well",
-        )?;
+        require(directory.is_some() || passphrase_file.is_none(), || ConfigErrorKind::PassphraseAlone)?;
+        require(directory.is_some() || changes_file.is_none(), || ConfigErrorKind::ChangesAlone)?;
         let inside = |directory| changes_file.as_ref().is_some_and(|file| file.starts_with(directory));
-        require(!directory.as_ref().is_some_and(inside), || {
-            "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a file \
-             elsewhere"
-        })
+        require(!directory.as_ref().is_some_and(inside), || ConfigErrorKind::ChangesInside)
     }
 }
 
@@ -457,54 +445,47 @@ impl DeviceConfig {
     ///
     /// # Errors
     /// Names the key and the remedy.
-    pub fn check(&self) -> Result<(), String> {
+    pub fn check(&self) -> Result<(), ConfigError> {
         let name = &self.name;
         let unfit = |c: char| matches!(c, '.' | '=') || c.is_control();
-        require(!name.is_empty() && name.len() <= 32 && !name.contains(unfit), || {
-            format!("device name {name:?}: use 1 to 32 printable characters without . and =")
-        })?;
-        require(!self.owned || self.cpu.is_some(), || {
-            format!("device {name:?}: owned = true without cpu: name the core that is its alone, e.g. cpu = 1")
-        })?;
+        let has_name = !name.is_empty() && name.len() <= 32 && !name.contains(unfit);
+        require(has_name, || ConfigErrorKind::DeviceName(name.clone()))?;
+        let demand = |is_fine, why| require(is_fine, || self.error(why));
+        demand(!self.owned || self.cpu.is_some(), DeviceConfigError::NothingOwned)?;
         let is_remote = self.kind == DeviceKind::Remote;
         let is_token = |farm: &str| {
             let is_one = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
             (1..=32).contains(&farm.len()) && farm.bytes().all(is_one)
         };
-        require(self.farm.as_deref().map_or(!is_remote, |farm| is_remote && is_token(farm)), || {
-            format!(
-                "device {name:?}: farm names the farm of a remote device, and of no other: 1 to 32 letters, digits, - and _, \
-                 e.g. kind = \"remote\", farm = \"keys\""
-            )
-        })?;
-        require(is_remote || self.user.is_none(), || {
-            format!("device {name:?}: user names whose process is the gateway of a remote device: leave it out")
-        })?;
-        require(self.kind == DeviceKind::Batch || self.disturb == 0, || {
-            format!("device {name:?}: disturb is a drill for devices of kind = \"batch\": leave it out")
-        })?;
+        let has_farm = self.farm.as_deref().map_or(!is_remote, |farm| is_remote && is_token(farm));
+        demand(has_farm, DeviceConfigError::Farm)?;
+        demand(is_remote || self.user.is_none(), DeviceConfigError::User)?;
+        demand(self.kind == DeviceKind::Batch || self.disturb == 0, DeviceConfigError::Disturb)?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
-        require((0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000, || {
-            format!("device {name:?}: fixed_ns up to 1e9, per_byte_ns 0 to 1e6")
-        })?;
+        let has_times = (0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000;
+        demand(has_times, DeviceConfigError::Times)?;
         let means_some = |family: &str| Class::all().any(|class| class.belongs_to(family));
         match self.ops.iter().find(|family| !means_some(family)) {
-            Some(family) => Err(wrong::unknown("operation", family, Class::all().flat_map(Class::families))),
+            Some(family) => Err(unknown("operation", family, Class::all().flat_map(Class::families)).into()),
             None => Ok(()),
         }
+    }
+
+    fn error(&self, why: DeviceConfigError) -> ConfigErrorKind {
+        ConfigErrorKind::Device(self.name.clone(), why)
     }
 }
 
 /// Reads a whole file, up to the limit: an endless device is refused.
-fn text_of(path: &Path) -> Result<String, String> {
-    let wrong = |error: io::Error| format!("{error}; name a TOML file, as examples/sidecore.toml is");
+fn text_of(path: &Path) -> Result<String, ConfigErrorKind> {
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes)).map_err(wrong)?;
+    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    read.map_err(ConfigErrorKind::Unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
-        return Err("it has more than 1 MiB, as no configuration has; name a TOML file".to_owned());
+        return Err(ConfigErrorKind::TooLarge);
     }
-    String::from_utf8(bytes).map_err(|_| "it is no text in UTF-8; name a TOML file".to_owned())
+    String::from_utf8(bytes).map_err(|_| ConfigErrorKind::NoText)
 }
 
 fn names_socket(text: &str) -> bool {
@@ -520,15 +501,6 @@ pub fn counters_beside(socket: &Path) -> PathBuf {
 
 const fn default_depth() -> u32 {
     64
-}
-
-fn within<N: PartialOrd + Copy + fmt::Display>(key: &str, value: N, least: N, most: N) -> Result<(), String> {
-    require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
-}
-
-/// Returns the remedy as an error unless `is_fine`.
-fn require<S: Into<String>>(is_fine: bool, remedy: impl FnOnce() -> S) -> Result<(), String> {
-    if is_fine { Ok(()) } else { Err(remedy().into()) }
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -38,7 +38,10 @@ pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
 pub use layout::Shape;
-pub use snapshot::{ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, Stats};
+pub use snapshot::{
+    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, SnapshotError, SnapshotErrorKind,
+    Stats,
+};
 
 const WORD: usize = 8;
 /// Readable by all users, writable by the service alone.

@@ -17,8 +17,8 @@ pub(crate) use remote::{Control, Fault, LinkOptions, Remote, Said};
 pub(crate) use worker::{Worker, WorkerOptions};
 
 use crate::engine::crypto::Session;
-use crate::service::ParkTimes;
 use crate::shm::LaneMemory;
+use crate::sys::park::ParkTimes;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Notify;

@@ -11,6 +11,7 @@ mod context;
 pub(crate) mod hash;
 pub(crate) mod keyfile;
 pub(crate) mod operation;
+pub(crate) mod padding;
 pub(crate) mod pkey;
 mod rsa;
 

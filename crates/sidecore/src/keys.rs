@@ -3,6 +3,7 @@
 //! A session on a stored key is opened with [`KeyMaterial::Stored`](crate::spec::KeyMaterial::Stored). No message and
 //! no request returns a private key.
 
+mod error;
 mod file;
 mod material;
 mod named;
@@ -11,9 +12,11 @@ mod store;
 mod vault;
 
 pub use crate::config::read_passphrase;
+pub use error::{KeyError, KeyFileError, StoreError};
 pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use material::{Material, public_part};
 pub use named::{public_of_private, unknown_kind};
 pub use public::read_public_key;
 pub use sidecore_client::keys::*;
-pub(crate) use store::{Changed, Described, Ready, Store};
+pub(crate) use store::{Changed, Described, Ready, Resealed, Resealing, Store};
+pub use vault::{Unsealing, VaultError, VaultErrorKind};

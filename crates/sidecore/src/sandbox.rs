@@ -12,6 +12,7 @@
 //! well.
 
 mod calls;
+mod error;
 mod files;
 mod memory;
 mod user;
@@ -20,9 +21,10 @@ use crate::config::Config;
 use crate::service::Service;
 use crate::sockets::Sockets;
 use calls::Duty;
+pub use error::{Lack, SandboxError};
 use rustix::thread::CapabilitySet;
-use std::fmt::Display;
 use std::fs;
+use std::io;
 use std::os::fd::RawFd;
 
 /// The restrictions of the process so far.
@@ -36,9 +38,9 @@ pub struct Sandbox {
 /// The first step, before any thread is started. The service is started next.
 ///
 /// # Errors
-/// In words: the process has several threads, the user does not exist or cannot be changed, a directory cannot be
+/// The process has several threads, the user does not exist or cannot be changed, a directory cannot be
 /// made, or this machine lacks a demanded restriction. The process may then be changed already and should end.
-pub fn enter(config: &Config) -> Result<Sandbox, String> {
+pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
     one_thread()?;
     let mut warnings = Vec::new();
     let sandbox = &config.sandbox;
@@ -62,7 +64,7 @@ impl Sandbox {
     ///
     /// # Errors
     /// This machine cannot filter system calls, and the configuration demands it.
-    pub fn filter_calls(&mut self, running: &Service) -> Result<(), String> {
+    pub fn filter_calls(&mut self, running: &Service) -> Result<(), SandboxError> {
         self.filter(Duty::Keys, running.door())
     }
 
@@ -70,11 +72,11 @@ impl Sandbox {
     ///
     /// # Errors
     /// As for [`Sandbox::filter_calls`].
-    pub fn filter_calls_of_sockets(&mut self, running: &Sockets) -> Result<(), String> {
+    pub fn filter_calls_of_sockets(&mut self, running: &Sockets) -> Result<(), SandboxError> {
         self.filter(Duty::Sockets, running.door())
     }
 
-    fn filter(&mut self, duty: Duty, door: RawFd) -> Result<(), String> {
+    fn filter(&mut self, duty: Duty, door: RawFd) -> Result<(), SandboxError> {
         judge(self.seccomp, || Ok(calls::filter(duty, door)), &mut self.warnings)
     }
 
@@ -84,33 +86,30 @@ impl Sandbox {
     }
 }
 
-/// A restriction that this machine lacks, and the remedy.
-type Lack = Option<String>;
-
 /// Applies a restriction. Without support of the machine: an error if it was demanded, else a warning.
 fn judge(
     wanted: Option<bool>,
-    carry_out: impl FnOnce() -> Result<Lack, String>,
+    carry_out: impl FnOnce() -> Result<Option<Lack>, SandboxError>,
     warnings: &mut Vec<String>,
-) -> Result<(), String> {
+) -> Result<(), SandboxError> {
     let lack = if wanted == Some(false) { None } else { carry_out()? };
     match lack {
-        Some(what) if wanted == Some(true) => return Err(what),
-        lack => warnings.extend(lack),
+        Some(lack) if wanted == Some(true) => return Err(SandboxError::Lack(lack)),
+        lack => warnings.extend(lack.map(|lack| lack.to_string())),
     }
     Ok(())
 }
 
 /// User, capabilities and rules for files belong to single threads: other threads would keep theirs.
-fn one_thread() -> Result<(), String> {
-    match fs::read_dir("/proc/self/task").map_err(|error| format!("/proc/self/task: {error}"))?.count() {
+fn one_thread() -> Result<(), SandboxError> {
+    match fs::read_dir("/proc/self/task").map_err(SandboxError::Threads)?.count() {
         1 => Ok(()),
-        threads => Err(format!("the sandbox is for a process of one thread, this one has {threads}: enter it first")),
+        threads => Err(SandboxError::NotAlone(threads)),
     }
 }
 
-fn cannot<E: Display>(purpose: &str) -> impl Fn(E) -> String {
-    move |error| format!("cannot {purpose}: {error}")
+fn cannot<E: Into<io::Error>>(purpose: &'static str) -> impl Fn(E) -> SandboxError {
+    move |error| SandboxError::System { purpose, error: error.into() }
 }
 
 #[cfg(test)]
@@ -118,8 +117,8 @@ mod tests {
     use super::*;
 
     #[expect(clippy::unnecessary_wraps, reason = "as what is carried out")]
-    fn unavailable() -> Result<Lack, String> {
-        Ok(Some("not here".to_owned()))
+    fn unavailable() -> Result<Option<Lack>, SandboxError> {
+        Ok(Some(Lack::LockLimit(8)))
     }
 
     #[test]
@@ -129,15 +128,15 @@ mod tests {
         assert!(judge(Some(false), unavailable, &mut warnings).is_ok());
         assert!(warnings.is_empty());
         assert!(judge(None, unavailable, &mut warnings).is_ok());
-        assert_eq!(warnings, ["not here"]);
-        let broken = || Err("broken".to_owned());
+        assert_eq!(warnings, [Lack::LockLimit(8).to_string()]);
+        let broken = || Err(SandboxError::NotAlone(2));
         assert!(judge(None, broken, &mut warnings).is_err(), "only what the machine lacks is a warning");
     }
 
     #[test]
     fn a_process_with_threads_is_refused_and_left_as_it_was() {
         // The test harness runs each test on a thread of its own.
-        let error = enter(&Config::default()).unwrap_err();
+        let error = enter(&Config::default()).unwrap_err().to_string();
         assert!(error.contains("of one thread") && !error.contains("has 1:"), "{error}");
         assert!(!rustix::thread::no_new_privs().unwrap());
     }

@@ -23,17 +23,21 @@ macro_rules! ensure_limit {
 mod advice;
 mod calibrate;
 mod command;
+mod cores;
 pub(crate) mod declined;
 pub(crate) mod door;
 mod job_queue;
+mod jobs;
+mod key_change;
 mod listener;
 mod quotas;
 mod reactor;
 mod reaper;
 pub(crate) mod runtime_dir;
 mod sessions;
+mod start_error;
 
-use crate::config::{Config, DeviceConfig, Waiters};
+use crate::config::{Config, Waiters};
 use crate::counters::{Counters, Shape, Start};
 use crate::events;
 use crate::keys::Store;
@@ -41,14 +45,15 @@ use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
-pub(crate) use calibrate::undisturbed;
-pub use calibrate::{ParkTimes, park_times};
-use command::{SidecoreHandle, mailbox};
-use listener::Listener;
-use reactor::{Reactor, Setup};
+use command::{Mailbox, SidecoreHandle, mailbox};
+pub use cores::check_cpus;
+use listener::state::{self, Listener};
+use reactor::Setup;
+use reactor::thread::Reactor;
 use runtime_dir::RuntimeFiles;
 use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
+pub use start_error::StartError;
 use std::convert::Infallible;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
@@ -57,43 +62,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
-
-/// Why a service did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration contradicts itself.
-    #[error("{0}")]
-    Config(String),
-    /// This process may not use a core of the configuration.
-    #[error("core {cpu} is not here: name one of those that this process may use, {}", listed(allowed))]
-    NoSuchCpu {
-        /// The core in the configuration.
-        cpu: usize,
-        /// The cores that the process may use.
-        allowed: Vec<usize>,
-    },
-    /// Another service answers at this socket, or is about to.
-    #[error(
-        "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
-         configuration"
-    )]
-    AlreadyRunning(PathBuf),
-    /// The stored keys cannot be opened, for this reason.
-    #[error("{0}")]
-    Keys(String),
-    /// A path cannot be used.
-    #[error(
-        "{0}: {1}; name a socket in a directory that this user may write, in the configuration or in SIDECORE_SOCKET"
-    )]
-    Path(PathBuf, io::Error),
-    /// A system call failed.
-    #[error(transparent)]
-    System(#[from] io::Error),
-}
-
-fn listed(cores: &[usize]) -> String {
-    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
-}
 
 /// A running service. Dropping it stops it: clients then notice its end.
 #[derive(Debug)]
@@ -133,11 +101,10 @@ impl Service {
     /// # Errors
     /// As for [`Service::start`].
     pub fn start_with(config: Config, passphrase: Option<&Secret>, held: Vec<OwnedFd>) -> Result<Self, StartError> {
-        config.check().map_err(StartError::Config)?;
+        config.check()?;
         check_cpus(&config)?;
         raise_file_limit();
-        let store =
-            Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw()).map_err(StartError::Keys)?;
+        let store = Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw())?;
         let files = RuntimeFiles::take(&config.socket, held)?;
         let listener_wake = Arc::new(wake::event()?);
         let mut service = Self {
@@ -167,13 +134,13 @@ impl Service {
                 config: config.clone(),
                 calibration: calibration.clone(),
                 counters: counters.clone(),
-                mailbox,
+                mailbox: mailbox.flag(),
                 wake,
                 events: events.clone(),
                 listener: listener_wake.clone(),
                 advice: advice.clone(),
             };
-            service.threads.push(start_sidecore(setup)?);
+            service.threads.push(start_sidecore(setup, mailbox)?);
             service.sidecores.push(Arc::new(handle));
         }
         let socket = service.files.listen(&config.socket, config.socket_mode)?;
@@ -181,7 +148,7 @@ impl Service {
         service.door = socket.as_raw_fd();
         let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
         let max_request = config.limits.max_request_bytes;
-        let setup = listener::Setup {
+        let setup = state::Setup {
             config,
             advice,
             wake: listener_wake,
@@ -270,11 +237,11 @@ impl Drop for Service {
     }
 }
 
-fn start_sidecore(setup: Setup) -> Result<JoinHandle<()>, StartError> {
+fn start_sidecore(setup: Setup, mailbox: Mailbox<Reactor>) -> Result<JoinHandle<()>, StartError> {
     let name = format!("sidecore-{}", setup.index);
     let (started, result) = mpsc::channel();
     let thread = thread::Builder::new().name(name).spawn(move || {
-        let reactor = Reactor::start(setup).map_err(|error| started.send(Err(error)));
+        let reactor = Reactor::start(setup, mailbox).map_err(|error| started.send(Err(error)));
         if let Ok(reactor) = reactor {
             let _ = started.send(Ok(()));
             reactor.run();
@@ -290,19 +257,6 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
         return vec![None];
     }
     config.sidecores.cpus.iter().copied().map(Some).collect()
-}
-
-/// Checks that the process may use the configured cores.
-///
-/// # Errors
-/// The first core that it may not use, and all permitted ones.
-pub fn check_cpus(config: &Config) -> Result<(), StartError> {
-    let workers = config.devices.iter().filter_map(|device: &DeviceConfig| device.cpu);
-    config.sidecores.cpus.iter().copied().chain(workers).try_for_each(check_cpu)
-}
-
-fn check_cpu(cpu: usize) -> Result<(), StartError> {
-    if cpu::is_usable(cpu) { Ok(()) } else { Err(StartError::NoSuchCpu { cpu, allowed: cpu::allowed() }) }
 }
 
 /// Raises the limit of descriptors as far as the system permits: each lane takes a few.

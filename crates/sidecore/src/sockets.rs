@@ -18,10 +18,11 @@ mod transfer;
 mod user;
 mod user_context;
 
-use crate::config::{Config, SocketsConfig};
+use crate::config::{Config, ConfigErrorKind, SocketsConfig};
 use crate::events;
 use crate::service::runtime_dir::RuntimeFiles;
-use crate::service::{ParkTimes, StartError, check_cpus, park_times, raise_file_limit};
+use crate::service::{StartError, check_cpus, raise_file_limit};
+use crate::sys::park::{ParkTimes, park_times};
 use crate::sys::wake;
 use cores::Cores;
 use listener::Listener;
@@ -102,9 +103,9 @@ impl Sockets {
     /// # Errors
     /// An error of configuration, cores, paths or the system, each with the remedy.
     pub fn start(config: &Config) -> Result<Self, StartError> {
-        config.check().map_err(StartError::Config)?;
-        let no_sockets = || StartError::Config("no section [sockets]: this is no service of sockets".to_owned());
-        let limits = config.sockets.clone().ok_or_else(no_sockets)?;
+        config.check()?;
+        let no_sockets = || ConfigErrorKind::Sockets("no section [sockets]: this is no service of sockets".to_owned());
+        let limits = config.sockets.clone().ok_or_else(|| StartError::Config(no_sockets().into()))?;
         check_cpus(config)?;
         raise_file_limit();
         let shared = Arc::new(Shared {

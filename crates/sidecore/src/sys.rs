@@ -3,8 +3,10 @@
 pub mod cpu;
 pub(crate) mod directory;
 pub mod features;
+pub(crate) mod measuring;
 pub(crate) mod message;
 pub(crate) mod packet;
+pub mod park;
 pub(crate) mod peer;
 pub(crate) mod poller;
 pub(crate) mod wake;

@@ -1,6 +1,6 @@
 //! Limits of one client, and of all together.
 
-use super::within;
+use super::error::{ConfigError, unknown, within};
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::work::KeyLocation;
@@ -25,7 +25,7 @@ macro_rules! limits {
             /// Names of the keys, without `limits.`.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($key)),*];
 
-            pub(super) fn check(&self) -> Result<(), String> {
+            pub(super) fn check(&self) -> Result<(), ConfigError> {
                 $(within(concat!("limits.", stringify!($key)), self.$key, $least, $most)?;)*
                 Ok(())
             }
@@ -39,14 +39,14 @@ macro_rules! limits {
             ///
             /// # Errors
             /// The key is unknown, or the value is out of range; the message names the range.
-            pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<(), String> {
+            pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<(), ConfigError> {
                 match key {
                     $(stringify!($key) => {
                         let (least, most): ($number, $number) = ($least, $most);
                         within(concat!("limits.", stringify!($key)), value, u64::from(least), u64::from(most))?;
                         self.$key = value as $number;
                     })*
-                    _ => return Err(format!("no limit {key:?}")),
+                    _ => return Err(unknown("limit", key, Self::KEYS.iter().copied()).into()),
                 }
                 Ok(())
             }

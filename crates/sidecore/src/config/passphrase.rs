@@ -1,41 +1,38 @@
 //! The passphrase, from a file: a systemd credential, or a file that only the reader's user may read.
 
+use super::error::{MAX_PASSPHRASE, PassphraseError, UnfitPassphrase};
 use crate::spec::Secret;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use zeroize::Zeroizing;
 
-/// Longest passphrase, bytes.
-const MAX_PASSPHRASE: usize = 4096;
-
 /// Reads a passphrase: the whole file without one line end at its end.
 ///
 /// # Errors
-/// In words, with the path: the file cannot be read, others may read it too, or it is empty or too long.
-pub fn read_passphrase(path: &Path) -> Result<Secret, String> {
-    let at = |what: String| format!("passphrase file {}: {what}", path.display());
-    let system = |error: io::Error| at(format!("{error}; name a file with one line that this user may read"));
+/// The file cannot be read, others may read it too, or it is empty or too long.
+pub fn read_passphrase(path: &Path) -> Result<Secret, PassphraseError> {
+    let system = |error| PassphraseError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     if metadata.is_file() && metadata.mode() & 0o007 != 0 {
-        return Err(at(format!("everybody may use it (mode {:o}): chmod 600", metadata.mode() & 0o777)));
+        return Err(PassphraseError::Open { path: path.to_owned(), mode: metadata.mode() & 0o777 });
     }
     // The capacity exceeds the reads: a vector that grows leaves a copy behind.
     let mut buffer = Zeroizing::new(Vec::with_capacity(2 * MAX_PASSPHRASE));
     file.take(MAX_PASSPHRASE as u64 + 2).read_to_end(&mut buffer).map_err(system)?;
     let text = buffer.strip_suffix(b"\n").unwrap_or(&buffer);
     let text = text.strip_suffix(b"\r").unwrap_or(text);
-    check_passphrase(text).map_err(at)?;
+    check_passphrase(text).map_err(|why| PassphraseError::Unfit { path: path.to_owned(), why })?;
     Ok(text.into())
 }
 
-pub(crate) fn check_passphrase(text: &[u8]) -> Result<(), String> {
+pub(crate) fn check_passphrase(text: &[u8]) -> Result<(), UnfitPassphrase> {
     match text.len() {
-        0 => Err("the passphrase is empty: write one, in one line".to_owned()),
+        0 => Err(UnfitPassphrase::Empty),
         1..=MAX_PASSPHRASE => Ok(()),
-        _ => Err(format!("a passphrase has at most {MAX_PASSPHRASE} bytes")),
+        _ => Err(UnfitPassphrase::TooLong),
     }
 }
 
@@ -45,7 +42,7 @@ mod tests {
     use std::fs::{Permissions, set_permissions, write};
     use std::os::unix::fs::PermissionsExt;
 
-    fn read(content: &[u8], mode: u32) -> Result<Vec<u8>, String> {
+    fn read(content: &[u8], mode: u32) -> Result<Vec<u8>, PassphraseError> {
         let file = tempfile::NamedTempFile::new().unwrap();
         write(file.path(), content).unwrap();
         set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
@@ -69,9 +66,9 @@ mod tests {
             (&[7; MAX_PASSPHRASE + 1], 0o600, "at most"),
             (&[7; 2 * MAX_PASSPHRASE], 0o600, "at most"),
         ] {
-            let said = read(content, mode).unwrap_err();
+            let said = read(content, mode).unwrap_err().to_string();
             assert!(said.contains(what), "{said}");
         }
-        assert!(read_passphrase(Path::new("no/such/file")).unwrap_err().contains("no/such/file"));
+        assert!(read_passphrase(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
     }
 }

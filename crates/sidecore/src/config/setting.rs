@@ -1,7 +1,7 @@
 //! Settings that `sidecore set` can change while the service runs.
 
-use super::wrong::{self, unknown};
-use super::{Config, DeviceConfig, LimitsConfig};
+use super::error::{ConfigError, ConfigErrorKind, SettingError, unknown};
+use super::{Config, DeviceConfig, LimitsConfig, wrong};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -48,12 +48,12 @@ impl Setting {
     ///
     /// # Errors
     /// Names the error and the accepted values.
-    pub fn parse(text: &str) -> Result<Self, String> {
-        Self::read(text).map_err(|why| format!("{text}: {why}"))
+    pub fn parse(text: &str) -> Result<Self, SettingError> {
+        Self::read(text).map_err(|why| SettingError { setting: text.to_owned(), why })
     }
 
-    fn read(text: &str) -> Result<Self, String> {
-        let (key, value) = text.split_once('=').ok_or("write key=value, e.g. notify=park or device.NAME=drain")?;
+    fn read(text: &str) -> Result<Self, ConfigError> {
+        let (key, value) = text.split_once('=').ok_or(ConfigErrorKind::NoSetting)?;
         if let Some(hop) = HOPS.iter().position(|name| *name == key) {
             return Ok(Self::Notify(Some(hop), Parse::parse_text(value)?));
         }
@@ -63,11 +63,11 @@ impl Setting {
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
-            "record" => Err("record can only be set to off: to begin one, start the service with it".to_owned()),
+            "record" => Err(ConfigErrorKind::NoRecord.into()),
             _ => match key.split_once('.') {
                 Some(("device", name)) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
                 Some(("limits", name)) => parse_limit(name, value),
-                _ => Err(unknown("setting", key, HOPS.into_iter().chain(OTHERS))),
+                _ => Err(unknown("setting", key, HOPS.into_iter().chain(OTHERS)).into()),
             },
         }
     }
@@ -92,45 +92,43 @@ impl DeviceConfig {
     }
 }
 
-fn parse_limit(name: &str, value: &str) -> Result<Setting, String> {
+fn parse_limit(name: &str, value: &str) -> Result<Setting, ConfigError> {
     let Some(key) = LimitsConfig::LIVE.into_iter().find(|key| *key == name) else {
         if LimitsConfig::KEYS.contains(&name) {
-            return Err(format!(
-                "limits.{name} takes effect at the next start: change it in the configuration and start the service again"
-            ));
+            return Err(ConfigErrorKind::AtStart(name.to_owned()).into());
         }
-        return Err(unknown("limit", name, LimitsConfig::LIVE.into_iter()));
+        return Err(unknown("limit", name, LimitsConfig::LIVE.into_iter()).into());
     };
-    let number = value.parse().map_err(|_| "write a whole number from 0 on".to_owned())?;
+    let number = value.parse().map_err(|_| ConfigErrorKind::NoNumber)?;
     LimitsConfig::default().set(key, number)?;
     Ok(Setting::Limit(key, number))
 }
 
-fn parse_device(value: &str) -> Result<Setting, String> {
+fn parse_device(value: &str) -> Result<Setting, ConfigError> {
     #[derive(Deserialize)]
     struct One {
         device: DeviceConfig,
     }
     if !value.trim_start().starts_with('{') {
-        return Err("write device={name=\"NAME\",kind=\"worker\"} for one more, or device.NAME=drain".to_owned());
+        return Err(ConfigErrorKind::NoNewDevice.into());
     }
-    let text = format!("device={value}");
     // The text has one line, so its number is noise.
-    let One { device } = wrong::read(&text).map_err(|why| why.trim_start_matches("line 1: ").to_owned())?;
+    let read = wrong::read(&format!("device={value}"));
+    let One { device } = read.map_err(|why| ConfigError { line: None, ..why })?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }
 
 /// Values that are written as text in the file and on the command line.
 pub(super) trait Parse: Sized {
-    fn parse_text(text: &str) -> Result<Self, String>;
+    fn parse_text(text: &str) -> Result<Self, ConfigErrorKind>;
 }
 
 macro_rules! policies {
     ($($policy:ty)*) => {
         $(impl Parse for $policy {
-            fn parse_text(text: &str) -> Result<Self, String> {
-                Self::parse(text).map_err(|error| error.to_string())
+            fn parse_text(text: &str) -> Result<Self, ConfigErrorKind> {
+                Self::parse(text).map_err(|error| ConfigErrorKind::Invalid(error.to_string()))
             }
         })*
     };
@@ -139,7 +137,7 @@ macro_rules! policies {
 policies! { Notify Balance Order }
 
 impl Parse for DeviceAction {
-    fn parse_text(text: &str) -> Result<Self, String> {
+    fn parse_text(text: &str) -> Result<Self, ConfigErrorKind> {
         match text {
             "drain" => Ok(Self::Drain),
             "active" => Ok(Self::Activate),

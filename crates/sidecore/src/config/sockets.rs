@@ -1,10 +1,11 @@
 //! The section `[sockets]`, which makes a service one of sockets, with the limits of each user.
 
-use super::{Config, DeviceConfig, KeysConfig, require, within};
+use super::{Config, DeviceConfig, KeysConfig};
 use serde::Deserialize;
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
 use sidecore_sockets::protocol::MAX_NAME;
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use toml::{Table, Value};
 
 /// Keys that a service of sockets uses. It has one hop of `notify` only.
@@ -102,4 +103,12 @@ pub(super) fn check_keys(text: &str) -> Result<(), String> {
              socket, socket_mode, [sidecores], notify.{NOTIFY}, [sandbox]"
         ))
     })
+}
+
+fn within<N: PartialOrd + Copy + Display>(key: &str, value: N, least: N, most: N) -> Result<(), String> {
+    require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
+}
+
+fn require(is_fine: bool, remedy: impl FnOnce() -> String) -> Result<(), String> {
+    if is_fine { Ok(()) } else { Err(remedy()) }
 }

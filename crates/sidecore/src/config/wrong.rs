@@ -1,65 +1,46 @@
-//! Errors in a configuration, in an operator's words: line, key and remedy.
+//! Errors of the TOML library in an operator's words: line, key and remedy.
 
+use super::error::{ConfigError, ConfigErrorKind, unknown};
 use serde::de::DeserializeOwned;
 
-/// Least similarity, 0 to 1, of a suggested name, and most names that are listed without one.
-const ALIKE: f64 = 0.7;
-const FEW: usize = 20;
-
-/// Reads TOML.
-///
-/// # Errors
-/// Names line, key and remedy.
-pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, String> {
+pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     let deserializer = toml::Deserializer::parse(text).map_err(|error| in_words("", &error, text))?;
     serde_path_to_error::deserialize(deserializer)
         .map_err(|error| in_words(&error.path().to_string(), error.inner(), text))
 }
 
-/// Error for an unknown name, with the most similar known one.
-pub(super) fn unknown<'a>(what: &str, name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let known: Vec<&str> = known.collect();
-    let alike = |known: &str| strsim::jaro_winkler(known, name);
-    let nearest = known.iter().max_by(|a, b| alike(a).total_cmp(&alike(b)));
-    let hint = match nearest {
-        Some(nearest) if alike(nearest) >= ALIKE => format!("; did you mean {nearest:?}?"),
-        _ if known.len() <= FEW => format!("; there are {}", known.join(", ")),
-        _ => "; see docs/configuration.md for what there is".to_owned(),
-    };
-    format!("unknown {what} {name:?}{hint}")
-}
-
-fn in_words(key: &str, error: &toml::de::Error, text: &str) -> String {
+fn in_words(key: &str, error: &toml::de::Error, text: &str) -> ConfigError {
     let span = error.span().unwrap_or_default();
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
-    if error.message() == "duplicate key" {
-        let twice = text.get(span).unwrap_or_default();
-        return format!("line {line}: {twice} stands here a second time: leave one out");
-    }
-    format!("line {line}: {}", at_key(key, error.message()))
+    let error = if error.message() == "duplicate key" {
+        ConfigErrorKind::Twice(text.get(span).unwrap_or_default().to_owned()).into()
+    } else {
+        at_key(key, error.message())
+    };
+    ConfigError { line: Some(line), ..error }
 }
 
 /// Rewords the library's message, which names Rust types and puts names in backquotes.
-fn at_key(key: &str, message: &str) -> String {
+fn at_key(key: &str, message: &str) -> ConfigError {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     // The library writes `.` for a text without a key.
-    let of = if matches!(key, "" | ".") { String::new() } else { format!("{key}: ") };
+    let at = |kind: ConfigErrorKind| if matches!(key, "" | ".") { kind.into() } else { kind.at(key) };
     if let Some((name, known)) = names.split_first() {
         if message.starts_with("unknown field") {
-            return unknown("key", name, known.iter().copied());
+            return unknown("key", name, known.iter().copied()).into();
         }
         if message.starts_with("unknown variant") {
-            return of + &unknown("value", name, known.iter().copied());
+            return at(unknown("value", name, known.iter().copied()));
         }
-    }
-    if let (Some(name), true) = (names.first(), message.starts_with("missing field")) {
-        return format!("{of}{name} is missing: write {name} = …");
+        if message.starts_with("missing field") {
+            return at(ConfigErrorKind::Missing((*name).to_owned()));
+        }
     }
     let mismatch = message.strip_prefix("invalid type: ").or_else(|| message.strip_prefix("invalid value: "));
     if let Some((found, expected)) = mismatch.and_then(|what| what.trim_end().split_once(", expected ")) {
-        return format!("{of}write {}, not {}", wanted(expected), given(found));
+        return at(ConfigErrorKind::Mismatch { expected: wanted(expected).to_owned(), found: given(found) });
     }
-    of + &message.trim_end().replace('\n', " ")
+    at(ConfigErrorKind::Invalid(message.trim_end().replace('\n', " ")))
 }
 
 fn wanted(expected: &str) -> &str {
@@ -111,7 +92,7 @@ mod tests {
             ("[limits]\nlans = 1", "line 2: unknown key \"lans\"; did you mean \"lanes\"?"),
             ("[limits", "line 1: "),
         ] {
-            let found = Config::parse(text).unwrap_err();
+            let found = Config::parse(text).unwrap_err().to_string();
             assert!(found.starts_with(said), "{text}: {found}");
             let types = ["usize", "u32", "u64", "i64", "struct", "sequence", "Notify"];
             assert!(!types.iter().any(|name| found.contains(name)), "{found}");

@@ -15,7 +15,10 @@ use sidecore_core::wire::Fault;
 use std::ops::Deref;
 use std::path::Path;
 
+mod error;
 mod reader;
+
+pub use error::{SnapshotError, SnapshotErrorKind};
 
 /// Limit of the heartbeat's age, ns: beyond it a service counts as ended.
 const HEARTBEAT_LIMIT: Nanos = 1_000_000_000;
@@ -81,9 +84,9 @@ impl Snapshot {
     /// Reads the file of a running or ended service.
     ///
     /// # Errors
-    /// In words, with the path: there is no file, it cannot be read, or it is no counter file of this version.
-    pub fn read(path: &Path) -> Result<Self, String> {
-        reader::read(path).map_err(|error| format!("{}: {}", path.display(), reader::in_words(&error)))
+    /// There is no file, it cannot be read, or it is no counter file of this version.
+    pub fn read(path: &Path) -> Result<Self, SnapshotError> {
+        reader::read(path).map_err(|why| SnapshotError { path: path.to_owned(), why })
     }
 
     /// The counts since an earlier snapshot. Levels, such as requests in flight, keep their present value. A block

@@ -371,7 +371,7 @@ fn what_cannot_be_made_leaves_nothing_behind() {
 }
 
 fn reason(scratch: &Scratch) -> String {
-    Snapshot::read(&scratch.file()).unwrap_err()
+    Snapshot::read(&scratch.file()).unwrap_err().to_string()
 }
 
 #[test]

@@ -10,8 +10,7 @@ use crate::engine::crypto::Session;
 use crate::engine::crypto::batch::{self, Job, MESSAGES_FROM, Outcome, SideBySide};
 use crate::engine::crypto::sample::sample;
 use crate::engine::execute::{OUTPUT_EXTRA, Scratch, collect, compute, room_of};
-use crate::service::undisturbed;
-use crate::sys::clock;
+use crate::sys::{clock, measuring};
 use rtrb::Producer;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
@@ -309,7 +308,7 @@ impl BatchSlot {
 
 /// Measures each class on this machine: the worthwhile ones, and their times.
 fn measure() -> (Box<[Option<BatchPolicy>]>, Vec<Measured>) {
-    let _undisturbed = undisturbed();
+    let _undisturbed = measuring::shared();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
     for (algorithm, ops) in KINDS {
         let classes = || ops.iter().filter_map(|op| Class::of(algorithm, *op));

@@ -11,7 +11,7 @@ use super::batch::{Counts, Gathering};
 use super::{Batches, Blame, Port, Request};
 use crate::config::ThreadCore;
 use crate::engine::execute::{Scratch, compute, deliver};
-use crate::service::ParkTimes;
+use crate::sys::park::ParkTimes;
 use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;

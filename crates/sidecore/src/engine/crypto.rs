@@ -14,6 +14,7 @@ pub mod batch;
 mod cipher;
 mod decryption;
 mod ecdsa;
+mod error;
 mod exchange;
 mod hash;
 mod implicit_rejection;
@@ -35,7 +36,7 @@ use sidecore_core::work::KeyLocation;
 use crate::ffi::aead::AeadKey;
 use crate::shm::span::Span;
 use batch::BatchKey;
-pub(crate) use mechanism::LIBRARY;
+pub use error::SessionError;
 use mechanism::{Mechanism, Opened, Written, check_len, keyless, symmetric};
 use remote_session::RemoteSession;
 pub use sidecore_client::spec::{
@@ -93,8 +94,8 @@ impl Session {
     /// Reads the key and computes its schedules.
     ///
     /// # Errors
-    /// A spec that cannot work, by name.
-    pub fn open(spec: &SessionSpec) -> Result<Self, String> {
+    /// A spec that cannot work.
+    pub fn open(spec: &SessionSpec) -> Result<Self, SessionError> {
         Ok(Self::of(&spec.scheme, open(&spec.scheme, &spec.key)?))
     }
 
@@ -245,7 +246,7 @@ impl fmt::Debug for Session {
     }
 }
 
-fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
+fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, SessionError> {
     let (algorithm, ops, mechanism): (_, &[Op], Box<dyn Mechanism>) = match scheme {
         Scheme::Noop => {
             keyless(key)?;
@@ -254,7 +255,7 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
         Scheme::Cipher(cipher) => {
             let key = symmetric(key)?;
             check_len(key, cipher.key_len())?;
-            let (_, algorithm) = CIPHERS.into_iter().find(|(each, _)| each == cipher).ok_or(LIBRARY)?;
+            let (_, algorithm) = CIPHERS.into_iter().find(|(each, _)| each == cipher).ok_or(SessionError::Library)?;
             let mechanism: Box<dyn Mechanism> = match AeadKey::new(*cipher, key) {
                 Some(aead) => Box::new(aead),
                 None => Box::new(cipher::Ciphers::open(*cipher, key)?),
@@ -286,10 +287,9 @@ fn open(scheme: &Scheme, key: &KeyMaterial) -> Result<Opened, String> {
     Ok(Opened { algorithm, ops, mechanism })
 }
 
-fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), String> {
+fn of_hash(hash: Hash) -> Result<(Algorithm, Algorithm), SessionError> {
     let found = HASHES.into_iter().find(|(each, ..)| *each == hash);
-    let unsupported = || format!("{hash:?} is not supported here: use Sha256, Sha384 or Sha512");
-    found.map(|(_, digest, hmac)| (digest, hmac)).ok_or_else(unsupported)
+    found.map(|(_, digest, hmac)| (digest, hmac)).ok_or(SessionError::NoDigest(hash))
 }
 
 /// Heap memory of a session, bytes: an upper estimate, measured with glibc's allocator after one use of the session

@@ -1,13 +1,12 @@
 //! RSA keys as numbers, and encoded digests as numbers, for private operations outside the library.
 
-use std::ffi::c_int;
 use std::ptr::null_mut;
 
 use aws_lc_sys as sys;
 use sidecore_batch::rsa::{EXPONENT, Key, Parts};
 use zeroize::Zeroizing;
 
-use super::operation::Padding;
+use super::padding::{Padding, salt_len};
 use super::pkey::{PKey, RSA};
 use super::{hash::table, succeeded};
 use crate::spec::{Hash, SaltLength, SignaturePadding};
@@ -84,15 +83,6 @@ impl PKey {
 
 /// A function of the library that returns a number of a key.
 pub(super) type Getter = unsafe extern "C" fn(*const sys::RSA) -> *const sys::BIGNUM;
-
-/// In the library's encoding.
-pub(super) fn salt_len(salt: SaltLength) -> c_int {
-    match salt {
-        SaltLength::Digest => -1,
-        SaltLength::Any => -2,
-        SaltLength::Bytes(bytes) => c_int::from(bytes),
-    }
-}
 
 /// Passes on a digest after the name of its hash, in the form of PKCS#1 v1.5.
 fn with_prefix(hash: Hash, digest: &[u8], take: impl FnOnce(&[u8]) -> Option<()>) -> Option<()> {

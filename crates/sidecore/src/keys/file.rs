@@ -1,68 +1,53 @@
 //! Private keys in the files that other programs write, recognised by content: PEM, DER, PKCS#12.
 
-use super::pem::{all_blocks, first_block};
-use super::{Kind, read_public_key};
+use super::error::KeyFileError;
+use super::public::read_public_key;
 use crate::ffi::pkey::PKey;
 use crate::ffi::{keyfile, pkey};
 use crate::spec::Secret;
 use der::asn1::{AnyRef, ObjectIdentifier, OctetStringRef};
 use der::{Decode, Sequence, SliceReader, Tag, Tagged};
+use sidecore_client::keys::Kind;
+use sidecore_client::keys::pem::{all_blocks, first_block};
 use std::ffi::CStr;
 use zeroize::Zeroizing;
 
 /// Largest file that is read, bytes.
 pub const MAX_KEY_FILE: usize = 1 << 20;
 
-/// Reason without a key: the file is encrypted.
-const NEEDS_PASSPHRASE: &str = "it is encrypted: name the file with its passphrase (--passphrase-file FILE)";
-/// The passphrase is another one, or the file is damaged or encrypted in a way unknown to the library (scrypt).
-const WRONG_PASSPHRASE: &str = "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read \
-                                here: then decrypt it first, with `openssl pkey -in FILE -out OTHER`";
-/// Reason without a key: no known form of a private key.
-const NO_KEY: &str = "there is no private key in it that can be read: give an RSA, P-256, P-384, P-521, Ed25519, X25519, \
-                      ML-KEM-768 or ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12";
-/// Reason without a key: another part of a pair of keys.
-const NOT_PRIVATE: &str =
-    "there is a certificate or a public key in it, and no private key: name the file with the private key";
-/// The key exists only in a form that cannot be stored.
-const NO_SEED: &str = "its key has no seed: export it with the seed";
-/// Its algorithm is id-RSASSA-PSS.
-const ONLY_PSS: &str = "its key is restricted to PSS (id-RSASSA-PSS), which keys here cannot be: use an RSA key, which signs \
-                        with PSS as well";
-
 /// The first private key of a file, as PKCS#8 in DER.
 ///
 /// # Errors
-/// In words: there is no private key, or the file is encrypted and the passphrase is missing or wrong.
-pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, &'static str> {
+/// There is no private key, or the file is encrypted and the passphrase is missing or wrong.
+pub fn read_private_key(file: &[u8], passphrase: Option<&Secret>) -> Result<Secret, KeyFileError> {
     let passphrase = passphrase.map(Secret::expose);
     let key = if is_pem(file) { from_pem(file, passphrase) } else { from_der(file, passphrase) };
     let key = key?;
-    key.to_pkcs8().ok_or(if key.id() == pkey::RSA_PSS { ONLY_PSS } else { NO_SEED })
+    key.to_pkcs8().ok_or(if key.id() == pkey::RSA_PSS { KeyFileError::OnlyPss } else { KeyFileError::NoSeed })
 }
 
 fn is_pem(file: &[u8]) -> bool {
     file.windows(11).any(|window| window == b"-----BEGIN ")
 }
 
-fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str> {
+fn from_pem(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, KeyFileError> {
     match keyfile::pem(&all_blocks(file), passphrase) {
         (Some(key), _) => Ok(key),
-        (None, true) if passphrase.is_none() => Err(NEEDS_PASSPHRASE),
-        (None, true) => Err(WRONG_PASSPHRASE),
+        (None, true) if passphrase.is_none() => Err(KeyFileError::NeedsPassphrase),
+        (None, true) => Err(KeyFileError::WrongPassphrase),
         (None, false) => {
-            let block = first_block(file, |_| true).ok_or(NO_KEY)?;
-            let (_, body) = der::pem::decode_vec(&block).map_err(|_| NO_KEY)?;
+            let block = first_block(file, |_| true).ok_or(KeyFileError::NoPrivateKey)?;
+            let (_, body) = der::pem::decode_vec(&block).map_err(|_| KeyFileError::NoPrivateKey)?;
             ml_kem_with_both(&Zeroizing::new(body)).ok_or(if read_public_key(file).is_ok() {
-                NOT_PRIVATE
+                KeyFileError::NotPrivate
             } else {
-                NO_KEY
+                KeyFileError::NoPrivateKey
             })
         }
     }
 }
 
-fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str> {
+fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, KeyFileError> {
     if let Some(key) = keyfile::der(file).or_else(|| ml_kem_with_both(file)) {
         return Ok(key);
     }
@@ -71,9 +56,9 @@ fn from_der(file: &[u8], passphrase: Option<&[u8]>) -> Result<PKey, &'static str
     let archive = CStr::from_bytes_with_nul(&text).ok().and_then(|text| keyfile::pkcs12(file, text));
     let key = archive.or_else(|| keyfile::encrypted(file, passphrase?));
     key.ok_or_else(|| match (is_encrypted(file), passphrase) {
-        (false, _) => NO_KEY,
-        (true, None) => NEEDS_PASSPHRASE,
-        (true, Some(_)) => WRONG_PASSPHRASE,
+        (false, _) => KeyFileError::NoPrivateKey,
+        (true, None) => KeyFileError::NeedsPassphrase,
+        (true, Some(_)) => KeyFileError::WrongPassphrase,
     })
 }
 
@@ -143,7 +128,7 @@ mod tests {
         file!("p-256.legacy.p12"),
     ];
 
-    fn public(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<u8>, &'static str> {
+    fn public(file: &[u8], passphrase: Option<&[u8]>) -> Result<Vec<u8>, KeyFileError> {
         let pkcs8 = read_private_key(file, passphrase.map(Secret::from).as_ref())?;
         Ok(PKey::private(pkcs8.expose()).unwrap().to_spki().unwrap())
     }
@@ -178,9 +163,9 @@ mod tests {
     fn what_is_encrypted_takes_its_passphrase() {
         for (number, file) in ENCRYPTED.into_iter().enumerate() {
             assert_eq!(public(file, Some(b"sesame")).as_deref(), Ok(P256), "case {number}");
-            assert_eq!(public(file, None), Err(NEEDS_PASSPHRASE), "case {number}");
+            assert_eq!(public(file, None), Err(KeyFileError::NeedsPassphrase), "case {number}");
             for wrong in [&b"simsim"[..], b"", b"a\0b", &[b'x'; 2000]] {
-                assert_eq!(public(file, Some(wrong)), Err(WRONG_PASSPHRASE), "case {number}");
+                assert_eq!(public(file, Some(wrong)), Err(KeyFileError::WrongPassphrase), "case {number}");
             }
         }
     }
@@ -193,7 +178,7 @@ mod tests {
 
     #[test]
     fn a_key_that_is_restricted_to_pss_is_told_by_what_it_is() {
-        assert_eq!(public(file!("rsa-pss-2048.pem"), None), Err(ONLY_PSS));
+        assert_eq!(public(file!("rsa-pss-2048.pem"), None), Err(KeyFileError::OnlyPss));
     }
 
     #[test]
@@ -201,11 +186,11 @@ mod tests {
         let cut = &P256[..P256.len() - 1];
         for file in [&b""[..], b"-----BEGIN CERTIFICATE-----", b"\x30\x00", P256, cut, &(file!("p-256.sec1.der"))[1..]]
         {
-            assert_eq!(public(file, None), Err(NO_KEY));
+            assert_eq!(public(file, None), Err(KeyFileError::NoPrivateKey));
         }
         let mut tail = file!("p-256.sec1.der").to_vec();
         tail.push(0);
-        assert_eq!(public(&tail, None), Err(NO_KEY));
+        assert_eq!(public(&tail, None), Err(KeyFileError::NoPrivateKey));
     }
 
     #[test]
@@ -214,7 +199,7 @@ mod tests {
         assert!(read_private_key(&both, None).is_ok());
         let last = both.len() - 1;
         both[last] ^= 1;
-        assert_eq!(public(&both, None), Err(NO_KEY));
+        assert_eq!(public(&both, None), Err(KeyFileError::NoPrivateKey));
     }
 
     proptest! {

@@ -1,9 +1,10 @@
 //! A private key in the store, and the encodings of it that sessions of each scheme take.
 
-use super::{Kind, Site};
-use crate::engine::crypto::{LIBRARY, Session};
+use super::error::KeyError;
+use crate::engine::crypto::{Session, SessionError};
 use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
+use sidecore_client::keys::{Kind, Site};
 use sidecore_core::session::Op;
 
 /// First byte of a local key at rest that is also remote, and of the public part of a merely remote key. PKCS#8
@@ -24,25 +25,25 @@ pub(crate) struct Material {
 
 impl Material {
     /// Reads PKCS#8 and tests the key.
-    pub(crate) fn read(pkcs8: Secret) -> Result<Self, String> {
+    pub(crate) fn read(pkcs8: Secret) -> Result<Self, KeyError> {
         let material = Self::parse(pkcs8)?;
         material.try_out()?;
         Ok(material)
     }
 
-    fn parse(pkcs8: Secret) -> Result<Self, String> {
-        let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
-        let kind = key.kind().ok_or_else(unsupported)?;
-        let public = public(kind, &key).ok_or("the key's public part cannot be made: give the key with its parts")?;
+    fn parse(pkcs8: Secret) -> Result<Self, KeyError> {
+        let key = PKey::private(pkcs8.expose()).ok_or(KeyError::NotPkcs8)?;
+        let kind = key.kind().ok_or(KeyError::Unsupported)?;
+        let public = public(kind, &key).ok_or(KeyError::NoPublicPart)?;
         Ok(Self { kind, site: Site::Here, pkcs8, public })
     }
 
     /// Reads the public part of a key whose private part is remote.
-    pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, String> {
-        let key = PKey::public(spki).ok_or("the key cannot be read: give a SubjectPublicKeyInfo in DER")?;
-        let kind = key.kind().ok_or_else(unsupported)?;
+    pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, KeyError> {
+        let key = PKey::public(spki).ok_or(KeyError::NotSpki)?;
+        let kind = key.kind().ok_or(KeyError::Unsupported)?;
         // Encoded again in the service's form, since a point may be compressed.
-        let public = key.to_spki().ok_or(LIBRARY)?;
+        let public = key.to_spki().ok_or(SessionError::Library)?;
         let material = Self { kind, site: Site::Elsewhere, pkcs8: Secret::from(&[][..]), public };
         // A session's checks are made now, once.
         material.open(&first_scheme(kind), "")?;
@@ -51,7 +52,7 @@ impl Material {
 
     /// Reads the output of [`Material::at_rest`]. The key was tested before it was sealed, and clients wait while a
     /// service starts.
-    pub(super) fn of_rest(bytes: Secret) -> Result<Self, String> {
+    pub(super) fn of_rest(bytes: Secret) -> Result<Self, KeyError> {
         if let Some(pkcs8) = bytes.expose().strip_prefix(BOTH) {
             return Ok(Self { site: Site::Both, ..Self::parse(pkcs8.into())? });
         }
@@ -71,29 +72,27 @@ impl Material {
     }
 
     /// The same key, with or without other machines that have it as well.
-    pub(super) fn shared(&self, also: bool) -> Result<Self, String> {
+    pub(super) fn shared(&self, also: bool) -> Result<Self, KeyError> {
         if self.site == Site::Elsewhere {
-            return Err(
-                "the key is on other machines only: to have it here, delete it and import its private part".to_owned()
-            );
+            return Err(KeyError::Remote);
         }
         let site = if also { Site::Both } else { Site::Here };
         Ok(Self { kind: self.kind, site, pkcs8: self.pkcs8.clone(), public: self.public.clone() })
     }
 
-    pub(crate) fn generate(kind: Kind) -> Result<Self, String> {
+    pub(crate) fn generate(kind: Kind) -> Result<Self, KeyError> {
         let pkcs8 = PKey::generate(kind).and_then(|key| key.to_pkcs8());
-        Self::read(pkcs8.ok_or("the crypto library made no key: try again")?)
+        Self::read(pkcs8.ok_or(KeyError::NotMade)?)
     }
 
-    pub(crate) fn open(&self, scheme: &Scheme, name: &str) -> Result<Session, String> {
+    pub(crate) fn open(&self, scheme: &Scheme, name: &str) -> Result<Session, KeyError> {
         if !self.kind.does(scheme) {
-            return Err(format!("a key of kind {} does not do {}", self.kind.name(), scheme.what()));
+            return Err(KeyError::WrongScheme { kind: self.kind, scheme: scheme.what() });
         }
         let session = if self.site == Site::Elsewhere {
             Session::open_public(scheme, &self.public)?
         } else {
-            let key = KeyMaterial::Private(self.encoded().ok_or(LIBRARY)?);
+            let key = KeyMaterial::Private(self.encoded().ok_or(SessionError::Library)?);
             Session::open(&SessionSpec { scheme: scheme.clone(), key })?
         };
         Ok(session.with_site(name, scheme, self.site))
@@ -108,7 +107,7 @@ impl Material {
     }
 
     /// A key whose parts do not fit each other would make signatures that never verify.
-    fn try_out(&self) -> Result<(), String> {
+    fn try_out(&self) -> Result<(), KeyError> {
         let session = self.open(&first_scheme(self.kind), "")?;
         if session.class(Op::Sign).is_none() {
             return Ok(());
@@ -121,19 +120,14 @@ impl Material {
             signed.extend(message);
             session.run(Op::Verify, len, &signed, &mut [])
         });
-        tried.map(|_| ()).map_err(|_| "the parts of the key do not fit each other: export it again".to_owned())
+        tried.map(|_| ()).map_err(|_| KeyError::Unfit)
     }
 }
 
-fn unsupported() -> String {
-    let kinds: Vec<&str> = Kind::ALL.iter().map(|kind| kind.name()).collect();
-    format!("keys of this kind are not supported: use {}", kinds.join(", "))
-}
-
 /// The public part of a raw private key.
-pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, String> {
+pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, KeyError> {
     let public = PKey::raw_private(kind, raw.expose()).and_then(|key| key.to_spki());
-    public.ok_or_else(|| format!("this is no raw private key of kind {}", kind.name()))
+    public.ok_or(KeyError::NotRaw(kind))
 }
 
 /// A decapsulation key without its seed has its public part only as a part of its bytes.

@@ -1,7 +1,7 @@
 //! The kind of a private key in a file, before any request to the service, and a text for kinds that the service does
 //! not store.
 
-use super::Kind;
+use super::error::KeyError;
 use super::material::public;
 use crate::ffi::pkey::{self, PKey};
 use crate::spec::Secret;
@@ -32,24 +32,19 @@ const NAMES: [(&str, &str); 16] = [
 /// The public part of a private key in PKCS#8, in the service's encoding: a `SubjectPublicKeyInfo` in DER.
 ///
 /// # Errors
-/// In words: the service stores no keys of its kind.
-pub fn public_of_private(pkcs8: &Secret) -> Result<Vec<u8>, String> {
-    let key = PKey::private(pkcs8.expose()).ok_or("the key cannot be read: give a PKCS#8 private key in DER")?;
-    let kind = key.kind().ok_or_else(|| unsupported(&named(pkcs8.expose(), &key)))?;
-    public(kind, &key).ok_or_else(|| "the key's public part cannot be made: give the key with its parts".to_owned())
+/// The service stores no keys of its kind.
+pub fn public_of_private(pkcs8: &Secret) -> Result<Vec<u8>, KeyError> {
+    let key = PKey::private(pkcs8.expose()).ok_or(KeyError::NotPkcs8)?;
+    let kind = key.kind().ok_or_else(|| KeyError::NotStored(named(pkcs8.expose(), &key)))?;
+    public(kind, &key).ok_or(KeyError::NoPublicPart)
 }
 
 /// The kind of the private key in a file (PEM or DER) that the library cannot read, with the remedy. `None`: it is no
 /// PKCS#8.
-pub fn unknown_kind(file: &[u8]) -> Option<String> {
+pub fn unknown_kind(file: &[u8]) -> Option<KeyError> {
     let block = der::pem::decode_vec(file).ok().filter(|(label, _)| *label == "PRIVATE KEY");
     let decoded = Zeroizing::new(block.map_or_else(|| file.to_vec(), |(_, body)| body));
-    algorithm(&decoded).map(|name| unsupported(&name))
-}
-
-fn unsupported(what: &str) -> String {
-    let kinds = Kind::ALL.map(Kind::name).join(", ");
-    format!("it holds {what}, which the service does not store: use {kinds}")
+    algorithm(&decoded).map(KeyError::NotStored)
 }
 
 fn named(pkcs8: &[u8], key: &PKey) -> String {
@@ -91,11 +86,11 @@ mod tests {
         let x448 = [&[0x30, 0x46, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x6f, 4, 0x3a, 4, 0x38][..], &[7; 56]].concat();
         let pem = der::pem::encode_string("PRIVATE KEY", der::pem::LineEnding::LF, &x448).unwrap();
         for file in [&x448[..], pem.as_bytes()] {
-            let said = unknown_kind(file).unwrap();
+            let said = unknown_kind(file).unwrap().to_string();
             assert!(said.contains("an X448 key") && said.contains("p-256"), "{said}");
         }
         let other = [&[0x30, 12, 2, 1, 0, 0x30, 4, 6, 2, 0x2a, 3, 4, 1][..], &[7]].concat();
-        assert!(unknown_kind(&other).unwrap().contains("1.2.3"));
+        assert!(unknown_kind(&other).unwrap().to_string().contains("1.2.3"));
     }
 
     proptest! {

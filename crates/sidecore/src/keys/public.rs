@@ -1,31 +1,27 @@
 //! Public keys in the files that other programs write, and in certificates: PEM or DER, recognised by content.
 
-use super::pem::first_block;
+use super::error::KeyFileError;
 use crate::ffi::pkey::PKey;
 use der::asn1::AnyRef;
 use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
-
-/// Reason without a public key in a file.
-const NO_KEY: &str = "there is no public key in it that can be read: give a public key or a certificate, in PEM or DER";
-/// The file holds a secret that must not be passed around.
-const PRIVATE: &str = "there is a private key in it, which is not to be here: give the public key or the certificate";
+use sidecore_client::keys::pem::first_block;
 
 /// The public key of a file, or of the first certificate in it: a `SubjectPublicKeyInfo` in DER, in the service's
 /// encoding.
 ///
 /// # Errors
-/// In words: there is no public key, or there is a private key.
-pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, &'static str> {
+/// There is no public key, or there is a private key.
+pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, KeyFileError> {
     let body = match first_block(file, |_| true) {
         Some(block) if block.split(|byte| *byte == b'\n').any(|line| line.ends_with(b"PRIVATE KEY-----")) => {
-            return Err(PRIVATE);
+            return Err(KeyFileError::NotPublic);
         }
-        Some(block) => der::pem::decode_vec(&block).map_err(|_| NO_KEY)?.1,
+        Some(block) => der::pem::decode_vec(&block).map_err(|_| KeyFileError::NoPublicKey)?.1,
         None => file.to_vec(),
     };
     // Encoded again: a point may be compressed, and parameters may be left out.
     let key = PKey::public(&body).or_else(|| PKey::public(&of_certificate(&body)?));
-    key.and_then(|key| key.to_spki()).ok_or(NO_KEY)
+    key.and_then(|key| key.to_spki()).ok_or(KeyFileError::NoPublicKey)
 }
 
 /// RFC 5280: the signed part begins with version, serial number, algorithm, issuer, validity and subject.
@@ -71,9 +67,9 @@ mod tests {
     #[test]
     fn a_private_key_is_refused_with_a_remedy() {
         let private = include_bytes!("test-files/p-256.pkcs8.pem");
-        assert_eq!(read_public_key(private), Err(PRIVATE));
+        assert_eq!(read_public_key(private), Err(KeyFileError::NotPublic));
         for wrong in [&b""[..], b"-----BEGIN PUBLIC KEY-----", &RSA[1..], b"text"] {
-            assert_eq!(read_public_key(wrong), Err(NO_KEY));
+            assert_eq!(read_public_key(wrong), Err(KeyFileError::NoPublicKey));
         }
     }
 

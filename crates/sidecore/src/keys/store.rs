@@ -1,14 +1,14 @@
 //! The service's keys by name: their users, and the sessions on them that lanes share.
 
+use super::error::StoreError;
 use super::material::Material;
-use super::vault::{Found, Vault, VaultWarning};
-use super::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
+use super::vault::{Found, Vault, VaultError, VaultWarning};
 use crate::config::{KeysConfig, check_passphrase};
-use crate::control::{Ground, Refused};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
 use aws_lc_rs::digest::{SHA256, digest};
+use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::sync::Arc;
@@ -18,9 +18,6 @@ use std::sync::Arc;
 const CACHED: usize = 16;
 /// Bytes of a page of the list: a message holds it.
 const PAGE: usize = 12 * 1024;
-
-/// Reason of a refusal, in words for display.
-pub(crate) type Reason = String;
 
 #[derive(Debug)]
 struct Key {
@@ -46,7 +43,7 @@ pub(crate) struct Changed<T> {
     /// The new value, or the place of the key whose sessions are to be checked.
     pub(crate) what: T,
     /// Answer in the place of success: the change was made, but its durability is not certain.
-    pub(crate) doubt: Option<Reason>,
+    pub(crate) doubt: VaultWarning,
 }
 
 #[derive(Clone, Debug)]
@@ -65,14 +62,26 @@ enum Rest {
     Lent,
 }
 
-/// Seals the keys at rest again. This takes a while: the passphrase is stretched, and each key's file is written.
-pub(crate) type Resealing = Box<dyn FnOnce() -> Resealed + Send>;
+/// Keys at rest and the passphrase to seal them with.
+#[derive(Debug)]
+pub(crate) struct Resealing {
+    vault: Box<Vault>,
+    passphrase: Secret,
+}
+
+impl Resealing {
+    /// This takes a while: the passphrase is stretched, and each key's file is written.
+    pub(crate) fn run(mut self) -> Resealed {
+        let done = self.vault.change_passphrase(&self.passphrase);
+        Resealed { vault: self.vault, done }
+    }
+}
 
 /// Keys at rest after an attempt to seal them again.
 #[derive(Debug)]
 pub(crate) struct Resealed {
     vault: Box<Vault>,
-    done: Result<VaultWarning, Reason>,
+    done: Result<VaultWarning, VaultError>,
 }
 
 #[derive(Debug)]
@@ -95,22 +104,20 @@ impl Store {
         passphrase: Option<&Secret>,
         limit: u16,
         own_uid: u32,
-    ) -> Result<Self, Reason> {
+    ) -> Result<Self, StoreError> {
         let explicit = config.explicit_decryption_errors.clone();
         let places = vec![None; usize::from(limit)];
         let mut store = Self { keys: BTreeMap::new(), places, own_uid, explicit, rest: Rest::None };
         let Some(directory) = &config.directory else { return Ok(store) };
         let read = match passphrase {
             Some(passphrase) => passphrase.clone(),
-            None => config
-                .passphrase()?
-                .ok_or("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")?,
+            None => config.passphrase()?.ok_or(StoreError::NoPassphrase)?,
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, acl, pkcs8 } in found {
             let entered =
                 store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, acl));
-            entered.map_err(|why| format!("{}: key {name:?}: {why}", directory.display()))?;
+            entered.map_err(|why| StoreError::AtRest { directory: directory.clone(), name, why: Box::new(why) })?;
         }
         store.rest = Rest::Vault(Box::new(vault));
         Ok(store)
@@ -129,13 +136,13 @@ impl Store {
         uid == 0 || uid == self.own_uid
     }
 
-    pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, Refused> {
+    pub(crate) fn info(&self, name: &str, asker: &Asker) -> Result<KeyInfo, StoreError> {
         let key = self.usable(name, asker)?;
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
     /// A session on a key, for a user that may use it. Lanes share those of one scheme.
-    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, Refused> {
+    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, StoreError> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
@@ -150,11 +157,11 @@ impl Store {
         scheme: &Scheme,
         session: Session,
         asker: &Asker,
-    ) -> Result<Arc<Session>, Refused> {
+    ) -> Result<Arc<Session>, StoreError> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         if !Arc::ptr_eq(&key.material, material) {
-            return Err(format!("key {name:?} was replaced by another just now: ask again").into());
+            return Err(StoreError::Replaced(name.to_owned()));
         }
         let is_explicit = self.explicit.iter().any(|explicit| explicit == name);
         Ok(key.keep(scheme, if is_explicit { session.with_explicit_errors() } else { session }))
@@ -175,23 +182,23 @@ impl Store {
     }
 
     /// Inserts a key that was read or made by the caller.
-    pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, Reason> {
+    pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, StoreError> {
         self.check_new(name, &acl)?;
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.at_rest()))?;
         Ok(Changed { what: self.enter(name, material, acl)?, doubt })
     }
 
     /// Replaces the key of this name, which keeps its users. Returns its place, whose sessions are to be closed.
-    pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Refused> {
+    pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         self.check_replaceable(name)?;
-        Ok(self.give(name, material)?)
+        self.give(name, material)
     }
 
     /// Whether the key of this name exists and can be replaced.
-    pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), Refused> {
-        let key = self.keys.get(name).ok_or_else(|| Refused::new(Ground::NoKey, unknown(name)))?;
+    pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), StoreError> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         if key.material.site != Site::Here {
-            return Err(format!("key {name:?} is on other machines: replace it there, or delete it here first").into());
+            return Err(StoreError::Remote(name.to_owned()));
         }
         Ok(())
     }
@@ -199,12 +206,12 @@ impl Store {
     /// Applies a change to the keys at rest, if there are any.
     fn at_rest(
         &mut self,
-        change: impl FnOnce(&mut Vault) -> Result<VaultWarning, Reason>,
-    ) -> Result<VaultWarning, Reason> {
+        change: impl FnOnce(&mut Vault) -> Result<VaultWarning, VaultError>,
+    ) -> Result<VaultWarning, StoreError> {
         match &mut self.rest {
             Rest::None => Ok(None),
-            Rest::Vault(vault) => change(vault),
-            Rest::Lent => Err("the passphrase is being changed: try again when that is done".to_owned()),
+            Rest::Vault(vault) => Ok(change(vault)?),
+            Rest::Lent => Err(StoreError::Resealing),
         }
     }
 
@@ -212,7 +219,7 @@ impl Store {
         !matches!(self.rest, Rest::None)
     }
 
-    fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, Reason> {
+    fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, StoreError> {
         let key = Key { place: self.free_place()?, material: Arc::new(material), acl, sessions: Vec::new() };
         let entry = key.entry(name, self.is_at_rest());
         self.places[usize::from(key.place)] = Some(name.to_owned());
@@ -221,14 +228,11 @@ impl Store {
     }
 
     /// Whether a key of this name and with these users could be inserted.
-    pub(crate) fn check_new(&self, name: &str, acl: &Acl) -> Result<(), Reason> {
-        check_name(name).map_err(|error| error.to_string())?;
+    pub(crate) fn check_new(&self, name: &str, acl: &Acl) -> Result<(), StoreError> {
+        check_name(name)?;
         check_acl(acl)?;
         if self.keys.contains_key(name) {
-            return Err(format!(
-                "there is a key {name:?} already: choose another name, or put a key in its place with `sidecore keys import \
-                 {name} FILE --replace`"
-            ));
+            return Err(StoreError::Exists(name.to_owned()));
         }
         self.free_place().map(|_| ())
     }
@@ -248,7 +252,7 @@ impl Store {
     }
 
     /// Deletes a key. Returns its place, whose sessions are to be closed.
-    pub(crate) fn delete(&mut self, name: &str) -> Result<Changed<u16>, Reason> {
+    pub(crate) fn delete(&mut self, name: &str) -> Result<Changed<u16>, StoreError> {
         let place = self.place(name).ok_or_else(|| unknown(name))?;
         let doubt = self.at_rest(|vault| vault.delete(name))?;
         self.keys.remove(name);
@@ -257,7 +261,7 @@ impl Store {
     }
 
     /// Sets a key's users. Returns its place, whose sessions are to be closed where they are no longer permitted.
-    pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, Reason> {
+    pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, StoreError> {
         check_acl(&acl)?;
         let bytes = self.keys.get(name).ok_or_else(|| unknown(name))?.material.at_rest();
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
@@ -267,21 +271,21 @@ impl Store {
     }
 
     /// Adds and removes users of a key. Returns as `set_acl` does.
-    pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, Reason> {
+    pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         self.set_acl(name, key.acl.changed(add, remove))
     }
 
     /// Sets whether other machines also have a key. Returns its place. Open sessions stay as they are: the caller
     /// closes the ways to those machines by the place.
-    pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, Reason> {
+    pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let material = key.material.shared(also).map_err(|why| format!("key {name:?}: {why}"))?;
+        let material = key.material.shared(also).map_err(|why| StoreError::Key { name: name.to_owned(), why })?;
         self.give(name, material)
     }
 
     /// Replaces a key's material, which no earlier session has; its users stay.
-    fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, Reason> {
+    fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
         let bytes = material.at_rest();
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
@@ -299,24 +303,20 @@ impl Store {
     }
 
     /// Lends the keys at rest, to be sealed again. Until they are returned, keys can be used and not changed.
-    pub(crate) fn lend(&mut self, passphrase: Secret) -> Result<Resealing, Reason> {
+    pub(crate) fn lend(&mut self, passphrase: Secret) -> Result<Resealing, StoreError> {
         check_passphrase(passphrase.expose())?;
         match std::mem::replace(&mut self.rest, Rest::Lent) {
-            Rest::Vault(mut vault) => Ok(Box::new(move || {
-                let done = vault.change_passphrase(&passphrase);
-                Resealed { vault, done }
-            })),
-            Rest::Lent => Err("the passphrase is being changed already: try again when that is done".to_owned()),
+            Rest::Vault(vault) => Ok(Resealing { vault, passphrase }),
+            Rest::Lent => Err(StoreError::ResealingAlready),
             Rest::None => {
                 self.rest = Rest::None;
-                Err("the keys are in memory only, under no passphrase: to keep keys, configure keys.directory"
-                    .to_owned())
+                Err(StoreError::InMemory)
             }
         }
     }
 
     /// Takes back the keys at rest, with the result. They may be sealed again with a doubt.
-    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<VaultWarning, Reason> {
+    pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<VaultWarning, VaultError> {
         self.rest = Rest::Vault(vault);
         done
     }
@@ -327,27 +327,16 @@ impl Store {
         Some(Described { entry: key.entry(name, self.is_at_rest()), fingerprint: fingerprint(&key.material.public) })
     }
 
-    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, Refused> {
-        let key = self.keys.get(name).ok_or_else(|| Refused::new(Ground::NoKey, unknown(name)))?;
+    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, StoreError> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let may = |peer: &&Peer| self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids);
         let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
-        let text = format!(
-            "user {0} may not use key {name:?}: allow it with `sidecore keys acl {name} --add --uid {0}`",
-            peer.uid
-        );
-        Err(Refused::new(Ground::NotAllowed, text))
+        Err(StoreError::NotAllowed { uid: peer.uid, name: name.to_owned() })
     }
 
-    fn free_place(&self) -> Result<u16, Reason> {
+    fn free_place(&self) -> Result<u16, StoreError> {
         let free = self.places.iter().position(Option::is_none);
-        free.map(|place| place as u16)
-            .ok_or_else(|| {
-            format!(
-                "there are {} keys already (limits.keys): delete those that no program uses (`sidecore keys list`), or raise \
-                 limits.keys in the configuration and restart the service",
-                self.places.len()
-            )
-        })
+        free.map(|place| place as u16).ok_or(StoreError::Full(self.places.len()))
     }
 }
 
@@ -407,16 +396,15 @@ fn is_small(scheme: &Scheme) -> bool {
     label_len(scheme) == 0
 }
 
-fn check_acl(acl: &Acl) -> Result<(), Reason> {
+fn check_acl(acl: &Acl) -> Result<(), StoreError> {
     if acl.uids.len() <= MAX_ACL && acl.gids.len() <= MAX_ACL {
         return Ok(());
     }
-    Err(format!("a key has at most {MAX_ACL} users and {MAX_ACL} groups: put the users in a group"))
+    Err(StoreError::ManyUsers)
 }
 
-fn unknown(name: &str) -> Reason {
-    let name: String = name.chars().take(80).collect();
-    format!("there is no key {name:?}: see `sidecore keys list`")
+fn unknown(name: &str) -> StoreError {
+    StoreError::NoKey(name.chars().take(80).collect())
 }
 
 #[cfg(test)]

@@ -7,24 +7,24 @@
 
 mod counter;
 mod directory;
+mod error;
 mod list;
 mod seal;
 
-use super::Acl;
 use crate::config::KeysConfig;
 use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
-use list::{List, Present, file_of};
-use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master, Unsealing};
+pub use error::{Unsealing, VaultError, VaultErrorKind};
+use list::{List, MASTER, Present, file_of};
+use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master};
+use sidecore_client::keys::Acl;
 use std::fmt;
 use std::io;
 use std::path::Path;
 
-const MASTER: &str = "master";
-
 /// An uncertainty about a change that was made.
-pub(super) type VaultWarning = Option<String>;
+pub(super) type VaultWarning = Option<VaultError>;
 
 pub(super) struct Vault {
     /// Open and locked as long as the service runs.
@@ -63,7 +63,11 @@ impl fmt::Debug for Vault {
 
 impl Vault {
     /// Opens a directory and all keys in it. A missing directory is made.
-    pub(super) fn open(path: &Path, config: &KeysConfig, passphrase: &Secret) -> Result<(Self, Vec<Found>), String> {
+    pub(super) fn open(
+        path: &Path,
+        config: &KeysConfig,
+        passphrase: &Secret,
+    ) -> Result<(Self, Vec<Found>), VaultError> {
         Self::open_on(path, config, passphrase, COST, Box::new(System))
     }
 
@@ -73,24 +77,24 @@ impl Vault {
         passphrase: &Secret,
         cost: Cost,
         disk: Box<dyn Disk>,
-    ) -> Result<(Self, Vec<Found>), String> {
-        let directory = Directory::open_alone(path, disk).map_err(|what| format!("{}: {what}", path.display()))?;
+    ) -> Result<(Self, Vec<Found>), VaultError> {
+        let directory =
+            Directory::open_alone(path, disk).map_err(|what| VaultError::At { path: path.to_owned(), what })?;
         let counter = config.changes_file.as_deref().map(Counter::at).transpose()?;
-        let at = |what: &str| directory.at(MASTER, what);
-        let read = directory.read(MASTER, MAX_MASTER).map_err(|what| at(&what))?;
+        let at = |what| directory.at(MASTER, what);
+        let sealed = |why| directory.at(MASTER, VaultErrorKind::Master(why));
+        let read = directory.read(MASTER, MAX_MASTER).map_err(at)?;
         // Before the other files are checked: in another version they have other names.
-        read.as_deref().map_or(Ok(()), Master::check_version).map_err(|why| at(&master_error(&why)))?;
+        read.as_deref().map_or(Ok(()), Master::check_version).map_err(sealed)?;
         let present = Present::of(&directory)?;
         let file = match read {
             Some(file) => file,
             None if present.placed.is_empty() => return Self::create(directory, counter, passphrase, cost),
-            None => {
-                let keys = present.placed.len();
-                return Err(at(&format!("it is missing, and without it {keys} keys stay sealed: restore it")));
-            }
+            None => return Err(at(VaultErrorKind::NoMaster(present.placed.len()))),
         };
-        let (master, list) = Master::open(passphrase, &file).map_err(|why| at(&master_error(&why)))?;
-        counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes)).map_err(|what| directory.here(&what))?;
+        let (master, list) = Master::open(passphrase, &file).map_err(sealed)?;
+        let checked = counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes));
+        checked.map_err(|what| directory.here(what))?;
         let missing = present.compare(&directory, &list, &config.accept_missing)?;
         let mut vault = Self { directory, master, file, last: list.changes, list, counter, cost };
         present.tidy(&vault.directory, &vault.list)?;
@@ -98,7 +102,7 @@ impl Vault {
         for name in missing {
             // At start no uncertainty is accepted.
             let forgotten = vault.delete(&name).and_then(|doubt| doubt.map_or(Ok(()), Err));
-            forgotten.map_err(|what| vault.directory.here(&what))?;
+            forgotten.map_err(|error| vault.directory.here(VaultErrorKind::Nested(Box::new(error))))?;
         }
         let found = vault.list.keys.keys().map(|name| vault.read(name)).collect::<Result<_, _>>()?;
         vault.count()?;
@@ -110,14 +114,13 @@ impl Vault {
         counter: Option<Counter>,
         passphrase: &Secret,
         cost: Cost,
-    ) -> Result<(Self, Vec<Found>), String> {
-        counter.as_ref().map_or(Ok(()), |counter| counter.check(0)).map_err(|what| directory.here(&what))?;
-        let at = |what: &str| directory.at(MASTER, what);
+    ) -> Result<(Self, Vec<Found>), VaultError> {
+        counter.as_ref().map_or(Ok(()), |counter| counter.check(0)).map_err(|what| directory.here(what))?;
         let list = List::default();
         let made = Master::create(passphrase, cost).and_then(|master| Ok((master.file(&list)?, master)));
-        let (file, master) = made.map_err(|why| at(&master_error(&why)))?;
+        let (file, master) = made.map_err(|why| directory.at(MASTER, VaultErrorKind::Master(why)))?;
         let written = directory.write_beside(MASTER, &file).and_then(|()| directory.place(MASTER));
-        written.and_then(|()| directory.sync()).map_err(|error| at(&error.to_string()))?;
+        written.and_then(|()| directory.sync()).map_err(|error| directory.at(MASTER, error))?;
         let vault = Self { directory, master, file, list, last: 0, counter, cost };
         vault.count()?;
         Ok((vault, Vec::new()))
@@ -128,28 +131,28 @@ impl Vault {
     }
 
     /// Writes a key and replaces an earlier one of this name.
-    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<VaultWarning, String> {
+    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<VaultWarning, VaultError> {
         let number = self.number();
-        let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| unsealed())?;
+        let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| VaultError::NotSealed)?;
         let file = file_of(name, number);
         self.stage(&file, &sealed)?;
         self.change(None, self.list.with(name, number), &[file])
     }
 
-    pub(super) fn delete(&mut self, name: &str) -> Result<VaultWarning, String> {
+    pub(super) fn delete(&mut self, name: &str) -> Result<VaultWarning, VaultError> {
         let number = self.number();
         self.change(None, self.list.without(name, number), &[])
     }
 
     /// Seals all keys again, under a new master key and this passphrase.
-    pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<VaultWarning, String> {
+    pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<VaultWarning, VaultError> {
         let number = self.number();
-        let master = Master::create(passphrase, self.cost).map_err(|_| unsealed())?;
+        let master = Master::create(passphrase, self.cost).map_err(|_| VaultError::NotSealed)?;
         let mut staged = Vec::new();
         for name in self.list.keys.keys() {
             let file = file_of(name, number);
             let written = self.read(name).and_then(|Found { acl, pkcs8, .. }| {
-                let sealed = master.seal(name, number, &acl, &pkcs8).map_err(|_| unsealed())?;
+                let sealed = master.seal(name, number, &acl, &pkcs8).map_err(|_| VaultError::NotSealed)?;
                 self.stage(&file, &sealed)
             });
             if let Err(what) = written {
@@ -167,10 +170,10 @@ impl Vault {
     }
 
     /// Writes a new file under its temporary name.
-    fn stage(&self, file: &str, bytes: &[u8]) -> Result<(), String> {
+    fn stage(&self, file: &str, bytes: &[u8]) -> Result<(), VaultError> {
         self.directory.write_beside(file, bytes).map_err(|error| {
             self.discard(&[file.to_owned()]);
-            self.directory.at(file, &unchanged(&error))
+            self.directory.at(file, VaultErrorKind::Unchanged(error))
         })
     }
 
@@ -183,20 +186,20 @@ impl Vault {
 
     /// Makes another list the valid one, and perhaps another master key. The list's new files have temporary names
     /// until then.
-    fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<VaultWarning, String> {
+    fn change(&mut self, master: Option<Master>, list: List, staged: &[String]) -> Result<VaultWarning, VaultError> {
         let file = master.as_ref().unwrap_or(&self.master).file(&list).ok().filter(|file| file.len() <= MAX_MASTER);
         let Some(file) = file else {
             self.discard(staged);
-            return Err(unsealed());
+            return Err(VaultError::NotSealed);
         };
         let failed = match self.switch(&file) {
             Ok(()) => None,
             Err(Failed::Undone(error)) => {
                 self.discard(staged);
                 self.discard(&[MASTER.to_owned()]);
-                return Err(self.directory.at(MASTER, &unchanged(&error)));
+                return Err(self.directory.at(MASTER, VaultErrorKind::Unchanged(error)));
             }
-            Err(Failed::Unsure(error)) => return Err(self.directory.at(MASTER, &unsure(&error))),
+            Err(Failed::Unsure(error)) => return Err(self.directory.at(MASTER, VaultErrorKind::Unsure(error))),
             Err(Failed::Done(error)) => Some(error),
         };
         (self.list, self.file) = (list, file);
@@ -205,10 +208,10 @@ impl Vault {
         }
         if let Some(error) = failed {
             // The files of the old list stay as well: the disk may have either list.
-            return Ok(Some(self.directory.at(MASTER, &not_undone(&error))));
+            return Ok(Some(self.directory.at(MASTER, VaultErrorKind::NotUndone(error))));
         }
         let counted = self.count();
-        let settled = self.settle(staged).map_err(|error| self.directory.here(&unsettled(&error)));
+        let settled = self.settle(staged).map_err(|error| self.directory.here(VaultErrorKind::Unsettled(error)));
         Ok(settled.and(counted).err())
     }
 
@@ -255,81 +258,30 @@ impl Vault {
     }
 
     /// Writes the number of the last change to its file outside the directory.
-    fn count(&self) -> Result<(), String> {
+    fn count(&self) -> Result<(), VaultError> {
         let Some(counter) = &self.counter else { return Ok(()) };
-        if counter.read() == Ok(Some(self.list.changes)) {
+        if counter.read().is_ok_and(|number| number == Some(self.list.changes)) {
             return Ok(());
         }
-        counter.write(self.list.changes).map_err(|what| format!("the number of the change was not noted: {what}"))
+        counter.write(self.list.changes).map_err(|error| VaultError::NotNoted(Box::new(error)))
     }
 
-    fn read(&self, name: &str) -> Result<Found, String> {
+    fn read(&self, name: &str) -> Result<Found, VaultError> {
         let number = self.list.keys.get(name).copied().unwrap_or_default();
         let file = file_of(name, number);
-        let at = |what: &str| self.directory.at(&file, what);
-        let placed = self.directory.read(&file, MAX_FILE).map_err(|what| at(&what))?;
-        let sealed = match placed {
+        let at = |what| self.directory.at(&file, what);
+        let sealed = match self.directory.read(&file, MAX_FILE).map_err(at)? {
             Some(sealed) => sealed,
             // A change could not rename it to its place.
-            None => self.directory.read(&beside(&file), MAX_FILE)?.ok_or_else(|| at("it is gone: restore it"))?,
+            None => {
+                let beside = beside(&file);
+                let sealed = self.directory.read(&beside, MAX_FILE).map_err(|what| self.directory.at(&beside, what))?;
+                sealed.ok_or_else(|| at(VaultErrorKind::Gone))?
+            }
         };
         let opened = self.master.open_key(name, number, &sealed);
-        let (acl, pkcs8) = opened.map_err(|why| at(&key_error(&why)))?;
+        let (acl, pkcs8) = opened.map_err(|why| at(VaultErrorKind::Key(why)))?;
         Ok(Found { name: name.to_owned(), acl, pkcs8 })
-    }
-}
-
-fn unsealed() -> String {
-    "the system gave no random numbers or no memory: nothing was changed; try again".to_owned()
-}
-
-fn unchanged(error: &io::Error) -> String {
-    format!("{error}: nothing was changed")
-}
-
-fn unsure(error: &io::Error) -> String {
-    format!(
-        "{error}: the change was taken back, but the disk confirms neither: after a power failure it may be there; see \
-         to the disk, and look with `sidecore keys list` after the next start"
-    )
-}
-
-fn not_undone(error: &io::Error) -> String {
-    format!(
-        "{error}: the change was made and could not be taken back, but the disk does not confirm it: after a power \
-         failure the old state may be there; see to the disk, then make the change again"
-    )
-}
-
-fn unsettled(error: &io::Error) -> String {
-    format!("the change was made, but an old file could not be removed ({error}): the next change or start does it")
-}
-
-fn master_error(why: &Unsealing) -> String {
-    match why {
-        Unsealing::Passphrase => "the passphrase is not the one that it was sealed with: give that one",
-        Unsealing::Version => {
-            "it is of another version of sidecore, which this one does not read: use that one, or name another directory \
-             in keys.directory and import the keys there"
-        }
-        Unsealing::System => "the system gave no random numbers or no memory: try again",
-        Unsealing::Foreign | Unsealing::Name(_) | Unsealing::Number(_) => {
-            "it is no master key of sidecore: move it away, or restore it"
-        }
-        Unsealing::Damaged => "it is damaged: restore it from a backup",
-    }
-    .to_owned()
-}
-
-fn key_error(why: &Unsealing) -> String {
-    match why {
-        Unsealing::Name(name) => format!("it holds the key {name:?}: files of keys must not be renamed; name it back"),
-        Unsealing::Number(number) => {
-            format!("it is the file of change {number}: files of keys must not be renamed; restore the right one")
-        }
-        Unsealing::Version => "it is of another version of sidecore: use that one".to_owned(),
-        Unsealing::Foreign => "it is no key of sidecore: move it away".to_owned(),
-        _ => "it is damaged, or of another master key: restore it from a backup, or move it away".to_owned(),
     }
 }
 

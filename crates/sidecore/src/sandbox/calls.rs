@@ -10,7 +10,7 @@
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use
 //!   `clone`.
 
-use super::Lack;
+use super::error::Lack;
 use crate::sys::message::SO_PASSRIGHTS;
 use libc::{c_long, c_ulong};
 use seccompiler::{
@@ -87,13 +87,8 @@ const NEVER_THERE: &[c_long] = &[libc::SYS_clone3];
 
 /// A filter for all present and future threads. `door` is the number of the listening socket, for the process's whole
 /// life.
-pub(super) fn filter(duty: Duty, door: RawFd) -> Lack {
-    install(duty, door).err().map(|error| {
-        format!(
-            "system calls cannot be filtered here ({error}): whoever breaks into the service has all of them; use a kernel \
-             with CONFIG_SECCOMP_FILTER, or set sandbox.seccomp = false"
-        )
-    })
+pub(super) fn filter(duty: Duty, door: RawFd) -> Option<Lack> {
+    install(duty, door).err().map(Lack::Seccomp)
 }
 
 fn install(duty: Duty, door: RawFd) -> Result<(), seccompiler::Error> {

@@ -1,7 +1,7 @@
 //! The few directories that a service works in.
 
+use super::error::{Lack, SandboxError};
 use super::user::User;
-use super::{Lack, cannot};
 use crate::config::Config;
 use crate::sys::directory::{make, missing, parent};
 use landlock::{
@@ -10,7 +10,6 @@ use landlock::{
 };
 use rustix::fs::fsync;
 use std::collections::BTreeMap;
-use std::io;
 use std::os::unix::fs::chown;
 use std::path::PathBuf;
 
@@ -18,15 +17,9 @@ use std::path::PathBuf;
 const KNOWN: ABI = ABI::V6;
 
 /// Makes the missing directories, owned by `owner`.
-pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), String> {
+pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
     for directory in directories(config).into_keys() {
-        let at = |error: io::Error| {
-            format!(
-                "{}: {error}; start the service as root, or name directories that this user may write, in the configuration; \
-                 SIDECORE_SOCKET names a socket where the configuration does not",
-                directory.display()
-            )
-        };
+        let at = |error| SandboxError::Directory { path: directory.clone(), error };
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
             make(&missing, mode, |around| Ok(fsync(around)?)).map_err(at)?;
@@ -40,13 +33,9 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
 
 /// Denies access to all files outside the service's directories, for reading and writing, and with them connections
 /// over TCP and signals to other processes.
-pub(super) fn restrict(config: &Config) -> Result<Lack, String> {
-    let enforced = enforce(&directories(config)).map_err(cannot("restrict files (sandbox.landlock)"))?;
-    Ok((enforced == RulesetStatus::NotEnforced).then(|| {
-        "the kernel has no landlock: files outside the service's directories stay in reach of its user; use Linux \
-         5.13 or later with landlock among its security modules (lsm=), or set sandbox.landlock = false"
-            .to_owned()
-    }))
+pub(super) fn restrict(config: &Config) -> Result<Option<Lack>, SandboxError> {
+    let enforced = enforce(&directories(config)).map_err(SandboxError::Files)?;
+    Ok((enforced == RulesetStatus::NotEnforced).then_some(Lack::Landlock))
 }
 
 fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<RulesetStatus, RulesetError> {

@@ -1,6 +1,7 @@
 //! Memory that no other process reads: no debugger, no core dump, no swap.
 
-use super::{Lack, cannot, user};
+use super::error::{Lack, SandboxError};
+use super::{cannot, user};
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{DumpableBehavior, Resource, Rlimit, getrlimit, set_dumpable_behavior, setrlimit};
 use rustix::thread::{CapabilitySet, set_no_new_privs};
@@ -26,7 +27,7 @@ pub(super) fn capability() -> CapabilitySet {
 
 /// No debugger of the same user, no core dump, no more rights by executing files. Called after the change of user,
 /// which resets the first.
-pub(super) fn deny_inspection() -> Result<(), String> {
+pub(super) fn deny_inspection() -> Result<(), SandboxError> {
     set_dumpable_behavior(DumpableBehavior::NotDumpable).map_err(cannot("shut out debuggers"))?;
     let none = Rlimit { current: Some(0), maximum: Some(0) };
     setrlimit(Resource::Core, none).map_err(cannot("switch core dumps off"))?;
@@ -34,24 +35,15 @@ pub(super) fn deny_inspection() -> Result<(), String> {
 }
 
 /// Keeps all memory of the process, present and future, out of swap, each page from its first use on.
-pub(super) fn lock() -> Lack {
+pub(super) fn lock() -> Option<Lack> {
     if let Some(bytes) = getrlimit(Resource::Memlock).current
         && !user::permitted().contains(CapabilitySet::IPC_LOCK)
     {
-        return Some(too_small(bytes));
+        return Some(Lack::LockLimit(bytes / 1024));
     }
     let flags = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
     let locked = mlockall(flags);
-    locked.err().map(|error| format!("memory cannot be locked ({error}): keys may reach swap; switch swap off"))
-}
-
-/// Text for a low limit: with all memory of a process locked, allocations fail that would succeed otherwise.
-fn too_small(bytes: u64) -> String {
-    format!(
-        "memory is not locked: only {} KiB may be, and keys may reach swap; lift the limit (LimitMEMLOCK=infinity in the \
-         unit, ulimit -l unlimited), switch swap off, or set sandbox.lock_memory = false",
-        bytes / 1024
-    )
+    locked.err().map(|error| Lack::Lock(error.into()))
 }
 
 #[cfg(test)]
@@ -60,7 +52,7 @@ mod tests {
 
     #[test]
     fn a_limit_says_what_to_do() {
-        let message = too_small(8 << 20);
+        let message = Lack::LockLimit(8192).to_string();
         assert!(message.contains("8192 KiB") && message.contains("LimitMEMLOCK=infinity"), "{message}");
     }
 }

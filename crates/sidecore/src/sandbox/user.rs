@@ -1,6 +1,7 @@
 //! The change to an unprivileged user without capabilities.
 
 use super::cannot;
+use super::error::SandboxError;
 use rustix::fs::{Gid, Uid};
 use rustix::io::Errno;
 use rustix::process::{geteuid, getuid};
@@ -8,7 +9,6 @@ use rustix::thread::{
     CapabilitySet, CapabilitySets, capabilities, clear_ambient_capability_set, remove_capability_from_bounding_set,
     set_capabilities, set_keep_capabilities, set_thread_groups, set_thread_res_gid, set_thread_res_uid,
 };
-use std::io;
 
 #[derive(Debug)]
 pub(super) struct User {
@@ -17,25 +17,21 @@ pub(super) struct User {
     pub(super) gid: u32,
 }
 
-pub(super) fn find(name: &str) -> Result<User, String> {
-    let found = nix::unistd::User::from_name(name).map_err(io::Error::from).map_err(cannot("look up sandbox.user"))?;
-    let found = found
-        .ok_or_else(|| format!("there is no user {name:?} (sandbox.user): make it, e.g. useradd --system {name}"))?;
+pub(super) fn find(name: &str) -> Result<User, SandboxError> {
+    let found = nix::unistd::User::from_name(name).map_err(cannot("look up sandbox.user"))?;
+    let found = found.ok_or_else(|| SandboxError::NoUser(name.to_owned()))?;
     Ok(User { name: name.to_owned(), uid: found.uid.as_raw(), gid: found.gid.as_raw() })
 }
 
 impl User {
     /// Changes to this user, in its own group only. Capabilities stay permitted until they are dropped.
-    pub(super) fn become_it(&self) -> Result<(), String> {
+    pub(super) fn become_it(&self) -> Result<(), SandboxError> {
         let uid = Uid::from_raw(self.uid);
         if (getuid(), geteuid()) == (uid, uid) {
             return Ok(());
         }
         if !geteuid().is_root() {
-            return Err(format!(
-                "only root can become {0:?} (sandbox.user): start the service as root or as {0}, or leave it out",
-                self.name
-            ));
+            return Err(SandboxError::NotRoot(self.name.clone()));
         }
         let gid = Gid::from_raw(self.gid);
         // Groups first: without root's rights they cannot be left any more.
@@ -54,7 +50,7 @@ pub(super) fn permitted() -> CapabilitySet {
 }
 
 /// Drops all capabilities but `keep`. Root without capabilities has access to its own files only.
-pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), String> {
+pub(super) fn drop_capabilities(keep: CapabilitySet) -> Result<(), SandboxError> {
     let system = cannot("drop capabilities");
     let held = permitted();
     if held.contains(CapabilitySet::SETPCAP) {
@@ -83,7 +79,7 @@ mod tests {
     #[test]
     fn users_are_found_by_name() {
         assert_eq!(find("root").unwrap().uid, 0);
-        let error = find("no-such-user-here").unwrap_err();
+        let error = find("no-such-user-here").unwrap_err().to_string();
         assert!(error.contains("no-such-user-here") && error.contains("useradd"), "{error}");
     }
 }

@@ -1,9 +1,10 @@
 //! Advice to a client on waiting and sampling, in words of its lane.
 
-use super::calibrate::{Calibration, ParkTimes};
+use super::calibrate::Calibration;
 use crate::config::{Config, Waiters};
 use crate::shm::LaneMemory;
 use crate::sys::cpu;
+use crate::sys::park::ParkTimes;
 use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;

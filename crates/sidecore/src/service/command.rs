@@ -79,12 +79,22 @@ pub(super) fn mailbox<S>(wake: Arc<OwnedFd>) -> (SidecoreHandle<S>, Mailbox<S>) 
     (SidecoreHandle { commands: sender, waiting: waiting.clone(), wake }, Mailbox { commands, waiting })
 }
 
-impl<S> Mailbox<S> {
+/// Tells whether commands wait, without the commands.
+#[derive(Debug)]
+pub(super) struct MailboxFlag(Arc<Flag>);
+
+impl MailboxFlag {
     /// Whether commands wait. A client that has the control thread's answer must find the effect, so a sidecore
     /// checks before each request. The check reads one word that rarely changes.
     #[inline]
     pub(super) fn has_commands(&self) -> bool {
-        self.waiting.is_up()
+        self.0.is_up()
+    }
+}
+
+impl<S> Mailbox<S> {
+    pub(super) fn flag(&self) -> MailboxFlag {
+        MailboxFlag(self.waiting.clone())
     }
 
     pub(super) fn take(&self) -> impl Iterator<Item = Command<S>> {

@@ -1,92 +1,191 @@
-//! Slow jobs, on four threads. The first parses clients' keys: a private RSA key takes milliseconds, and the client
-//! chooses how many it sends. The second makes keys for programs, which takes seconds. The third makes the service's
-//! own keys. The fourth seals the keys at rest again, which cannot be changed meanwhile.
+//! Threads for [slow jobs](ControlJob), one for each [`JobThread`].
 //!
-//! Each connection has one job at most: nothing more is read from it until that is answered. Users take turns.
+//! Each connection has one job at most: nothing more is read from it until that is answered. Users take turns by time.
 
 use super::command::LaneKey;
+use super::jobs::{ControlJob, JobResult, JobThread};
 use crate::sys::clock;
 use sidecore_core::policy::fair_queue::FairQueue;
+use sidecore_core::time::Nanos;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-type Work<T> = Box<dyn FnOnce() -> T + Send>;
-
-struct QueueState<T> {
-    jobs: FairQueue<u32, (LaneKey, Work<T>)>,
-    /// A job is running, outside the queue.
-    at_work: bool,
-    stop: bool,
+pub(super) struct JobQueues {
+    parser: JobQueue,
+    maker: JobQueue,
+    keeper: JobQueue,
+    sealer: JobQueue,
 }
 
-struct Shared<T> {
-    state: Mutex<QueueState<T>>,
-    changed: Condvar,
-}
-
-/// The control thread's end. When it is dropped, the thread ends after its present job.
-pub(super) struct JobQueue<T>(Arc<Shared<T>>);
-
-impl<T: 'static> JobQueue<T> {
-    /// Starts the thread of this name, which passes each job's connection and result to `tell`.
+impl JobQueues {
+    /// Starts the threads, which pass each job's connection and result to `tell`.
     ///
     /// # Errors
     /// The system makes no thread.
-    pub(super) fn start(name: &str, tell: impl Fn(LaneKey, T) + Send + 'static) -> io::Result<Self> {
-        let state = Mutex::new(QueueState { jobs: FairQueue::default(), at_work: false, stop: false });
-        let shared = Arc::new(Shared { state, changed: Condvar::new() });
+    pub(super) fn start(tell: impl Fn(LaneKey, JobResult) + Clone + Send + 'static) -> io::Result<Self> {
+        Ok(Self {
+            parser: JobQueue::start("sidecore-opener", tell.clone())?,
+            maker: JobQueue::start("sidecore-maker", tell.clone())?,
+            keeper: JobQueue::start("sidecore-keeper", tell.clone())?,
+            sealer: JobQueue::start("sidecore-sealer", tell)?,
+        })
+    }
+
+    pub(super) fn push(&self, user: u32, key: LaneKey, job: ControlJob) {
+        let queue = match job.thread() {
+            JobThread::Parser => &self.parser,
+            JobThread::Maker => &self.maker,
+            JobThread::Keeper => &self.keeper,
+            JobThread::Sealer => &self.sealer,
+        };
+        queue.push(user, key, job);
+    }
+
+    /// Number of stored keys that are being made or wait for that.
+    pub(super) fn generations(&self) -> usize {
+        self.keeper.0.state().jobs.len()
+    }
+
+    /// The connection is gone: forgets its job, except changes of stored keys.
+    pub(super) fn forget(&self, user: u32, key: LaneKey) {
+        for queue in [&self.parser, &self.maker] {
+            let forgotten = queue.0.state().jobs.forget(user, key);
+            // Keys are wiped outside the lock.
+            drop(forgotten);
+        }
+    }
+}
+
+/// Jobs of one thread, without the thread.
+#[derive(Default)]
+struct Jobs {
+    waiting: FairQueue<u32, (LaneKey, ControlJob)>,
+    running: bool,
+}
+
+impl Jobs {
+    fn len(&self) -> usize {
+        self.waiting.len() + usize::from(self.running)
+    }
+
+    fn push(&mut self, user: u32, key: LaneKey, job: ControlJob) {
+        self.waiting.push(&user, (key, job));
+    }
+
+    /// The next job, which runs until [`finished`](Self::finished).
+    fn next(&mut self) -> Option<(u32, (LaneKey, ControlJob))> {
+        let next = self.waiting.next();
+        self.running = next.is_some();
+        next
+    }
+
+    fn finished(&mut self, user: u32, took: Nanos) {
+        self.waiting.charge(&user, took);
+        self.running = false;
+    }
+
+    fn forget(&mut self, user: u32, key: LaneKey) -> Vec<(LaneKey, ControlJob)> {
+        self.waiting.withdraw(&user, |(of, _)| *of == key).into_iter().collect()
+    }
+}
+
+#[derive(Default)]
+struct QueueState {
+    jobs: Jobs,
+    stop: bool,
+}
+
+#[derive(Default)]
+struct Shared {
+    state: Mutex<QueueState>,
+    changed: Condvar,
+}
+
+/// When it is dropped, the thread ends after its present job.
+struct JobQueue(Arc<Shared>);
+
+impl JobQueue {
+    fn start(name: &str, tell: impl Fn(LaneKey, JobResult) + Send + 'static) -> io::Result<Self> {
+        let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let work = move || {
-            while let Some((user, (key, work))) = theirs.next() {
+            while let Some((user, (key, job))) = theirs.next() {
                 let start = clock::now();
-                let made = work();
-                theirs.state().jobs.charge(&user, clock::now() - start);
-                tell(key, made);
+                let result = job.run();
+                theirs.state().jobs.finished(user, clock::now() - start);
+                tell(key, result);
             }
         };
         thread::Builder::new().name(name.to_owned()).spawn(work)?;
         Ok(Self(shared))
     }
 
-    pub(super) fn push(&self, user: u32, key: LaneKey, work: impl FnOnce() -> T + Send + 'static) {
-        self.0.state().jobs.push(&user, (key, Box::new(work)));
+    fn push(&self, user: u32, key: LaneKey, job: ControlJob) {
+        self.0.state().jobs.push(user, key, job);
         self.0.changed.notify_one();
-    }
-
-    pub(super) fn len(&self) -> usize {
-        let state = self.0.state();
-        state.jobs.len() + usize::from(state.at_work)
-    }
-
-    /// The connection is gone: forgets its job.
-    pub(super) fn forget(&self, user: u32, key: LaneKey) {
-        let forgotten = self.0.state().jobs.withdraw(&user, |(of, _)| *of == key);
-        // Keys are wiped outside the lock.
-        drop(forgotten);
     }
 }
 
-impl<T> Drop for JobQueue<T> {
+impl Drop for JobQueue {
     fn drop(&mut self) {
         self.0.state().stop = true;
         self.0.changed.notify_one();
     }
 }
 
-impl<T> Shared<T> {
-    fn state(&self) -> MutexGuard<'_, QueueState<T>> {
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, QueueState> {
         // State after a panic is consistent: no change is left half done.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Waits for the next job and its user; `None` when the service ends.
-    fn next(&self) -> Option<(u32, (LaneKey, Work<T>))> {
-        let idle = |state: &mut QueueState<T>| state.jobs.is_empty() && !state.stop;
-        let mut state = self.state();
-        state.at_work = false;
-        state = self.changed.wait_while(state, idle).unwrap_or_else(PoisonError::into_inner);
-        state.at_work = !state.stop;
+    fn next(&self) -> Option<(u32, (LaneKey, ControlJob))> {
+        let idle = |state: &mut QueueState| state.jobs.waiting.is_empty() && !state.stop;
+        let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);
         if state.stop { None } else { state.jobs.next() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::keys::Kind;
+
+    fn job() -> ControlJob {
+        ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; 32].into() }
+    }
+
+    fn next(jobs: &mut Jobs) -> Option<(u32, LaneKey)> {
+        jobs.next().map(|(user, (key, _))| (user, key))
+    }
+
+    #[test]
+    fn users_take_turns_by_the_time_of_their_jobs() {
+        let mut jobs = Jobs::default();
+        for (user, key) in [(1, 10), (1, 11), (1, 12), (2, 20)] {
+            jobs.push(user, key, job());
+        }
+        assert_eq!((jobs.len(), next(&mut jobs)), (4, Some((1, 10))));
+        assert_eq!(jobs.len(), 4, "the running one counts");
+        jobs.finished(1, 1_000_000);
+        assert_eq!((jobs.len(), next(&mut jobs)), (3, Some((2, 20))));
+        jobs.finished(2, 1_000);
+        assert_eq!((next(&mut jobs), next(&mut jobs), next(&mut jobs)), (Some((1, 11)), Some((1, 12)), None));
+        assert_eq!(jobs.len(), 0);
+    }
+
+    #[test]
+    fn the_job_of_a_connection_that_is_gone_is_forgotten_alone() {
+        let mut jobs = Jobs::default();
+        for (user, key) in [(1, 10), (1, 11), (2, 20)] {
+            jobs.push(user, key, job());
+        }
+        assert_eq!(jobs.forget(1, 10).len(), 1);
+        assert_eq!(jobs.forget(2, 10).len(), 0, "another user's");
+        let mut left = [next(&mut jobs), next(&mut jobs)];
+        left.sort_unstable();
+        assert_eq!(left, [Some((1, 11)), Some((2, 20))]);
     }
 }

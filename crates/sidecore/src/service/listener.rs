@@ -3,58 +3,43 @@
 //!
 //! It does not wait for clients: one that does not read its answers loses its connection. For administrators it does
 //! wait: for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
-//! ([`FairQueue`]), a message of one connection at a time. The next message of a connection is read after the answer to
-//! the one before. The [`JobQueue`] parses clients' keys, and the [`Reaper`] frees the objects of ended connections: a
+//! ([`FairQueue`](sidecore_core::policy::fair_queue::FairQueue)), a message of one connection at a time. The next message of a connection is read after the answer to
+//! the one before. The [`JobQueues`](super::job_queue::JobQueues) parse clients' keys, and the
+//! [`Reaper`](super::reaper::Reaper) frees the objects of ended connections: a
 //! client controls how long either takes.
 
 mod attach;
 mod audit;
+mod complaints;
+mod complete;
+mod connection;
 mod connections;
+mod descriptors;
 mod gateways;
 mod keys;
 mod room;
 mod sessions;
 mod settings;
+pub(super) mod state;
 mod usage;
+mod waiting;
 
-use super::advice::Advice;
-use super::command::{ClientKey, Event, Lane, LaneKey, SidecoreHandle};
-use super::door::Door;
-use super::job_queue::JobQueue;
-use super::quotas::Quotas;
-use super::reactor::Reactor;
-use super::reaper::Reaper;
-use crate::config::Config;
-use crate::control::Refused;
-use crate::control::{self, Reply, Request, Token};
-use crate::counters::{Counters, LaneCounter, report};
+use super::command::{Event, Lane, LaneKey};
+use super::jobs::ControlJob;
+use crate::control::{self, Refused, Reply, Request};
+use crate::counters::{LaneCounter, report};
 use crate::events;
-use crate::keys::{Material, Store, public_part};
-use crate::spec::KeyToken;
+use crate::sys::clock;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
-use crate::sys::{clock, wake};
-use attach::Attached;
-use audit::{Complaints, complaints};
-use connections::{Ending, receive_request};
-use gateways::Gateway;
-use keys::OwnKey;
-use room::{Queue, ROOM_INTERVAL_NS, Waiting};
-use sidecore_core::policy::fair_queue::FairQueue;
+use connections::receive_request;
 use sidecore_core::time::Nanos;
-use std::collections::HashMap;
+use state::{LISTENER, Listener, WAKE, Work};
 use std::io;
-use std::os::fd::{BorrowedFd, OwnedFd};
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, Receiver, Sender};
-use usage::Usage;
-use zeroize::Zeroizing;
+use waiting::{ROOM_INTERVAL_NS, Waiting};
 
-/// Numbers of the poller's sources; connections and processes have theirs from `FIRST` on.
-const LISTENER: u64 = 0;
-const WAKE: u64 = 1;
-const FIRST: u64 = 2;
 /// Interval of copies of clients' reports to the counter file while there is traffic, ns; the heartbeat's
 /// period.
 const PUBLISH: Nanos = 250_000_000;
@@ -64,154 +49,7 @@ const MAX_EVENTS: usize = 256;
 /// Time of answers before the thread looks for further ready sources, ns.
 const ROUND: Nanos = 50_000;
 
-/// Continuation of a job. It runs on the control thread and builds the reply.
-type Continuation = Box<dyn FnOnce(&mut Listener) -> Result<Reply, Refused> + Send>;
-type JobResult = Result<Continuation, Refused>;
-
-fn then(rest: impl FnOnce(&mut Listener) -> Result<Reply, Refused> + Send + 'static) -> Continuation {
-    Box::new(rest)
-}
-
-#[derive(Debug)]
-struct Connection {
-    socket: OwnedFd,
-    client: ClientKey,
-    /// The sender of its first message, and the only one permitted for all others.
-    speaker: Option<Credentials>,
-    polled: bool,
-    /// An answer is due, and nothing more is read until it is sent.
-    busy: bool,
-    attached: Option<Attached>,
-    /// The poller number of its watched process: the process number may be reused after its end.
-    process: Option<u64>,
-    /// A key that exists as long as this connection.
-    own: Option<OwnKey>,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Work {
-    /// A message has arrived, or the connection was closed.
-    Listen(LaneKey),
-    /// Its process has ended.
-    End(LaneKey),
-    Attach(LaneKey),
-}
-
-#[derive(Debug)]
-pub(super) struct Setup {
-    pub(super) config: Config,
-    pub(super) advice: Advice,
-    /// Signalled after an event.
-    pub(super) wake: Arc<OwnedFd>,
-    pub(super) events: Receiver<Event>,
-    /// The other end of `events`.
-    pub(super) tell: Sender<Event>,
-    pub(super) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
-    pub(super) counters: Arc<Counters>,
-    pub(super) store: Store,
-}
-
-pub(super) struct Listener {
-    setup: Setup,
-    /// Number of lanes of each sidecore.
-    loads: Vec<u32>,
-    poller: Poller,
-    next: u64,
-    connections: HashMap<LaneKey, Connection>,
-    /// Ended connections whose objects are not freed yet.
-    ending: HashMap<LaneKey, Ending>,
-    turns: FairQueue<u32, Work>,
-    quotas: Quotas,
-    queue: Queue,
-    /// Descriptors from this number on are for root and the service's own user.
-    reserved: i32,
-    door: Door,
-    /// Buffer of one message.
-    room: Zeroizing<Vec<u8>>,
-    /// No connection is accepted before that instant.
-    resumes: Option<Nanos>,
-    /// Closed for a moment when no other descriptor is left, to send the refusal.
-    spare: Option<OwnedFd>,
-    /// Descriptors that report the end of a client's process, even if a forked child still holds its sockets.
-    watched: HashMap<ClientKey, (u64, OwnedFd)>,
-    /// The watched process by poller number.
-    processes: HashMap<u64, ClientKey>,
-    tokens: HashMap<Token, LaneKey>,
-    /// Free lane blocks of the counter file.
-    blocks: Vec<usize>,
-    parser: JobQueue<JobResult>,
-    /// Makes keys for programs, which takes too long for the parser of sessions.
-    maker: JobQueue<JobResult>,
-    /// Makes stored keys, one at a time: each takes a core. Its jobs are completed even if their connections end.
-    keeper: JobQueue<JobResult>,
-    /// Seals stored keys again. Its jobs are completed like the keeper's. It does not wait for a key that is being
-    /// made, since no stored key can be changed meanwhile.
-    sealer: JobQueue<JobResult>,
-    /// Results of the four.
-    outcomes: Receiver<(LaneKey, JobResult)>,
-    /// Keys that were made for programs and whose connections exist.
-    made: HashMap<KeyToken, Arc<Material>>,
-    gateways: HashMap<LaneKey, Gateway>,
-    reaper: Reaper,
-    /// Rates of reported refusals and faults.
-    complaints: Complaints,
-    /// Time since the last request on each stored key.
-    usage: Usage,
-}
-
 impl Listener {
-    pub(super) fn new(setup: Setup, socket: OwnedFd) -> io::Result<Self> {
-        let poller = Poller::new()?;
-        poller.add_once(&socket, LISTENER)?;
-        poller.add_edge(&*setup.wake, WAKE)?;
-        let (tell, outcomes) = mpsc::channel();
-        let job_queue = |name| {
-            let (tell, wake) = (tell.clone(), setup.wake.clone());
-            JobQueue::start(name, move |key, made| {
-                // Without a control thread the service is ending.
-                if tell.send((key, made)).is_ok() {
-                    wake::ring(&*wake);
-                }
-            })
-        };
-        let keys = usize::from(setup.config.limits.keys);
-        let listener = Self {
-            loads: vec![0; setup.sidecores.len()],
-            blocks: (0..setup.config.limits.lanes as usize).rev().collect(),
-            parser: job_queue("sidecore-opener")?,
-            maker: job_queue("sidecore-maker")?,
-            keeper: job_queue("sidecore-keeper")?,
-            sealer: job_queue("sidecore-sealer")?,
-            outcomes,
-            made: HashMap::new(),
-            gateways: HashMap::new(),
-            reaper: Reaper::new(setup.tell.clone(), setup.wake.clone()),
-            reserved: connections::reserved(),
-            setup,
-            poller,
-            next: FIRST,
-            connections: HashMap::new(),
-            ending: HashMap::new(),
-            turns: FairQueue::default(),
-            quotas: Quotas::default(),
-            queue: Queue::default(),
-            room: control::room(),
-            door: Door::new(socket, connections::most_declined()),
-            resumes: None,
-            spare: wake::event().ok(),
-            watched: HashMap::new(),
-            processes: HashMap::new(),
-            tokens: HashMap::new(),
-            complaints: complaints(),
-            usage: Usage::new(keys, clock::now()),
-        };
-        listener.publish_policies();
-        for (place, name) in listener.setup.store.places() {
-            listener.setup.counters.open_key(place.into(), name)?;
-        }
-        Ok(listener)
-    }
-
     /// Answers until `stop` is set.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let (mut publish_at, mut events_wait) = (0, false);
@@ -259,9 +97,9 @@ impl Listener {
         for _ in 0..MAX_EVENTS {
             if let Ok(event) = self.setup.events.try_recv() {
                 self.heard(event);
-            } else if let Ok((key, made)) = self.outcomes.try_recv() {
-                let reply = made.and_then(|rest| rest(self));
-                self.conclude(key, &reply.unwrap_or_else(Reply::Refused));
+            } else if let Ok((key, result)) = self.results.try_recv() {
+                let reply = self.complete(key, result).unwrap_or_else(Reply::Refused);
+                self.conclude(key, &reply);
             } else {
                 return false;
             }
@@ -399,8 +237,7 @@ impl Listener {
                 Err(reason) => Err(reason),
             },
             Request::PublicPart { kind, raw } => {
-                let work = move || Ok(public_part(kind, &raw).map(|public| then(|_| Ok(Reply::Public(public))))?);
-                self.parser.push(self.user(key), key, work);
+                self.jobs.push(self.user(key), key, ControlJob::PublicPart { kind, raw });
                 Ok(None)
             }
         };
@@ -447,14 +284,5 @@ impl Listener {
                 report::publish(attached.memory.report(), &attached.counters);
             }
         }
-    }
-
-    fn user(&self, key: LaneKey) -> u32 {
-        self.connections.get(&key).map_or(0, |connection| connection.client.0)
-    }
-
-    fn number(&mut self) -> u64 {
-        self.next += 1;
-        self.next - 1
     }
 }

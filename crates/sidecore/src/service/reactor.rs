@@ -4,36 +4,20 @@
 //! It takes no lock and allocates nothing per request. It records into memory that it reserved at its start. The file
 //! is written after the end of the record, by the control thread or after the last round: never on the data path.
 
+mod actions;
 mod devices;
+pub(super) mod error;
 mod host;
+pub(super) mod thread;
 
 use super::advice::Advice;
 use super::calibrate::Calibration;
-use super::command::{Event, Lane, LaneKey, Mailbox};
-use super::sessions::Sessions;
-use crate::config::{Config, NotifyConfig, ThreadCore, Waiters};
-use crate::counters::{Counters, SidecoreCounter};
-use crate::device::Request;
-use crate::events;
-use crate::sys::poller::Poller;
-use crate::sys::{clock, cpu};
-use host::ReactorHost;
-use sidecore_core::dispatch::record::Tape;
-use sidecore_core::dispatch::{LaneId, Limits};
-use sidecore_core::policy::balance::Balance;
-use sidecore_core::sidecore::{Action, LoopLimits, NewLane, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
-use sidecore_core::time::Nanos;
-use std::fs::{self, OpenOptions};
-use std::io::{self, BufWriter, Write};
-use std::ops::ControlFlow;
+use super::command::{Event, MailboxFlag};
+use crate::config::Config;
+use crate::counters::Counters;
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
-
-/// Number of the wake-up channel among the poller's sources; lanes have smaller ones.
-const WAKE: u64 = u64::MAX;
 
 #[derive(Debug)]
 pub(super) struct Setup {
@@ -42,209 +26,11 @@ pub(super) struct Setup {
     pub(super) config: Config,
     pub(super) calibration: Calibration,
     pub(super) counters: Arc<Counters>,
-    pub(super) mailbox: Mailbox<Reactor>,
+    /// Of the mailbox that [`Reactor`](thread::Reactor) has.
+    pub(super) mailbox: MailboxFlag,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Sender<Event>,
     /// Wakes the control thread, after an event.
     pub(super) listener: Arc<OwnedFd>,
     pub(super) advice: Advice,
-}
-
-#[derive(Debug)]
-pub(super) struct Reactor {
-    sidecore: Sidecore<Lane, Request>,
-    host: ReactorHost,
-    /// The stop flag was seen.
-    stopping: bool,
-}
-
-impl Reactor {
-    /// Called on the sidecore's own thread.
-    pub(super) fn start(setup: Setup) -> io::Result<Self> {
-        // Before this thread is tied to its core: threads that it starts would be tied to the same one.
-        let allowed = cpu::allowed();
-        let free = Waiters::of(&setup.config, &allowed).free(&allowed);
-        if let Some(cpu) = setup.cpu {
-            cpu::pin(cpu)?;
-        }
-        cpu::precise_sleep();
-        let poller = Poller::new()?;
-        poller.add_edge(&*setup.wake, WAKE)?;
-        let place = ThreadCore::new(setup.cpu, setup.config.sidecores.owned);
-        // Words of tape.
-        let room = setup.config.record.as_ref().map(|_| (setup.config.record_mib as usize) << 20 >> 3);
-        let sidecore = Sidecore::new(&settings(&setup, place), room, clock::now());
-        let mut reactor = Self { sidecore, host: ReactorHost::new(setup, place, free, poller), stopping: false };
-        reactor.host.publish_park();
-        reactor.add_configured_devices().map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
-        Ok(reactor)
-    }
-
-    pub(super) fn run(mut self) {
-        while self.step().is_continue() {}
-        let setup = &self.host.setup;
-        if let (Some(tape), Some(path)) = (self.sidecore.end_record(), setup.config.record_path(setup.index))
-            && let Err(error) = write_record(&path, *tape)
-        {
-            events::record_not_written(&path, &error);
-        }
-    }
-
-    fn step(&mut self) -> ControlFlow<()> {
-        match self.sidecore.advance(&mut self.host, u32::MAX) {
-            Action::Step => {}
-            Action::Obey => return self.obey(),
-            Action::Listen => self.collect_rings(Some(0)),
-            Action::Spin => {
-                for _ in 0..SPIN_ROUNDS {
-                    if self.sidecore.is_something_ready(&self.host) {
-                        break;
-                    }
-                    std::hint::spin_loop();
-                }
-            }
-            Action::Sleep { until } => {
-                let now = self.sidecore.now();
-                self.collect_rings(until.map(|until| until.saturating_sub(now)));
-            }
-        }
-        ControlFlow::Continue(())
-    }
-
-    /// Waits for rings, for at most `timeout` ns, and reports those of lanes.
-    fn collect_rings(&mut self, timeout: Option<Nanos>) {
-        let Self { sidecore, host, .. } = self;
-        let mut poller = host.poller.take();
-        for number in poller.iter_mut().flat_map(|poller| poller.wait(timeout)) {
-            host.counters.add(SidecoreCounter::WakeupsReceived, u64::from(timeout != Some(0)));
-            if number != WAKE {
-                sidecore.rang(host, LaneId(number as u32));
-            }
-        }
-        host.poller = poller;
-    }
-
-    fn obey(&mut self) -> ControlFlow<()> {
-        let commands: Vec<_> = self.host.setup.mailbox.take().collect();
-        for command in commands {
-            command(self);
-        }
-        if self.stopping { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    }
-
-    pub(super) fn stop(&mut self) {
-        self.stopping = true;
-    }
-
-    pub(super) fn add_lane(&mut self, new: NewLane<Lane>) {
-        let key = new.end.key;
-        // Its maker may have written to it before this machine was measured.
-        self.host.setup.advice.give(&new.end.memory, self.sidecore.notify().client);
-        let id = match self.sidecore.add_lane(new) {
-            Ok(id) => id,
-            Err(lane) => return self.host.tell(Event::NoRoom(key, Box::new(lane))),
-        };
-        self.host.keys.insert(key, id);
-        let (Some(lane), Some(poller)) = (self.sidecore.lane_mut(id), &self.host.poller) else { return };
-        // Adding a pipe of our own fails only for lack of memory; then the lane cannot be served.
-        if poller.add_edge(&lane.doorbell, u64::from(id.0)).is_err()
-            && let Some(lane) = self.close_lane(key)
-        {
-            self.host.tell(Event::NoRoom(key, Box::new(lane)));
-        }
-    }
-
-    /// Ends service of the lane. The rest of it is freed on another thread: unmapping can take long.
-    fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
-        let id = *self.host.keys.get(&key)?;
-        let lane = self.sidecore.close_lane(id)?;
-        self.host.ignore_doorbell(&lane);
-        Some(lane)
-    }
-
-    /// Ends service of the lane, and returns its rest to the control thread, if it was still open.
-    pub(super) fn end_lane(&mut self, key: LaneKey) {
-        let left = self.close_lane(key).map(Box::new);
-        self.host.tell(Event::LaneClosed(key, left));
-    }
-
-    pub(super) fn sessions(&mut self, lane: LaneKey) -> Option<&mut Sessions> {
-        let id = *self.host.keys.get(&lane)?;
-        self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)
-    }
-
-    /// Closes a session for its client: no later request finds it.
-    pub(super) fn close_session(&mut self, lane: LaneKey, handle: u32) {
-        self.sessions(lane).and_then(|sessions| sessions.close(handle));
-        self.host.tell(Event::SessionClosed(lane));
-    }
-
-    /// Replaces the defaults by measured values.
-    pub(super) fn calibrated(&mut self) {
-        let park = self.host.setup.calibration.park();
-        self.host.publish_park();
-        self.sidecore.set_park_times(park.cost, park.wake);
-        for (_, lane) in self.sidecore.lanes() {
-            self.host.setup.advice.give(&lane.memory, self.sidecore.notify().client);
-        }
-        self.calibrate_devices(park);
-    }
-
-    pub(super) fn set_balance(&mut self, balance: Balance) {
-        self.sidecore.set_balance(balance);
-    }
-
-    /// The record ends; what there is of it.
-    pub(super) fn end_record(&mut self) -> Option<Box<Tape>> {
-        self.sidecore.end_record()
-    }
-
-    pub(super) fn set_notify(&mut self, notify: NotifyConfig) {
-        for port in self.host.devices.iter().filter_map(|device| device.port.as_ref()) {
-            port.set_notify(notify.to_device, notify.from_device);
-        }
-        for (_, lane) in self.sidecore.lanes() {
-            self.host.setup.advice.give(&lane.memory, notify.client);
-        }
-        self.sidecore.set_notify(&mut self.host, wait_policies(notify));
-    }
-}
-
-fn settings(setup: &Setup, place: ThreadCore) -> Settings {
-    let Config { limits, balance, notify, .. } = &setup.config;
-    Settings {
-        limits: Limits {
-            lanes: limits.lanes,
-            clients: limits.lanes,
-            in_flight: limits.in_flight,
-            quantum: Nanos::from(limits.quantum_us) * 1000,
-            deferred: Limits::usually_deferred(limits.in_flight),
-        },
-        balance: *balance,
-        notify: wait_policies(*notify),
-        park_cost: setup.calibration.park().cost,
-        wake_time: setup.calibration.park().wake,
-        may_spin: place.may_spin,
-        device_timeout: Nanos::from(limits.device_timeout_ms) * 1_000_000,
-        loop_limits: LoopLimits::SERVICE,
-    }
-}
-
-fn wait_policies(notify: NotifyConfig) -> WaitPolicies {
-    let NotifyConfig { service, to_device, from_device, client } = notify;
-    WaitPolicies { client, service, to_device, from_device }
-}
-
-/// Writes a record to a new file that only this user can read, in the place of an older one.
-pub(super) fn write_record(path: &Path, tape: Tape) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
-    let mut file = BufWriter::new(file);
-    for word in tape.into_words() {
-        file.write_all(&word.to_le_bytes())?;
-    }
-    file.flush()
 }

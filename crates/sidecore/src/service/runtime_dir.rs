@@ -7,7 +7,7 @@
 //! A service manager may hold the socket from one service to the next, so that clients meanwhile wait in its queue.
 //! The kernel tells clients of a listening socket which process called `listen` last: so each service calls it again.
 
-use super::StartError;
+use super::start_error::StartError;
 use crate::sys::packet;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open, unlink};

@@ -10,7 +10,7 @@ use super::program::{MAX_LAST_MESSAGES, MAX_MESSAGES, Program};
 use super::reports::Bell;
 use super::source::{Source, WAKE, What};
 use super::user_context::{ClosedObject, UserContext};
-use crate::service::ParkTimes;
+use crate::sys::park::ParkTimes;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, cpu};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};

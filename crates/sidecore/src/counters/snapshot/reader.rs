@@ -1,6 +1,7 @@
 //! The reader of the counter file. It reads instead of mapping: a file that shrinks meanwhile is an error and no
 //! crash.
 
+use super::error::SnapshotErrorKind;
 use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
 use crate::counters::about::{ClassAbout, unpack};
 use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
@@ -19,35 +20,18 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-const MISSING: &str = "no such counter file; start `sidecore serve`, or name the socket or configuration it uses";
-const FOREIGN: &str = "no counter file of sidecore; name the one beside the service's socket";
-const DAMAGED: &str = "the counter file is damaged; restart the service, which makes a new one";
-
-pub(super) fn read(path: &Path) -> io::Result<Snapshot> {
+pub(super) fn read(path: &Path) -> Result<Snapshot, SnapshotErrorKind> {
     let file = File::open(path)?;
     let head = words(&file, 0..header::WORDS).map_err(|error| match error.kind() {
-        ErrorKind::UnexpectedEof => wrong(FOREIGN),
-        _ => error,
+        ErrorKind::UnexpectedEof => SnapshotErrorKind::Foreign,
+        _ => error.into(),
     })?;
     let mut snapshot = describe(&head)?;
     if file.metadata()?.len() < (snapshot.shape.words() * WORD) as u64 {
-        return Err(wrong(DAMAGED));
+        return Err(SnapshotErrorKind::Damaged);
     }
     fill(&file, &mut snapshot)?;
     Ok(snapshot)
-}
-
-pub(super) fn in_words(error: &io::Error) -> String {
-    match error.kind() {
-        ErrorKind::NotFound => MISSING.to_owned(),
-        ErrorKind::UnexpectedEof => DAMAGED.to_owned(),
-        ErrorKind::InvalidData => error.to_string(),
-        _ => format!("{error}; name a counter file that this user may read"),
-    }
-}
-
-fn wrong(what: impl Into<String>) -> io::Error {
-    io::Error::new(ErrorKind::InvalidData, what.into())
 }
 
 fn fill(file: &File, snapshot: &mut Snapshot) -> io::Result<()> {
@@ -64,18 +48,15 @@ fn fill(file: &File, snapshot: &mut Snapshot) -> io::Result<()> {
     Ok(())
 }
 
-fn describe(head: &[u64]) -> io::Result<Snapshot> {
+fn describe(head: &[u64]) -> Result<Snapshot, SnapshotErrorKind> {
     if head[header::MAGIC] != MAGIC {
-        return Err(wrong(FOREIGN));
+        return Err(SnapshotErrorKind::Foreign);
     }
     if head[header::VERSION] != VERSION {
-        let found = head[header::VERSION];
-        return Err(wrong(format!(
-            "counter layout {found}, this program reads {VERSION}; use the service's own version of it"
-        )));
+        return Err(SnapshotErrorKind::Version(head[header::VERSION]));
     }
     let about: Option<(Shape, Start)> = unpack(&head[header::ABOUT..header::HEARTBEAT]);
-    let (shape, start) = about.filter(|(shape, _)| shape.is_within_limits()).ok_or_else(|| wrong(DAMAGED))?;
+    let (shape, start) = about.filter(|(shape, _)| shape.is_within_limits()).ok_or(SnapshotErrorKind::Damaged)?;
     // Read after the heartbeat, so that a living service's heartbeat is never in the future.
     let taken = clock::now();
     Ok(Snapshot {

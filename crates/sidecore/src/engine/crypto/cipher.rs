@@ -7,7 +7,8 @@ use sidecore_batch::cbc;
 use sidecore_core::session::{Op, Refusal};
 
 use super::batch::BatchKey;
-use super::mechanism::{LIBRARY, Mechanism, Written, check_input, overlap_in_part};
+use super::error::SessionError;
+use super::mechanism::{Mechanism, Written, check_input, overlap_in_part};
 use super::xts::Aes128Xts;
 use crate::ffi::aes::AesKey;
 use crate::ffi::cipher::CipherKey;
@@ -39,12 +40,12 @@ pub(super) struct Ciphers {
 
 impl Ciphers {
     /// `key` has the length of the cipher's key.
-    pub(super) fn open(cipher: Cipher, key: &[u8]) -> Result<Self, String> {
+    pub(super) fn open(cipher: Cipher, key: &[u8]) -> Result<Self, SessionError> {
         let aes = |direction| AesKey::new(key, direction);
         let (first, second) = key.split_at(key.len() / 2);
         let keys = match cipher {
             Cipher::Aes128Xts | Cipher::Aes256Xts if verify_slices_are_equal(first, second).is_ok() => {
-                return Err("the two halves of the XTS key are equal: give two independent keys".to_owned());
+                return Err(SessionError::EqualHalves);
             }
             Cipher::Aes128Ctr | Cipher::Aes256Ctr => aes(Direction::Encrypt).map(Keys::Ctr),
             Cipher::Aes128Cbc | Cipher::Aes256Cbc => aes(Direction::Encrypt)
@@ -55,7 +56,7 @@ impl Ciphers {
             Cipher::TripleDesCbc => CipherKey::triple_des_cbc(key).map(Keys::Other),
             Cipher::Aes128Gcm | Cipher::Aes256Gcm | Cipher::ChaCha20Poly1305 => None,
         };
-        Ok(Self { cipher, keys: keys.ok_or(LIBRARY)? })
+        Ok(Self { cipher, keys: keys.ok_or(SessionError::Library)? })
     }
 
     fn takes(&self, len: usize) -> bool {

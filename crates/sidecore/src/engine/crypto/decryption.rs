@@ -6,10 +6,11 @@ use std::ops::RangeInclusive;
 
 use sidecore_core::session::{Op, Refusal};
 
+use super::error::SessionError;
 use super::implicit_rejection::ImplicitRejection;
 use super::key::{self, Key};
-use super::mechanism::{Mechanism, Opened, Written, check_input, wrong_kind};
-use crate::ffi::operation::Padding;
+use super::mechanism::{Mechanism, Opened, Written, check_input};
+use crate::ffi::padding::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{DecryptionPadding, EncryptionPadding, KeyMaterial};
 
@@ -25,20 +26,20 @@ struct Decryption {
     rejection: Option<Box<ImplicitRejection>>,
 }
 
-pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn open(padding: &DecryptionPadding, key: &KeyMaterial) -> Result<Opened, SessionError> {
     let key = Key::open(&key::RSA, key)?;
     if !key.private {
-        return Err(wrong_kind("a private RSA key"));
+        return Err(SessionError::WrongKind("a private RSA key"));
     }
     opened(padding, key)
 }
 
 /// A session on the public part, in DER: for private operations it computes only lengths.
-pub(super) fn public(padding: &DecryptionPadding, spki: &[u8]) -> Result<Opened, String> {
+pub(super) fn public(padding: &DecryptionPadding, spki: &[u8]) -> Result<Opened, SessionError> {
     opened(padding, Key::open(&key::RSA, &KeyMaterial::Public(spki.to_vec()))?)
 }
 
-fn opened(padding: &DecryptionPadding, key: Key) -> Result<Opened, String> {
+fn opened(padding: &DecryptionPadding, key: Key) -> Result<Opened, SessionError> {
     let mut rejection = None;
     match padding {
         DecryptionPadding::Pkcs1 if !key.private => {}
@@ -50,12 +51,11 @@ fn opened(padding: &DecryptionPadding, key: Key) -> Result<Opened, String> {
 }
 
 /// The most bytes of plaintext under this padding.
-fn check_padding(key: &Key, padding: &DecryptionPadding) -> Result<usize, String> {
+fn check_padding(key: &Key, padding: &DecryptionPadding) -> Result<usize, SessionError> {
     let overhead = match padding {
         DecryptionPadding::Pkcs1 => PADDING_LEN,
         DecryptionPadding::Oaep { label, .. } if label.len() > MAX_LABEL => {
-            let found = label.len();
-            return Err(format!("the label has {found} bytes: use up to {MAX_LABEL}, such as a digest of it"));
+            return Err(SessionError::LongLabel { found: label.len(), most: MAX_LABEL });
         }
         DecryptionPadding::Oaep { hash, .. } => 2 * hash.len() + 2,
     };
@@ -70,7 +70,7 @@ struct Encryption {
     plaintext: RangeInclusive<usize>,
 }
 
-pub(super) fn encryption(padding: &EncryptionPadding, key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn encryption(padding: &EncryptionPadding, key: &KeyMaterial) -> Result<Opened, SessionError> {
     let key = Key::open(&key::RSA, key)?;
     let plaintext = match padding {
         EncryptionPadding::None => key.pkey.len()..=key.pkey.len(),

@@ -6,8 +6,9 @@
 use sidecore_client::keys::Kind;
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
+use super::error::SessionError;
 use super::key::{self, Key};
-use super::mechanism::{LIBRARY, Mechanism, Opened, Written, check_input, check_len, malformed, wrong_kind};
+use super::mechanism::{Mechanism, Opened, Written, check_input, check_len};
 use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
 use crate::spec::KeyMaterial;
 
@@ -23,23 +24,23 @@ struct Exchange {
     key: PKey,
 }
 
-pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, String> {
-    let KeyMaterial::Private(secret) = key else { return Err(wrong_kind("a private X25519 key")) };
+pub(super) fn x25519(key: &KeyMaterial) -> Result<Opened, SessionError> {
+    let KeyMaterial::Private(secret) = key else { return Err(SessionError::WrongKind("a private X25519 key")) };
     check_len(secret.expose(), X25519_LEN)?;
-    let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(LIBRARY)?;
+    let key = PKey::raw_private(Kind::X25519, secret.expose()).ok_or(SessionError::Library)?;
     Ok(Opened { algorithm: Algorithm::X25519, ops: &[Op::Derive], mechanism: Box::new(Exchange { key }) })
 }
 
-pub(super) fn ecdh(key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn ecdh(key: &KeyMaterial) -> Result<Opened, SessionError> {
     let key = Key::open(&key::EC, key)?;
     if !key.private {
-        return Err(wrong_kind("a private EC key"));
+        return Err(SessionError::WrongKind("a private EC key"));
     }
     Ok(on_curve(key))
 }
 
 /// A session on the public part of an EC key, in DER: for private operations it computes only lengths.
-pub(super) fn ecdh_public(spki: &[u8]) -> Result<Opened, String> {
+pub(super) fn ecdh_public(spki: &[u8]) -> Result<Opened, SessionError> {
     Ok(on_curve(Key::open(&key::EC, &KeyMaterial::Public(spki.to_vec()))?))
 }
 
@@ -52,16 +53,16 @@ fn on_curve(Key { algorithm, pkey, .. }: Key) -> Opened {
 }
 
 /// A session on the public part, in DER: it does the public operations, and computes lengths for the private ones.
-pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, String> {
+pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, SessionError> {
     let (algorithm, ops, what): (_, &[Op], _) = match kind {
         Kind::X25519 => (Algorithm::X25519, &[Op::Derive], "a public X25519 key in DER"),
         _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
     };
-    let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| malformed(what))?;
+    let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| SessionError::Malformed(what))?;
     Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange { key }) })
 }
 
-pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, SessionError> {
     let (key, ops): (_, &[Op]) = match key {
         KeyMaterial::Private(secret) => {
             let bytes = secret.expose();
@@ -74,13 +75,13 @@ pub(super) fn ml_kem(key: &KeyMaterial) -> Result<Opened, String> {
             check_len(bytes, ENCAPSULATION_KEY_LEN)?;
             (PKey::raw_public(Kind::MlKem768, bytes), &[Op::Encapsulate])
         }
-        _ => return Err(wrong_kind("an ML-KEM-768 decapsulation or encapsulation key")),
+        _ => return Err(SessionError::WrongKind("an ML-KEM-768 decapsulation or encapsulation key")),
     };
     // The library checks a key's numbers and its inner hash only at use: the check belongs here, not in every
     // request.
-    let key = key.ok_or(LIBRARY)?;
+    let key = key.ok_or(SessionError::Library)?;
     if !key.is_sound() {
-        return Err(malformed("an ML-KEM-768 key whose parts fit each other"));
+        return Err(SessionError::Malformed("an ML-KEM-768 key whose parts fit each other"));
     }
     Ok(Opened { algorithm: Algorithm::MlKem768, ops, mechanism: Box::new(Exchange { key }) })
 }

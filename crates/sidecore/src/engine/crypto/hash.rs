@@ -5,7 +5,8 @@
 use aws_lc_rs::constant_time::verify_slices_are_equal;
 use sidecore_core::session::{Op, Refusal};
 
-use super::mechanism::{LIBRARY, Mechanism, Written, check_input, check_verified};
+use super::error::SessionError;
+use super::mechanism::{Mechanism, Written, check_input, check_verified};
 use crate::ffi::hash::{self, HmacKey};
 use crate::shm::span::Span;
 use crate::spec::Hash;
@@ -36,8 +37,8 @@ pub(super) struct Hmac {
 }
 
 impl Hmac {
-    pub(super) fn open(hash: Hash, key: &[u8]) -> Result<Self, String> {
-        Ok(Self { key: HmacKey::new(hash, key).ok_or(LIBRARY)? })
+    pub(super) fn open(hash: Hash, key: &[u8]) -> Result<Self, SessionError> {
+        Ok(Self { key: HmacKey::new(hash, key).ok_or(SessionError::Library)? })
     }
 }
 

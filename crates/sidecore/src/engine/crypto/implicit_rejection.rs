@@ -12,9 +12,9 @@ use std::hint::black_box;
 
 use zeroize::Zeroizing;
 
-use super::mechanism::LIBRARY;
+use super::error::SessionError;
 use crate::ffi::hash::{self, HmacKey};
-use crate::ffi::operation::Padding;
+use crate::ffi::padding::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{DecryptionPadding, Hash};
 
@@ -37,13 +37,13 @@ pub(super) struct ImplicitRejection {
 
 impl ImplicitRejection {
     /// Keys the derivation with the digest of the private exponent.
-    pub(super) fn new(key: &PKey) -> Result<Self, String> {
+    pub(super) fn new(key: &PKey) -> Result<Self, SessionError> {
         let mut exponent = Block::new([0; MAX_MODULUS_LEN]);
         let exponent = &mut exponent[..key.len()];
-        key.private_exponent(exponent).ok_or(LIBRARY)?;
+        key.private_exponent(exponent).ok_or(SessionError::Library)?;
         let mut digest = Zeroizing::new([0; DIGEST_LEN]);
         hash::digest(Hash::Sha256, (&*exponent).into(), &mut *digest);
-        Ok(Self { derive: HmacKey::new(Hash::Sha256, &*digest).ok_or(LIBRARY)?, is_explicit: false })
+        Ok(Self { derive: HmacKey::new(Hash::Sha256, &*digest).ok_or(SessionError::Library)?, is_explicit: false })
     }
 
     /// Decrypts `ciphertext`, which has the modulus's length; returns the number of bytes written. `output` holds at

@@ -5,7 +5,7 @@ use std::ffi::c_int;
 use sidecore_client::keys::Kind;
 use sidecore_core::session::Algorithm;
 
-use super::mechanism::{malformed, wrong_kind};
+use super::error::SessionError;
 use crate::ffi::pkey::{self, PKey};
 use crate::spec::KeyMaterial;
 
@@ -62,7 +62,7 @@ pub(super) struct Key {
 }
 
 impl Key {
-    pub(super) fn open(family: &Family, key: &KeyMaterial) -> Result<Self, String> {
+    pub(super) fn open(family: &Family, key: &KeyMaterial) -> Result<Self, SessionError> {
         let (pkey, private) = match key {
             KeyMaterial::Private(secret) => {
                 let bytes = secret.expose();
@@ -71,31 +71,26 @@ impl Key {
             KeyMaterial::Public(bytes) => {
                 (PKey::public(bytes).or_else(|| PKey::raw_public(family.raw_public?, bytes)), false)
             }
-            _ => return Err(wrong_kind(family.material)),
+            _ => return Err(SessionError::WrongKind(family.material)),
         };
-        let malformed = || malformed(if private { family.private } else { family.public });
+        let malformed = || SessionError::Malformed(if private { family.private } else { family.public });
         // A key that its encoding restricts to PSS is of another algorithm: nothing here would enforce the
         // restriction.
         let pkey = pkey.filter(|pkey| pkey.id() == family.id).ok_or_else(malformed)?;
         let algorithm = pkey.algorithm().ok_or_else(|| match family.id {
-            pkey::RSA => {
-                format!("RSA keys of {} bits are not supported: use 1024, 2048, 3072, 4096, 6144 or 8192", pkey.bits())
-            }
-            pkey::EC => "the key's curve is not supported: use P-256, P-384 or P-521".to_owned(),
+            pkey::RSA => SessionError::RsaBits(pkey.bits()),
+            pkey::EC => SessionError::Curve,
             _ => malformed(),
         })?;
         Ok(Self { algorithm, pkey, private })
     }
 
     /// Checks that an RSA key's modulus has at least `needed` bytes.
-    pub(super) fn check_room(&self, needed: usize) -> Result<(), String> {
+    pub(super) fn check_room(&self, needed: usize) -> Result<(), SessionError> {
         let found = self.pkey.len();
         if needed <= found {
             return Ok(());
         }
-        Err(format!(
-            "this padding and hash need a modulus of {needed} bytes, the key has {found}: use a larger key, a shorter hash \
-             or a shorter salt"
-        ))
+        Err(SessionError::ShortModulus { needed, found })
     }
 }

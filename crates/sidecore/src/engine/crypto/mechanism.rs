@@ -3,12 +3,10 @@
 use sidecore_core::session::{Algorithm, Op, Refusal};
 
 use super::batch::BatchKey;
+use super::error::SessionError;
 use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
-
-/// Reason of a failed open that is not in the spec.
-pub(crate) const LIBRARY: &str = "the crypto library failed: try again, and see the service's log";
 
 /// Result of a request: the number of bytes written.
 pub(super) type Written = Result<usize, Refusal>;
@@ -80,36 +78,25 @@ pub(super) fn check_verified(verified: bool) -> Written {
 }
 
 /// SHA-1 is refused where a collision would matter.
-pub(super) fn check_hash(hash: Hash) -> Result<Hash, String> {
-    if hash == Hash::Sha1 {
-        return Err(format!("{hash:?} is not supported here: use one of SHA-2"));
-    }
-    Ok(hash)
+pub(super) fn check_hash(hash: Hash) -> Result<Hash, SessionError> {
+    if hash == Hash::Sha1 { Err(SessionError::WeakHash(hash)) } else { Ok(hash) }
 }
 
-pub(super) fn check_len(key: &[u8], expected: usize) -> Result<(), String> {
+pub(super) fn check_len(key: &[u8], expected: usize) -> Result<(), SessionError> {
     let found = key.len();
-    if found == expected { Ok(()) } else { Err(format!("the key has {found} bytes: give one of {expected}")) }
+    if found == expected { Ok(()) } else { Err(SessionError::KeyLength { found, expected }) }
 }
 
-pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], String> {
+pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], SessionError> {
     match key {
         KeyMaterial::Symmetric(secret) => Ok(secret.expose()),
-        _ => Err(wrong_kind("a symmetric key")),
+        _ => Err(SessionError::WrongKind("a symmetric key")),
     }
 }
 
 /// Accepts only a spec without a key.
-pub(super) fn keyless(key: &KeyMaterial) -> Result<(), String> {
-    if matches!(key, KeyMaterial::None) { Ok(()) } else { Err(wrong_kind("none")) }
-}
-
-pub(super) fn wrong_kind(expected: &str) -> String {
-    format!("this scheme takes another kind of key: give {expected}")
-}
-
-pub(super) fn malformed(expected: &str) -> String {
-    format!("the key cannot be read: give {expected}")
+pub(super) fn keyless(key: &KeyMaterial) -> Result<(), SessionError> {
+    if matches!(key, KeyMaterial::None) { Ok(()) } else { Err(SessionError::WrongKind("none")) }
 }
 
 #[cfg(test)]

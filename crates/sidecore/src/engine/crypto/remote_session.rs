@@ -5,13 +5,14 @@
 //! digests.
 
 use sidecore_client::gateway::Operation;
+use sidecore_client::keys::{Kind, Site};
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::work::KeyLocation;
 
+use super::error::SessionError;
 use super::mechanism::{Mechanism, Opened, Written};
 use super::{Session, decryption, exchange, key, signature};
 use crate::ffi::hash;
-use crate::keys::{Kind, Site};
 use crate::shm::span::Span;
 use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 
@@ -39,8 +40,8 @@ impl Session {
     /// A session on a key without its private part. Its public part is a `SubjectPublicKeyInfo` in DER.
     ///
     /// # Errors
-    /// A scheme that the key cannot do, in words.
-    pub(crate) fn open_public(scheme: &Scheme, spki: &[u8]) -> Result<Self, String> {
+    /// A scheme that the key cannot do.
+    pub(crate) fn open_public(scheme: &Scheme, spki: &[u8]) -> Result<Self, SessionError> {
         let of_public = || KeyMaterial::Public(spki.to_vec());
         let opened = match scheme {
             Scheme::RsaSignature { padding, hash } => signature::rsa(*padding, *hash, &of_public())?,

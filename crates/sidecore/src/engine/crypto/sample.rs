@@ -8,7 +8,7 @@ use super::{
     CIPHERS, Cipher, DecryptionPadding, EncryptionPadding, HASHES, Hash, KeyMaterial, SaltLength, Scheme, Secret,
     Session, SessionSpec, SignaturePadding,
 };
-use crate::ffi::operation::Padding;
+use crate::ffi::padding::Padding;
 use crate::ffi::{aes, pkey::PKey};
 
 /// Length of TLS's premaster secret, in bytes.

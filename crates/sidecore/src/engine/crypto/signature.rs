@@ -13,10 +13,11 @@ use zeroize::Zeroizing;
 
 use super::batch::BatchKey;
 use super::ecdsa;
+use super::error::SessionError;
 use super::key::{self, Key};
 use super::mechanism::{Mechanism, Opened, Written, check_hash, check_input, check_verified};
 use crate::ffi::hash;
-use crate::ffi::operation::Padding;
+use crate::ffi::padding::Padding;
 use crate::ffi::pkey::PKey;
 use crate::spec::{Hash, KeyMaterial, SaltLength, Scheme, SignaturePadding};
 
@@ -89,7 +90,7 @@ fn is_key(key: &rsa::Key) -> Option<bool> {
     Some(rsa::private(&mut jobs) && jobs.iter().all(|job| job.good))
 }
 
-pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> Result<Opened, SessionError> {
     let hash = check_hash(hash)?;
     let key = Key::open(&key::RSA, key)?;
     let mut digest = hash.len()..=hash.len();
@@ -107,12 +108,12 @@ pub(super) fn rsa(padding: SignaturePadding, hash: Hash, key: &KeyMaterial) -> R
     Ok(open(key, Padding::Signature(padding, hash), signs, digest))
 }
 
-pub(super) fn ecdsa(hash: Option<Hash>, key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn ecdsa(hash: Option<Hash>, key: &KeyMaterial) -> Result<Opened, SessionError> {
     let signs = hash.map(check_hash).transpose()?.map_or(Signs::Digests, Signs::Messages);
     Ok(open(Key::open(&key::EC, key)?, Padding::None, signs, DIGEST_LEN))
 }
 
-pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, String> {
+pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, SessionError> {
     Ok(open(Key::open(family, key)?, Padding::None, Signs::Whole, DIGEST_LEN))
 }
 

@@ -1,5 +1,6 @@
 //! A directory whose files are replaced as a whole: written under a temporary name, flushed to the disk, renamed.
 
+use super::error::{VaultError, VaultErrorKind};
 use crate::sys::directory::{make, missing};
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, unlinkat,
@@ -64,40 +65,41 @@ impl Directory {
     }
 
     /// Opens it, with a lock for as long as this service runs. A missing directory is made.
-    pub(super) fn open_alone(path: &Path, disk: Box<dyn Disk>) -> Result<Self, String> {
-        let system = |error: io::Error| error.to_string();
+    pub(super) fn open_alone(path: &Path, disk: Box<dyn Disk>) -> Result<Self, VaultErrorKind> {
         if path.exists() && !path.is_dir() {
-            return Err("it is no directory: name one, or a path where one can be made, in keys.directory".to_owned());
+            return Err(VaultErrorKind::NoDirectory);
         }
         for missing in missing(path) {
-            make(&missing, 0o700, |around| disk.sync(around)).map_err(system)?;
+            make(&missing, 0o700, |around| disk.sync(around))?;
         }
-        let directory = Self::open(path, disk).map_err(system)?;
-        let mode = fstat(&directory.descriptor).map_err(|error| error.to_string())?.st_mode & 0o777;
+        let directory = Self::open(path, disk)?;
+        let mode = fstat(&directory.descriptor).map_err(io::Error::from)?.st_mode & 0o777;
         if mode & 0o077 != 0 {
-            return Err(format!("others may enter it (mode {mode:o}): chmod 700"));
+            return Err(VaultErrorKind::OpenDirectory(mode));
         }
         match flock(&directory.descriptor, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => Ok(directory),
-            Err(Errno::WOULDBLOCK) => {
-                Err("another service has it: stop that one, or name another directory".to_owned())
-            }
-            Err(error) => Err(error.to_string()),
+            Err(Errno::WOULDBLOCK) => Err(VaultErrorKind::Taken),
+            Err(error) => Err(io::Error::from(error).into()),
         }
     }
 
-    /// Error text of one of its files, with the file's path.
-    pub(super) fn at(&self, file: &str, what: &str) -> String {
-        format!("{}: {what}", self.path.join(file).display())
+    /// An error of one of its files.
+    pub(super) fn at(&self, file: &str, what: impl Into<VaultErrorKind>) -> VaultError {
+        VaultError::At { path: self.path_of(file), what: what.into() }
     }
 
-    /// Error text of the directory, with its path.
-    pub(super) fn here(&self, what: &str) -> String {
-        format!("{}: {what}", self.path.display())
+    /// An error of the directory.
+    pub(super) fn here(&self, what: impl Into<VaultErrorKind>) -> VaultError {
+        VaultError::At { path: self.path.clone(), what: what.into() }
     }
 
-    pub(super) fn files(&self) -> Result<Vec<String>, String> {
-        let system = |error: Errno| self.here(&error.to_string());
+    pub(super) fn path_of(&self, file: &str) -> PathBuf {
+        self.path.join(file)
+    }
+
+    pub(super) fn files(&self) -> Result<Vec<String>, VaultError> {
+        let system = |error: Errno| self.here(io::Error::from(error));
         let mut files = Vec::new();
         for entry in Dir::read_from(&self.descriptor).map_err(system)? {
             let entry = entry.map_err(system)?;
@@ -110,25 +112,25 @@ impl Directory {
     }
 
     /// A file's bytes; `None`: there is none.
-    pub(super) fn read(&self, file: &str, most: usize) -> Result<Option<Vec<u8>>, String> {
+    pub(super) fn read(&self, file: &str, most: usize) -> Result<Option<Vec<u8>>, VaultErrorKind> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = match openat(&self.descriptor, file, flags, Mode::empty()) {
             Ok(opened) => opened,
             Err(Errno::NOENT) => return Ok(None),
-            Err(Errno::LOOP) => return Err("it is a link: put the file itself there".to_owned()),
-            Err(error) => return Err(error.to_string()),
+            Err(Errno::LOOP) => return Err(VaultErrorKind::Link),
+            Err(error) => return Err(io::Error::from(error).into()),
         };
-        let found = fstat(&opened).map_err(|error| error.to_string())?;
+        let found = fstat(&opened).map_err(io::Error::from)?;
         if FileType::from_raw_mode(found.st_mode) != FileType::RegularFile {
-            return Err("it is no file: move it away".to_owned());
+            return Err(VaultErrorKind::NoFile);
         }
         if found.st_mode & 0o077 != 0 {
-            return Err(format!("others may use it (mode {:o}): chmod 600", found.st_mode & 0o777));
+            return Err(VaultErrorKind::OpenFile(found.st_mode & 0o777));
         }
         let mut bytes = Vec::new();
-        File::from(opened).take(most as u64 + 1).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+        File::from(opened).take(most as u64 + 1).read_to_end(&mut bytes)?;
         if bytes.len() > most {
-            return Err(format!("it is larger than {most} bytes, which no file of a key is: move it away"));
+            return Err(VaultErrorKind::TooLarge(most));
         }
         Ok(Some(bytes))
     }

@@ -1,12 +1,14 @@
 //! The list of the valid key files, which the master key authenticates. It exposes old, missing and restored files.
 //! Also the comparison of the directory with the list at start.
 
-use super::super::check_name;
-use super::MASTER;
 use super::directory::{BESIDE, Directory, beside};
+use super::error::{VaultError, VaultErrorKind};
 use serde::{Deserialize, Serialize};
+use sidecore_client::keys::check_name;
 use std::collections::{BTreeMap, BTreeSet};
 
+/// The file of the master key and the list.
+pub(super) const MASTER: &str = "master";
 const SUFFIX: &str = ".key";
 /// Separates a key's name and the number of the change that wrote its file. Names do not contain it.
 const NUMBER: char = '@';
@@ -72,7 +74,7 @@ pub(super) struct Present {
 
 impl Present {
     /// Classifies files by names.
-    pub(super) fn of(directory: &Directory) -> Result<Self, String> {
+    pub(super) fn of(directory: &Directory) -> Result<Self, VaultError> {
         let mut present = Self::default();
         for file in directory.files()? {
             let stem = file.strip_suffix(BESIDE);
@@ -81,8 +83,7 @@ impl Present {
             } else if let Some(stem) = stem.filter(|stem| *stem == MASTER || key_of(stem).is_some()) {
                 present.beside.insert(stem.to_owned());
             } else if file != MASTER {
-                let what = format!("{file:?} is none of the service's files: move it to another directory");
-                return Err(directory.here(&what));
+                return Err(directory.here(VaultErrorKind::Foreign(file)));
             }
         }
         Ok(present)
@@ -94,55 +95,46 @@ impl Present {
         directory: &Directory,
         list: &List,
         accepted: &[String],
-    ) -> Result<Vec<String>, String> {
+    ) -> Result<Vec<String>, VaultError> {
         let listed: BTreeSet<String> = list.files().collect();
         let unknown = self.placed.iter().find(|file| !listed.contains(*file) && !list.void.contains(*file));
         if let Some(file) = unknown {
-            return Err(directory.at(file, &why_unknown(file, list.changes)));
+            return Err(directory.at(file, unlisted(file, list.changes)));
         }
         let is_there = |file: &String| self.placed.contains(file) || self.beside.contains(file);
         let missing = list.keys.iter().filter(|(name, number)| !is_there(&file_of(name, **number)));
         let missing: Vec<(&String, &u64)> = missing.collect();
         if let Some((name, number)) = missing.iter().find(|(name, _)| !accepted.contains(name)) {
-            let what = format!(
-                "it is missing: restore it; to go on without the key {name:?} for good, write keys.accept_missing = \
-                 [{name:?}] in the configuration and start again"
-            );
-            return Err(directory.at(&file_of(name, **number), &what));
+            return Err(directory.at(&file_of(name, **number), VaultErrorKind::Missing((*name).clone())));
         }
         Ok(missing.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
     /// Completes an interrupted change.
-    pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), String> {
+    pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), VaultError> {
         let listed: BTreeSet<String> = list.files().collect();
         for file in &self.beside {
             let counts = listed.contains(file) && !self.placed.contains(file);
             let done = if counts { directory.place(file) } else { directory.remove(&beside(file)) };
-            done.map_err(|error| directory.at(&beside(file), &error.to_string()))?;
+            done.map_err(|error| directory.at(&beside(file), error))?;
         }
         let void = list.void.iter().filter(|file| self.placed.contains(*file));
         for file in void.clone() {
-            directory.remove(file).map_err(|error| directory.at(file, &error.to_string()))?;
+            directory.remove(file).map_err(|error| directory.at(file, error))?;
         }
         if self.beside.is_empty() && void.count() == 0 {
             return Ok(());
         }
-        directory.sync().map_err(|error| directory.here(&error.to_string()))
+        directory.sync().map_err(|error| directory.here(error))
     }
 }
 
-fn why_unknown(file: &str, changes: u64) -> String {
+fn unlisted(file: &str, changes: u64) -> VaultErrorKind {
     if key_of(file).is_some_and(|(_, number)| number > changes) {
-        return format!(
-            "it is newer than the list in the file {MASTER:?}, which is of change {changes} and an old copy: restore the \
-             newest copy of that; to go on with the old list, move this file away"
-        );
+        VaultErrorKind::Newer(changes)
+    } else {
+        VaultErrorKind::Older(changes)
     }
-    format!(
-        "it is an old file, of a key that was changed or deleted since (the directory is of change {changes}), and \
-         does not count: move it away"
-    )
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@
 //! Each begins with a line with its kind and version. AES-256-GCM seals; the plain parts (that line, a key's name and
 //! number) are authenticated with it. Reading is total.
 
-use super::super::Acl;
+use super::error::Unsealing;
 use super::list::List;
 use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -12,6 +12,7 @@ use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKe
 use aws_lc_rs::digest::{SHA256, SHA256_OUTPUT_LEN, digest};
 use aws_lc_rs::rand;
 use serde::{Deserialize, Serialize};
+use sidecore_client::keys::Acl;
 use zeroize::{Zeroize, Zeroizing};
 
 const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
@@ -45,21 +46,6 @@ impl Cost {
     fn is_allowed(self) -> bool {
         self.memory_kib <= MAX_COST.memory_kib && self.passes <= MAX_COST.passes && self.lanes <= MAX_COST.lanes
     }
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Unsealing {
-    /// Its beginning is unknown.
-    Foreign,
-    /// Its beginning is of another version.
-    Version,
-    /// Its content has changed.
-    Damaged,
-    Passphrase,
-    Name(String),
-    /// It is of another change of the key, with this number.
-    Number(u64),
-    System,
 }
 
 #[derive(Serialize, Deserialize)]

@@ -44,7 +44,7 @@ fn secret(text: &str) -> Secret {
     Secret::from(text.as_bytes())
 }
 
-fn open(path: &Path) -> Result<(Vault, Vec<Found>), String> {
+fn open(path: &Path) -> Result<(Vault, Vec<Found>), VaultError> {
     open_as(path, &KeysConfig::default(), "open sesame", Box::new(System))
 }
 
@@ -53,7 +53,7 @@ fn open_as(
     config: &KeysConfig,
     passphrase: &str,
     disk: Box<dyn Disk>,
-) -> Result<(Vault, Vec<Found>), String> {
+) -> Result<(Vault, Vec<Found>), VaultError> {
     Vault::open_on(path, config, &secret(passphrase), Cost::MIN, disk)
 }
 
@@ -61,7 +61,7 @@ fn open_as(
 pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {
     let (mut vault, _) = open(path).unwrap();
     for name in ["www", "mail"] {
-        assert_eq!(vault.write(name, &acl(7), &pkcs8.into()), Ok(None));
+        assert!(vault.write(name, &acl(7), &pkcs8.into()).unwrap().is_none());
     }
 }
 
@@ -79,7 +79,7 @@ fn filled() -> (TempDir, PathBuf) {
     let (mut vault, found) = open(&path).unwrap();
     assert!(found.is_empty());
     for name in ["www", "mail"] {
-        assert_eq!(vault.write(name, &acl(7), &secret(name)), Ok(None));
+        assert!(vault.write(name, &acl(7), &secret(name)).unwrap().is_none());
     }
     (scratch, path)
 }
@@ -89,7 +89,7 @@ fn names(path: &Path) -> Vec<String> {
 }
 
 fn refused(path: &Path, what: &str) {
-    let said = open(path).map(|(_, found)| found).unwrap_err();
+    let said = open(path).map(|(_, found)| found).unwrap_err().to_string();
     assert!(said.contains(what) && said.contains(path.to_str().unwrap()), "{said}");
 }
 
@@ -121,7 +121,8 @@ fn nobody_else_may_read_what_is_written() {
 #[test]
 fn a_wrong_passphrase_is_told_from_damage() {
     let (_scratch, path) = filled();
-    let wrong = open_as(&path, &KeysConfig::default(), "open simsim", Box::new(System)).map(|_| ()).unwrap_err();
+    let wrong =
+        open_as(&path, &KeysConfig::default(), "open simsim", Box::new(System)).map(|_| ()).unwrap_err().to_string();
     assert!(wrong.contains("passphrase"), "{wrong}");
     for (file, what) in [("master", "restore it from a backup"), ("www@1.key", "damaged")] {
         let good = fs::read(path.join(file)).unwrap();
@@ -220,7 +221,7 @@ fn a_write_that_fails_changes_nothing() {
     let (mut vault, _) = open(&path).unwrap();
     // A directory stands at the place of the file to be written.
     fs::create_dir_all(path.join("new@3.key.tmp")).unwrap();
-    let said = vault.write("new", &acl(1), &secret("x")).unwrap_err();
+    let said = vault.write("new", &acl(1), &secret("x")).unwrap_err().to_string();
     assert!(said.contains("nothing was changed"), "{said}");
     fs::remove_dir(path.join("new@3.key.tmp")).unwrap();
     drop(vault);

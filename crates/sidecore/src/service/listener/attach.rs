@@ -1,11 +1,10 @@
 //! Attachment of lanes to connections.
 
-use super::room::Claim;
-use super::{Listener, Reply};
+use super::connection::{Attached, Claim};
+use super::descriptors::no_descriptor;
+use super::state::Listener;
 use crate::config::Sidecores;
-use crate::control::Refused;
-use crate::control::{Attach, Token};
-use crate::counters::LaneBlock;
+use crate::control::{Attach, Refused, Reply, Token};
 use crate::events;
 use crate::service::command::{ClientKey, Lane, LaneKey};
 use crate::service::quotas::NoRoom;
@@ -21,21 +20,6 @@ use sidecore_core::sidecore::NewLane;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
-
-#[derive(Debug)]
-pub(super) struct Attached {
-    pub(super) sidecore: usize,
-    pub(super) memory: Arc<LaneMemory>,
-    pub(super) sessions: Sessions,
-    pub(super) session_bytes: u64,
-    pub(super) token: Token,
-    pub(super) counters: LaneBlock,
-    pub(super) block: usize,
-    /// Number of requests at the last copy of the report.
-    pub(super) published: u64,
-    /// Whether and when another process of its user may take it over.
-    pub(super) claim: Claim,
-}
 
 impl Listener {
     /// Makes a lane and hands it to its sidecore. Returns the reply and descriptors for the client.
@@ -215,10 +199,6 @@ impl Listener {
 
 fn has_ended(process: &OwnedFd) -> bool {
     wait_readable(process.as_fd(), Some(0)).unwrap_or(true)
-}
-
-pub(super) fn no_descriptor() -> Refused {
-    Refused::limit("the service has no file descriptor left: raise its limit (ulimit -n)")
 }
 
 /// Unpredictable bytes.

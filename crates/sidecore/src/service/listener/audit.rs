@@ -1,63 +1,17 @@
 //! Events of the control thread: changes with their author, and refusals at a bounded rate. See [`crate::events`].
 
+use super::complaints::Complaint;
 use super::settings::NotSet;
-use super::{Listener, Reply};
-use crate::control::{Ground, Refused};
+use super::state::Listener;
+use crate::control::{Refused, Reply};
 use crate::device::Blame;
 use crate::events::{self, Settings, Source};
-use crate::keys::{Described, KeyCommand, Store};
+use crate::keys::{KeyCommand, VaultError};
 use crate::service::command::{ClientKey, LaneKey};
+use crate::service::key_change::Change;
 use crate::sys::clock;
 use crate::sys::peer::Credentials;
-use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Complaint {
-    Refused(Ground),
-    Fault,
-    /// A gateway came or went.
-    Gateway,
-    /// A machine behind a gateway gave a wrong answer.
-    WrongAnswer,
-    WrongResult,
-}
-
-impl Complaint {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Refused(Ground::NoKey) => "no-key",
-            Self::Refused(Ground::NotAllowed) => "not-allowed",
-            Self::Refused(Ground::Limit) => "limit",
-            Self::Refused(Ground::Other) => "other",
-            Self::Fault => "protocol",
-            Self::Gateway => "gateway",
-            Self::WrongAnswer => "wrong-answer",
-            Self::WrongResult => "wrong-result",
-        }
-    }
-}
-
-pub(super) type Complaints = RateLimit<Source<Complaint>>;
-
-pub(super) fn complaints() -> Complaints {
-    RateLimit::new(events::PACE)
-}
-
-/// A pending change of a key: its author, and the key before the change.
-pub(super) struct Change {
-    event: &'static str,
-    who: Credentials,
-    name: String,
-    before: Option<Described>,
-}
-
-impl Change {
-    /// The same change, with the key's present state.
-    pub(super) fn of_now(self, store: &Store) -> Self {
-        Self { before: store.describe(&self.name), ..self }
-    }
-}
 
 impl Listener {
     /// The sender of the last message on a connection.
@@ -72,10 +26,11 @@ impl Listener {
         let done = self.set(key, texts);
         let doubt = match &done {
             Ok(_) => None,
-            Err(NotSet::InPart(why)) => Some(why.as_str()),
-            Err(NotSet::AtAll(_)) => return Ok(done?),
+            Err(why @ NotSet::InPart(_)) => Some(why.to_string()),
+            Err(_) => return Ok(done?),
         };
-        events::set(self.who(key), &texts.join(" "), (&before, &Settings::of(&self.setup.config)), doubt);
+        let (before, after) = (&before, &Settings::of(&self.setup.config));
+        events::set(self.who(key), &texts.join(" "), (before, after), doubt.as_deref());
         Ok(done?)
     }
 
@@ -96,12 +51,12 @@ impl Listener {
     }
 
     /// Reports a change that was made, perhaps with a doubt.
-    pub(super) fn changed(&self, change: &Change, doubt: Option<&str>) {
+    pub(super) fn changed(&self, change: &Change, doubt: Option<&VaultError>) {
         let Change { event, who, name, before } = change;
         let now = self.setup.store.describe(name);
         // A deleted key is reported with its last state.
         if let Some(key) = now.as_ref().or(before.as_ref()) {
-            events::key_changed(event, *who, key, before.as_ref(), doubt);
+            events::key_changed(event, *who, key, before.as_ref(), doubt.map(VaultError::to_string).as_deref());
         }
     }
 

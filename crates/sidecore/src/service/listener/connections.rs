@@ -1,8 +1,9 @@
 //! Connections: accepting, declining, ending. The reaper frees their objects.
 
-use super::attach::no_descriptor;
-use super::{Attached, Connection, LISTENER, Listener, Reply, Request, Work};
-use crate::control::{self, Refused};
+use super::connection::{Attached, Connection, Ending, EndingLane};
+use super::descriptors::no_descriptor;
+use super::state::{LISTENER, Listener, Work};
+use crate::control::{self, Refused, Reply, Request};
 use crate::counters::LaneCounter;
 use crate::events;
 use crate::service::command::{ClientKey, Lane, LaneKey};
@@ -11,59 +12,16 @@ use crate::sys::message::{self, ReceivedMessage};
 use crate::sys::peer::{self, Credentials};
 use crate::sys::{clock, packet, wake};
 use rustix::io::Errno;
-use rustix::process::{Resource, getrlimit};
-use sidecore_core::layout::Layout;
 use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use zeroize::Zeroize;
 
-/// One descriptor in this number is for declined connections, and this number at most: fewer than are reserved.
-const DECLINED: u64 = 32;
-const MAX_DECLINED: u64 = 32;
 /// Pause of accepting while the system lacks resources, or after too many declined connections, ns.
 const PAUSE: Nanos = 10_000_000;
-/// One descriptor in this number is reserved for root and the service's own user, and this number at most.
-const RESERVED: u64 = 16;
-const MAX_RESERVED: u64 = 64;
 const HIDDEN: &str = "the service cannot see this process, which is in another PID namespace: run both in one (for \
                       containers: the host's, --pid=host, hostPID)";
-
-/// An ended connection, which still counts until its objects are closed.
-#[derive(Debug)]
-pub(super) struct Ending {
-    client: ClientKey,
-    /// Present until its sidecore has dropped its lane, if it had one.
-    closed: Option<ClosedConnection>,
-    lane: Option<EndingLane>,
-}
-
-#[derive(Debug)]
-struct EndingLane {
-    session_bytes: u64,
-    layout: Layout,
-    sidecore: usize,
-    block: usize,
-}
-
-impl Ending {
-    pub(super) fn is_lane_of(&self, user: u32) -> bool {
-        self.client.0 == user && self.lane.is_some()
-    }
-}
-
-/// The first reserved descriptor number.
-pub(super) fn reserved() -> i32 {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
-    (limit - (limit / RESERVED).min(MAX_RESERVED)) as i32
-}
-
-/// Most declined connections that wait to be closed.
-pub(super) fn most_declined() -> usize {
-    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    (limit / DECLINED).clamp(1, MAX_DECLINED) as usize
-}
 
 /// Receives a request, which arrives without descriptors, and its sender. `room` is wiped.
 ///
@@ -175,8 +133,7 @@ impl Listener {
             self.door.wasted(1);
         }
         if busy {
-            self.parser.forget(client.0, key);
-            self.maker.forget(client.0, key);
+            self.jobs.forget(client.0, key);
         }
         if let Some(own) = own {
             self.forget_key(client, &own);

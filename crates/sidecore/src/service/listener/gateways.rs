@@ -2,35 +2,19 @@
 //!
 //! The control thread stops reading a connection that became a gateway's. Its link reads it, and reports news.
 
-use super::audit::Complaint;
-use super::{Listener, Reply};
+use super::complaints::Complaint;
+use super::connection::Gateway;
+use super::state::Listener;
 use crate::config::{DeviceConfig, DeviceKind, Waiters};
-use crate::control::Refused;
-use crate::device::{Control, Fault, LinkOptions, Remote, Said};
+use crate::control::{Refused, Reply};
+use crate::device::{Fault, LinkOptions, Remote, Said};
 use crate::events;
 use crate::service::command::{Event, LaneKey};
-use crate::service::reactor::Reactor;
+use crate::service::reactor::thread::Reactor;
 use crate::sys::{cpu, wake};
 use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
 use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
-use std::sync::Arc;
-
-#[derive(Debug)]
-pub(super) struct Gateway {
-    device: DeviceConfig,
-    control: Arc<Control>,
-    /// The keys that it offers, with their public parts.
-    offers: BTreeMap<String, Vec<u8>>,
-    /// An offer with another public part was reported already.
-    doubted: bool,
-}
-
-impl Drop for Gateway {
-    fn drop(&mut self) {
-        self.control.kill();
-    }
-}
 
 impl Listener {
     /// Turns a connection into a gateway's, and sends the answer.

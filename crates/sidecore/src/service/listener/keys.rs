@@ -5,18 +5,20 @@
 //! process that asked for it does not end it.
 
 use super::attach::random;
-use super::audit::Change;
-use super::{Listener, Reply, then};
-use crate::control::{Ground, Refused};
+use super::connection::OwnKey;
+use super::state::Listener;
+use crate::control::{Ground, Refused, Reply};
 use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
-use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material};
+use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material, Resealed};
 use crate::service::command::{ClientKey, LaneKey};
+use crate::service::jobs::{ControlJob, KeyPart, NewKey};
+use crate::service::key_change::Change;
 use crate::service::sessions::Sessions;
-use crate::spec::{KeyToken, Secret};
+use crate::spec::KeyToken;
 use crate::sys::clock;
-use crate::sys::peer::Asker;
+use crate::sys::peer::{Asker, Credentials};
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
@@ -35,15 +37,9 @@ enum Keep {
     None,
 }
 
-#[derive(Debug)]
-pub(super) struct OwnKey {
-    /// `None`: it is being made.
-    token: Option<KeyToken>,
-}
-
 impl Listener {
     pub(super) fn key_info(&self, key: LaneKey, name: &str) -> Result<KeyInfo, Refused> {
-        self.setup.store.info(name, &self.asker(key)?)
+        Ok(self.setup.store.info(name, &self.asker(key)?)?)
     }
 
     /// Checks that the sender may change the service. A connection with a lane, which children of its process
@@ -58,46 +54,39 @@ impl Listener {
         Err(Refused::new(Ground::NotAllowed, format!("only root and the service's own user may {what}")))
     }
 
+    pub(super) fn administers_keys(&self, key: LaneKey) -> Result<(), Refused> {
+        self.administers(key, "see and change the keys")
+    }
+
     /// `None`: the answer comes later.
     pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, Refused> {
-        self.administers(key, "see and change the keys")?;
+        self.administers_keys(key)?;
         let deletes = matches!(command, KeyCommand::Delete { .. });
         let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
-                // Checked before the key itself, which takes longer.
-                self.setup.store.check_new(&name, &acl)?;
-                let change = self.change("key-imported", key, &name);
-                let store = move |listener: &mut Self, material| listener.stored(&change, &name, material, acl);
-                self.read(key, move || Material::read(pkcs8), store);
-                return Ok(None);
+                return self.import(key, &name, acl, KeyPart::Private(pkcs8)).map(|()| None);
+            }
+            KeyCommand::ImportPublic { name, public, acl } => {
+                return self.import(key, &name, acl, KeyPart::Public(public)).map(|()| None);
             }
             KeyCommand::Replace { name, pkcs8 } => {
                 self.setup.store.check_replaceable(&name)?;
                 let change = self.change("key-replaced", key, &name);
-                let replace = move |listener: &mut Self, material| listener.replaced(change, &name, material);
-                self.read(key, move || Material::read(pkcs8), replace);
+                self.jobs.push(self.user(key), key, ControlJob::Replace(change, pkcs8));
                 return Ok(None);
             }
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
-                let wanted = self.keeper.len();
+                let wanted = self.jobs.generations();
                 ensure_limit!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
                 let change = self.change("key-generated", key, &name);
-                self.keeper.push(self.user(key), key, move || {
-                    let material = Material::generate(kind)?;
-                    Ok(then(move |listener| listener.stored(&change, &name, material, acl)))
-                });
+                self.jobs.push(self.user(key), key, ControlJob::Generate(NewKey { change, acl }, kind));
                 return Ok(None);
             }
             KeyCommand::ChangePassphrase { passphrase } => {
-                return self.change_passphrase(key, passphrase).map(|()| None);
-            }
-            KeyCommand::ImportPublic { name, public, acl } => {
-                self.setup.store.check_new(&name, &acl)?;
-                let change = self.change("key-imported", key, &name);
-                let store = move |listener: &mut Self, material| listener.stored(&change, &name, material, acl);
-                self.read(key, move || Material::elsewhere(&public), store);
+                let resealing = self.setup.store.lend(passphrase)?;
+                self.jobs.push(self.user(key), key, ControlJob::Reseal(self.who(key), resealing));
                 return Ok(None);
             }
             KeyCommand::Share { name, also } => {
@@ -116,7 +105,7 @@ impl Listener {
             self.setup.counters.close_key(place.into());
         }
         if let Some(change) = change {
-            self.changed(&change, doubt.as_deref());
+            self.changed(&change, doubt.as_ref());
         }
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
     }
@@ -141,41 +130,26 @@ impl Listener {
         self.usage.look(now, places.map(|place| (place, sidecores.clone().map(|sidecore| of(sidecore, place)).sum())));
     }
 
-    /// Has a key read, and continues with it if the sender may still change keys.
-    fn read(
-        &mut self,
-        key: LaneKey,
-        read: impl FnOnce() -> Result<Material, String> + Send + 'static,
-        rest: impl FnOnce(&mut Self, Material) -> Result<Reply, Refused> + Send + 'static,
-    ) {
-        self.parser.push(self.user(key), key, move || {
-            let material = read()?;
-            Ok(then(move |listener| {
-                listener.administers(key, "see and change the keys")?;
-                rest(listener, material)
-            }))
-        });
-    }
-
-    /// Seals the keys at rest again, which takes a while. Keys are used meanwhile.
-    fn change_passphrase(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
-        let lent = self.setup.store.lend(passphrase)?;
-        let who = self.who(key);
-        self.sealer.push(self.user(key), key, move || {
-            let resealed = lent();
-            Ok(then(move |listener| {
-                let file = listener.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
-                let doubt = listener.setup.store.take_back(resealed)?;
-                events::passphrase_changed(who, doubt.as_deref());
-                doubt.map_or(Ok(()), Err)?;
-                Ok(Reply::PassphraseChanged { file })
-            }))
-        });
+    /// Has a key read, to be stored.
+    fn import(&mut self, key: LaneKey, name: &str, acl: Acl, part: KeyPart) -> Result<(), Refused> {
+        // Checked before the key itself, which takes longer.
+        self.setup.store.check_new(name, &acl)?;
+        let change = self.change("key-imported", key, name);
+        self.jobs.push(self.user(key), key, ControlJob::Import(NewKey { change, acl }, part));
         Ok(())
     }
 
+    pub(super) fn resealed(&mut self, who: Credentials, resealed: Resealed) -> Result<Reply, Refused> {
+        let file = self.setup.config.keys.passphrase_file.as_ref().map(|file| file.display().to_string());
+        let doubt = self.setup.store.take_back(resealed)?;
+        events::passphrase_changed(who, doubt.as_ref().map(ToString::to_string).as_deref());
+        doubt.map_or(Ok(()), Err)?;
+        Ok(Reply::PassphraseChanged { file })
+    }
+
     /// Stores a key and opens its counters. A key without counters is not kept.
-    fn stored(&mut self, change: &Change, name: &str, material: Material, acl: Acl) -> Result<Reply, Refused> {
+    pub(super) fn stored(&mut self, NewKey { change, acl }: NewKey, material: Material) -> Result<Reply, Refused> {
+        let name = &change.name;
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
         if let Some(place) = self.setup.store.place(name) {
             if let Err(error) = self.setup.counters.open_key(place.into(), name) {
@@ -187,20 +161,21 @@ impl Listener {
             self.usage.begin(place.into(), clock::now());
         }
         self.offers_changed(name);
-        self.changed(change, doubt.as_deref());
+        self.changed(&change, doubt.as_ref());
         doubt.map_or(Ok(Reply::Keys(vec![entry])), |doubt| Err(doubt.into()))
     }
 
     /// Replaces a key's material. From then on no request finds a session on the old one, not even of users of the
     /// new one.
-    fn replaced(&mut self, change: Change, name: &str, material: Material) -> Result<Reply, Refused> {
+    pub(super) fn replaced(&mut self, change: Change, material: Material) -> Result<Reply, Refused> {
         // The old key may have changed while the new one was read.
         let change = change.of_now(&self.setup.store);
+        let name = &change.name;
         let Changed { what: place, doubt } = self.setup.store.replace(name, material)?;
         self.close_sessions_on(place, Keep::None);
         self.forget_offers(place);
         self.offers_changed(name);
-        self.changed(&change, doubt.as_deref());
+        self.changed(&change, doubt.as_ref());
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
@@ -267,15 +242,12 @@ impl Listener {
         );
         self.quotas.keep_key(connection.client, KEY_BYTES, &self.setup.config.limits)?;
         connection.own = Some(OwnKey { token: None });
-        self.maker.push(connection.client.0, key, move || {
-            let material = Material::generate(kind)?;
-            Ok(then(move |listener| listener.key_made(key, material)))
-        });
+        self.jobs.push(connection.client.0, key, ControlJob::Make(kind));
         Ok(())
     }
 
     /// Keeps a key for its connection, if that still exists.
-    fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
+    pub(super) fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
         let own =
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
         let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);

@@ -5,85 +5,21 @@
 //! request sent at that moment is lost with its lane, and the client repeats it on another one. A
 //! connection waits until the lane taken back is freed, or, where all lanes are in use, until one is idle.
 
-use super::{Attached, Listener, Reply, Work};
-use crate::control::{self, Attach};
-use crate::counters::LaneCounter;
+use super::state::{Listener, Work};
+use super::waiting::{ROOM_INTERVAL_NS, Waiting};
+use crate::control::{self, Reply};
 use crate::events;
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::quotas::{NoRoom, Short};
 use crate::sys::clock;
 use sidecore_core::time::Nanos;
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
 
 /// Time without a request after which a lane is idle, ns.
 const IDLE: Nanos = 10_000_000;
-/// Interval of checks for idle lanes while a connection waits, ns.
-pub(super) const ROOM_INTERVAL_NS: Nanos = 10_000_000;
-/// Longest wait of a connection for room, ns: shorter than its client's wait for an answer, so that the client learns
-/// which limit it is.
-const ROOM_TIMEOUT_NS: Nanos = 1_500_000_000;
 const TAKEN_BACK: &str = "it was idle, and another process of this user needs a lane";
-
-#[derive(Debug)]
-pub(super) struct Claim {
-    reclaimable: bool,
-    /// Requests at the last look, and the time of the last increase.
-    requests: u64,
-    used_at: Nanos,
-}
-
-impl Claim {
-    pub(super) fn new(reclaimable: bool, now: Nanos) -> Self {
-        Self { reclaimable, requests: 0, used_at: now }
-    }
-
-    /// The last time of use: `now`, if there were requests since the last look, or some are in flight.
-    fn look(&mut self, requests: u64, in_flight: bool, now: Nanos) -> Nanos {
-        if requests != self.requests || in_flight {
-            (self.requests, self.used_at) = (requests, now);
-        }
-        self.used_at
-    }
-}
-
-#[derive(Debug)]
-pub(super) struct Waiting {
-    attach: Attach,
-    until: Nanos,
-    taken_back: Vec<LaneKey>,
-    /// It has a turn already.
-    called: bool,
-}
-
-impl Waiting {
-    pub(super) fn new(attach: Attach, now: Nanos) -> Self {
-        Self { attach, until: now + ROOM_TIMEOUT_NS, taken_back: Vec::new(), called: false }
-    }
-
-    fn expects_room(&self) -> bool {
-        !self.taken_back.is_empty()
-    }
-}
-
-/// Waiting connections, in the order of their connection. A connection waits once, so there are no more than
-/// connections without a lane.
-#[derive(Debug, Default)]
-pub(super) struct Queue {
-    waiting: BTreeMap<LaneKey, Waiting>,
-    looked_at: Nanos,
-}
-
-impl Queue {
-    pub(super) fn is_empty(&self) -> bool {
-        self.waiting.is_empty()
-    }
-
-    pub(super) fn remove(&mut self, key: LaneKey) {
-        self.waiting.remove(&key);
-    }
-}
 
 /// Lanes that can only be taken back together, and the time since when all of them are idle.
 #[derive(Debug)]
@@ -215,30 +151,5 @@ impl Listener {
             events::lane_taken_back(uid, pid);
         }
         self.disconnect(lane);
-    }
-}
-
-impl Attached {
-    fn used_at(&mut self, now: Nanos) -> Nanos {
-        let get = |counter| self.counters.get(counter);
-        let requests = get(LaneCounter::Submitted);
-        let answered = get(LaneCounter::Done) + get(LaneCounter::Refused) + get(LaneCounter::Failed);
-        self.claim.look(requests, requests != answered, now)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_lane_is_idle_since_it_was_last_seen_at_work() {
-        let mut claim = Claim::new(true, 100);
-        assert_eq!(claim.look(0, false, 200), 100, "since it was made");
-        assert_eq!(claim.look(5, true, 300), 300);
-        assert_eq!(claim.look(5, true, 400), 400, "one request takes long");
-        assert_eq!(claim.look(5, false, 500), 400);
-        assert_eq!(claim.look(6, false, 600), 600, "one came and went between two looks");
-        assert_eq!(claim.look(6, false, 700), 600);
     }
 }

@@ -1,12 +1,13 @@
-//! Sessions of lanes: checked first, parsed by the parser, entered, closed.
+//! Sessions of lanes: checked first, opened by a job, entered, closed.
 
-use super::attach::Attached;
-use super::{Listener, Reply, then};
+use super::connection::Attached;
+use super::state::Listener;
 use crate::config::DeviceKind;
-use crate::control::Refused;
+use crate::control::{Refused, Reply};
 use crate::engine::crypto::Session;
 use crate::keys::Ready;
 use crate::service::command::LaneKey;
+use crate::service::jobs::{ControlJob, SessionKey};
 use crate::spec::{KeyMaterial, SessionSpec};
 use std::sync::Arc;
 
@@ -14,46 +15,19 @@ impl Listener {
     /// `None`: the answer follows once the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
-        let (user, scheme) = (self.user(key), spec.scheme.clone());
+        let (user, scheme) = (self.user(key), spec.scheme);
         let client = self.connections.get(&key).ok_or("not connected")?.client;
         // A key is tested here, in its user's turn, and not on a path where others wait.
         let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);
-        match spec.key {
+        let key_of_session = match spec.key {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
-                Ready::Material(material) => self.parser.push(user, key, move || {
-                    let session = material.open(&scheme, &name).map_err(|why| format!("key {name:?}: {why}"))?;
-                    if gathers {
-                        session.make_ready();
-                    }
-                    // The key may have been changed, or its users.
-                    Ok(then(move |listener| {
-                        let asker = listener.asker(key)?;
-                        let session = listener.setup.store.keep(&name, &material, &scheme, session, &asker)?;
-                        listener.enter(key, session)
-                    }))
-                }),
+                Ready::Material(material) => SessionKey::Stored(name, material),
             },
-            KeyMaterial::Made(token) => {
-                let material = self.made_key(token)?;
-                self.parser.push(user, key, move || {
-                    let session = material.open(&scheme, "")?.of_client(client);
-                    if gathers {
-                        session.make_ready();
-                    }
-                    let session = Arc::new(session);
-                    Ok(then(move |listener| listener.enter(key, session)))
-                });
-            }
-            _ => self.parser.push(user, key, move || {
-                let session = Session::open(&spec)?.of_client(client);
-                if gathers {
-                    session.make_ready();
-                }
-                let session = Arc::new(session);
-                Ok(then(move |listener| listener.enter(key, session)))
-            }),
-        }
+            KeyMaterial::Made(token) => SessionKey::Made(self.made_key(token)?),
+            sent => SessionKey::Sent(sent),
+        };
+        self.jobs.push(user, key, ControlJob::Session { scheme, key: key_of_session, client, gathers });
         Ok(None)
     }
 
@@ -76,7 +50,7 @@ impl Listener {
         Ok(())
     }
 
-    fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, Refused> {
+    pub(super) fn enter(&mut self, key: LaneKey, session: Arc<Session>) -> Result<Reply, Refused> {
         self.has_room(key)?;
         let limit = self.setup.config.limits.sessions_per_lane;
         let bytes = session.heap_bytes();

@@ -1,38 +1,77 @@
 //! Changes of the running service by `sidecore set`.
 
-use super::{Listener, Reply};
-use crate::config::{DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, in_force};
-use crate::control::Refused;
-use crate::service::check_cpu;
+use super::state::Listener;
+use crate::config::{ConfigError, DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, SettingError, in_force};
+use crate::control::{Refused, Reply};
 use crate::service::command::{LaneKey, SidecoreHandle};
-use crate::service::reactor::{Reactor, write_record};
+use crate::service::cores::check_cpu;
+use crate::service::reactor::error::DeviceError;
+use crate::service::reactor::thread::{Reactor, write_record};
+use crate::service::start_error::StartError;
+use std::io;
+use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
 use std::time::Duration;
 
 /// Longest time for a sidecore to carry out a change.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Outcome = Result<(), String>;
+type Outcome = Result<(), SetError>;
 type Request<'t> = (Setting, &'t str);
 
-#[derive(Debug)]
+/// A setting that cannot be applied.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetError {
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    #[error(transparent)]
+    Limit(#[from] ConfigError),
+    #[error(transparent)]
+    Core(#[from] StartError),
+    #[error(transparent)]
+    Device(#[from] DeviceError),
+    /// One of several settings.
+    #[error("{0}: {1}")]
+    OneOf(String, Box<Self>),
+    #[error("nothing is recorded: start the service with `record`")]
+    NoRecord,
+    #[error("the record was ended before: see {}; for another, start the service again", .0.display())]
+    RecordEnded(PathBuf),
+    #[error("{}: {error}", path.display())]
+    Record { path: PathBuf, error: io::Error },
+    /// There is only this number of sidecores.
+    #[error("no such sidecore: there are {0}")]
+    NoSidecore(usize),
+    #[error(
+        "a sidecore did not answer within {} s: see in `sidecore top` whether it works, and start the service again if \
+         it does not",
+        CHANGE_TIMEOUT.as_secs()
+    )]
+    Silent,
+    #[error("a sidecore has ended: start the service again")]
+    Ended,
+}
+
+/// Several settings that were not set, or not all of them.
+#[derive(Debug, thiserror::Error)]
 pub(super) enum NotSet {
-    AtAll(Refused),
-    InPart(String),
+    #[error("{0}")]
+    Refused(Refused),
+    #[error("{0}; nothing was changed")]
+    Nothing(SetError),
+    /// This one may be, in part.
+    #[error("{0}; nothing else was changed")]
+    NothingElse(SetError),
+    #[error("{0}; what was asked for beside it is in force in part")]
+    InPart(SetError),
 }
 
 impl From<NotSet> for Refused {
     fn from(why: NotSet) -> Self {
         match why {
-            NotSet::AtAll(refused) => refused,
-            NotSet::InPart(text) => text.into(),
+            NotSet::Refused(refused) => refused,
+            other => other.to_string().into(),
         }
-    }
-}
-
-impl From<String> for NotSet {
-    fn from(why: String) -> Self {
-        Self::AtAll(why.into())
     }
 }
 
@@ -40,22 +79,24 @@ impl Listener {
     /// Applies settings, all of them or none. Refusals are checked before any change. Steps that may fail for lack of
     /// memory or disk come first and are undone.
     pub(super) fn set(&mut self, key: LaneKey, texts: &[String]) -> Result<Reply, NotSet> {
-        self.administers(key, "change the service").map_err(NotSet::AtAll)?;
-        let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
-        let settings = parsed.collect::<Result<Vec<_>, String>>();
-        let checked = settings.and_then(|mut settings| {
-            settings.sort_by_key(|(setting, _)| rank(setting));
-            settings.iter().try_for_each(|(setting, text)| {
-                // With several settings the message names the wrong one.
-                let named = |why| if settings.len() > 1 { format!("{text}: {why}") } else { why };
-                self.check(setting, &settings).map_err(named)
-            })?;
-            Ok(settings)
-        });
-        let checked = checked.map_err(|why| format!("{why}; nothing was changed"));
-        let note = checked.map_err(NotSet::from).and_then(|settings| self.apply_all(&settings));
+        self.administers(key, "change the service").map_err(NotSet::Refused)?;
+        let note = self.checked(texts).map_err(NotSet::Nothing).and_then(|settings| self.apply_all(&settings));
         self.publish_policies();
         note.map(|note| note.map_or(Reply::Done, Reply::Noted))
+    }
+
+    /// The settings in the order of their application.
+    fn checked<'t>(&self, texts: &'t [String]) -> Result<Vec<Request<'t>>, SetError> {
+        let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
+        let mut settings = parsed.collect::<Result<Vec<_>, SetError>>()?;
+        settings.sort_by_key(|(setting, _)| rank(setting));
+        for (setting, text) in &settings {
+            self.check(setting, &settings).map_err(|why| match settings.len() {
+                1 => why,
+                _ => SetError::OneOf((*text).to_owned(), Box::new(why)),
+            })?;
+        }
+        Ok(settings)
     }
 
     fn apply_all(&mut self, settings: &[Request<'_>]) -> Result<Option<String>, NotSet> {
@@ -63,13 +104,10 @@ impl Listener {
         for (place, (setting, _)) in settings.iter().enumerate() {
             match self.apply(setting) {
                 Ok(note) => notes.extend(note),
-                Err(why) if kept => {
-                    return Err(NotSet::InPart(format!("{why}; what was asked for beside it is in force in part")));
-                }
+                Err(why) if kept => return Err(NotSet::InPart(why)),
                 Err(why) => {
                     settings[..=place].iter().for_each(|(setting, _)| self.undo(setting));
-                    let nothing = if can_be_undone(setting) { "nothing" } else { "nothing else" };
-                    return Err(format!("{why}; {nothing} was changed").into());
+                    return Err(if can_be_undone(setting) { NotSet::Nothing(why) } else { NotSet::NothingElse(why) });
                 }
             }
             kept |= !can_be_undone(setting);
@@ -85,9 +123,11 @@ impl Listener {
                     |(other, _): &&Request<'_>| matches!(other, Setting::AddDevice(other) if other.name == device.name);
                 // A remote device keeps its name while it has no gateway.
                 let taken = self.is_remote(&device.name) || beside.iter().filter(same).count() > 1;
-                ensure!(!taken, "there is a device {:?} already: give this one another name", device.name);
-                device.cpu.map_or(Ok(()), check_cpu).map_err(|error| error.to_string())?;
                 let name = device.name.clone();
+                if taken {
+                    return Err(DeviceError::Exists(name).into());
+                }
+                device.cpu.map_or(Ok(()), check_cpu)?;
                 self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
             }
             Setting::Device(name, _) if beside.iter().any(|(other, _)| adds(other, name)) => Ok(()),
@@ -101,7 +141,7 @@ impl Listener {
         }
     }
 
-    fn apply(&mut self, setting: &Setting) -> Result<Option<String>, String> {
+    fn apply(&mut self, setting: &Setting) -> Result<Option<String>, SetError> {
         match setting.clone() {
             Setting::Notify(hop, notify) => {
                 self.setup.config.notify.set(hop, notify);
@@ -152,7 +192,7 @@ impl Listener {
     }
 
     /// A device of one sidecore is unknown to the others: one that knows it is enough.
-    fn ask_any(&self, act: impl Fn(&mut Reactor) -> Outcome + Clone + Send + 'static) -> Outcome {
+    fn ask_any(&self, act: impl Fn(&mut Reactor) -> Result<(), DeviceError> + Clone + Send + 'static) -> Outcome {
         let sidecores = self.setup.sidecores.len();
         self.ask(|_| true, act, |refused| refused < sidecores)
     }
@@ -187,12 +227,10 @@ impl Listener {
     fn end_record(&self) -> Outcome {
         for (index, sidecore) in self.setup.sidecores.iter().enumerate() {
             let path = self.setup.config.record_path(index);
-            let path = path.ok_or("nothing is recorded: start the service with `record`")?;
+            let path = path.ok_or(SetError::NoRecord)?;
             let tape = answer(sidecore, Reactor::end_record)?;
-            let tape = tape.ok_or_else(|| {
-                format!("the record was ended before: see {}; for another, start the service again", path.display())
-            })?;
-            write_record(&path, *tape).map_err(|error| format!("{}: {error}", path.display()))?;
+            let tape = tape.ok_or_else(|| SetError::RecordEnded(path.clone()))?;
+            write_record(&path, *tape).map_err(|error| SetError::Record { path, error })?;
         }
         Ok(())
     }
@@ -206,16 +244,18 @@ impl Listener {
     fn ask(
         &self,
         on: impl Fn(usize) -> bool,
-        act: impl Fn(&mut Reactor) -> Outcome + Clone + Send + 'static,
+        act: impl Fn(&mut Reactor) -> Result<(), DeviceError> + Clone + Send + 'static,
         fine: impl Fn(usize) -> bool,
     ) -> Outcome {
         let sidecores = self.setup.sidecores.iter().enumerate();
         let outcomes: Vec<Outcome> = sidecores
             .filter(|(index, _)| on(*index))
-            .map(|(_, sidecore)| answer(sidecore, act.clone()).unwrap_or_else(Err))
+            .map(|(_, sidecore)| Ok(answer(sidecore, act.clone())??))
             .collect();
-        ensure!(!outcomes.is_empty(), "no such sidecore: there are {}", self.setup.sidecores.len());
-        let mut refusals: Vec<String> = outcomes.into_iter().filter_map(Result::err).collect();
+        if outcomes.is_empty() {
+            return Err(SetError::NoSidecore(self.setup.sidecores.len()));
+        }
+        let mut refusals: Vec<SetError> = outcomes.into_iter().filter_map(Result::err).collect();
         if fine(refusals.len()) { Ok(()) } else { Err(refusals.swap_remove(0)) }
     }
 }
@@ -247,19 +287,15 @@ fn adds(setting: &Setting, name: &str) -> bool {
 fn answer<T: Send + 'static>(
     sidecore: &SidecoreHandle<Reactor>,
     act: impl FnOnce(&mut Reactor) -> T + Send + 'static,
-) -> Result<T, String> {
+) -> Result<T, SetError> {
     let (tell, answer) = sync_channel(1);
     sidecore.send(move |reactor| {
         // The caller may have stopped waiting; the change is done all the same.
         let _ = tell.send(act(reactor));
     });
     answer.recv_timeout(CHANGE_TIMEOUT).map_err(|error| match error {
-        RecvTimeoutError::Timeout => format!(
-            "a sidecore did not answer within {} s: see in `sidecore top` whether it works, and start the service again if \
-             it does not",
-            CHANGE_TIMEOUT.as_secs()
-        ),
-        RecvTimeoutError::Disconnected => "a sidecore has ended: start the service again".to_owned(),
+        RecvTimeoutError::Timeout => SetError::Silent,
+        RecvTimeoutError::Disconnected => SetError::Ended,
     })
 }
 
@@ -274,7 +310,7 @@ mod tests {
     fn that_a_sidecore_has_ended_is_told_at_once_with_what_to_do() {
         let (handle, mailbox) = mailbox(Arc::new(wake::event().unwrap()));
         drop(mailbox);
-        let said = answer(&handle, |_| ()).unwrap_err();
+        let said = answer(&handle, |_| ()).unwrap_err().to_string();
         assert!(said.contains("has ended: start the service again"), "{said}");
     }
 }

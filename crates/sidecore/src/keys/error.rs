@@ -1,0 +1,204 @@
+//! Errors of keys: in files, as they are read, and in the store.
+
+use super::vault::VaultError;
+use crate::config::{PassphraseError, UnfitPassphrase};
+use crate::control::{Ground, Refused};
+use crate::engine::crypto::SessionError;
+use sidecore_client::keys::{Kind, MAX_ACL, NameError};
+use std::path::PathBuf;
+
+/// A file without the key that is looked for in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyFileError {
+    /// It is encrypted.
+    #[error("it is encrypted: name the file with its passphrase (--passphrase-file FILE)")]
+    NeedsPassphrase,
+    /// The passphrase is another one, or the file is damaged or encrypted in a way unknown to the library (scrypt).
+    #[error(
+        "this passphrase does not open it, or it is damaged, or encrypted in a way that is not read here: then decrypt \
+         it first, with `openssl pkey -in FILE -out OTHER`"
+    )]
+    WrongPassphrase,
+    /// No known form of a private key.
+    #[error(
+        "there is no private key in it that can be read: give an RSA, P-256, P-384, P-521, Ed25519, X25519, ML-KEM-768 \
+         or ML-DSA-65 key in PEM, PKCS#8 in DER (encrypted or not), an older RSA or EC key, or PKCS#12"
+    )]
+    NoPrivateKey,
+    /// Another part of a pair of keys.
+    #[error("there is a certificate or a public key in it, and no private key: name the file with the private key")]
+    NotPrivate,
+    /// The key exists only in a form that cannot be stored.
+    #[error("its key has no seed: export it with the seed")]
+    NoSeed,
+    /// Its algorithm is id-RSASSA-PSS.
+    #[error(
+        "its key is restricted to PSS (id-RSASSA-PSS), which keys here cannot be: use an RSA key, which signs with PSS \
+         as well"
+    )]
+    OnlyPss,
+    /// No known form of a public key.
+    #[error("there is no public key in it that can be read: give a public key or a certificate, in PEM or DER")]
+    NoPublicKey,
+    /// It holds a secret that must not be passed around.
+    #[error("there is a private key in it, which is not to be here: give the public key or the certificate")]
+    NotPublic,
+}
+
+/// A key that the service cannot use.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyError {
+    /// No private key in PKCS#8.
+    #[error("the key cannot be read: give a PKCS#8 private key in DER")]
+    NotPkcs8,
+    /// No public key.
+    #[error("the key cannot be read: give a SubjectPublicKeyInfo in DER")]
+    NotSpki,
+    /// A private key without its public part.
+    #[error("the key's public part cannot be made: give the key with its parts")]
+    NoPublicPart,
+    /// Keys of its kind are not stored.
+    #[error("keys of this kind are not supported: use {}", kinds())]
+    Unsupported,
+    /// Keys of this kind are not stored.
+    #[error("it holds {0}, which the service does not store: use {kinds}", kinds = kinds())]
+    NotStored(String),
+    /// No raw private key of that kind.
+    #[error("this is no raw private key of kind {}", .0.name())]
+    NotRaw(Kind),
+    /// The library made no key.
+    #[error("the crypto library made no key: try again")]
+    NotMade,
+    /// A scheme that keys of this kind do not do.
+    #[error("a key of kind {} does not do {scheme}", kind.name())]
+    WrongScheme {
+        /// The key's kind.
+        kind: Kind,
+        /// The scheme, in words.
+        scheme: &'static str,
+    },
+    /// Its parts are of different keys.
+    #[error("the parts of the key do not fit each other: export it again")]
+    Unfit,
+    /// The private part is on other machines.
+    #[error("the key is on other machines only: to have it here, delete it and import its private part")]
+    Remote,
+    /// No session opens on it.
+    #[error(transparent)]
+    Session(#[from] SessionError),
+}
+
+/// A refusal by the store of keys, or an error of the keys at rest.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// There is no key of this name.
+    #[error("there is no key {0:?}: see `sidecore keys list`")]
+    NoKey(String),
+    /// The user may not use the key.
+    #[error("user {uid} may not use key {name:?}: allow it with `sidecore keys acl {name} --add --uid {uid}`")]
+    NotAllowed {
+        /// The user.
+        uid: u32,
+        /// The key's name.
+        name: String,
+    },
+    /// No key can have this name.
+    #[error(transparent)]
+    Name(#[from] NameError),
+    /// The list of users is too long.
+    #[error("a key has at most {MAX_ACL} users and {MAX_ACL} groups: put the users in a group")]
+    ManyUsers,
+    /// Another key has this name.
+    #[error(
+        "there is a key {0:?} already: choose another name, or put a key in its place with `sidecore keys import {0} \
+         FILE --replace`"
+    )]
+    Exists(String),
+    /// There are too many keys.
+    #[error(
+        "there are {0} keys already (limits.keys): delete those that no program uses (`sidecore keys list`), or raise \
+         limits.keys in the configuration and restart the service"
+    )]
+    Full(usize),
+    /// The key was replaced while a session on it was opened.
+    #[error("key {0:?} was replaced by another just now: ask again")]
+    Replaced(String),
+    /// The key is on other machines, too.
+    #[error("key {0:?} is on other machines: replace it there, or delete it here first")]
+    Remote(String),
+    /// The keys at rest are being sealed again.
+    #[error("the passphrase is being changed: try again when that is done")]
+    Resealing,
+    /// The same, for another change of the passphrase.
+    #[error("the passphrase is being changed already: try again when that is done")]
+    ResealingAlready,
+    /// There are no keys at rest.
+    #[error("the keys are in memory only, under no passphrase: to keep keys, configure keys.directory")]
+    InMemory,
+    /// No passphrase is configured.
+    #[error("keys.directory needs keys.passphrase_file, or `sidecore serve --passphrase-file FILE`")]
+    NoPassphrase,
+    /// The passphrase file.
+    #[error(transparent)]
+    Passphrase(#[from] PassphraseError),
+    /// A new passphrase.
+    #[error(transparent)]
+    NewPassphrase(#[from] UnfitPassphrase),
+    /// The directory of keys.
+    #[error(transparent)]
+    Vault(#[from] VaultError),
+    /// A key that was just read.
+    #[error(transparent)]
+    Material(#[from] KeyError),
+    /// The key of this name.
+    #[error("key {name:?}: {why}")]
+    Key {
+        /// Its name.
+        name: String,
+        /// The reason.
+        why: KeyError,
+    },
+    /// A key in the directory.
+    #[error("{}: key {name:?}: {why}", directory.display())]
+    AtRest {
+        /// The directory.
+        directory: PathBuf,
+        /// The key's name.
+        name: String,
+        /// The reason.
+        why: Box<Self>,
+    },
+}
+
+fn kinds() -> String {
+    Kind::ALL.map(Kind::name).join(", ")
+}
+
+impl From<StoreError> for Refused {
+    fn from(why: StoreError) -> Self {
+        let ground = match why {
+            StoreError::NoKey(_) => Ground::NoKey,
+            StoreError::NotAllowed { .. } => Ground::NotAllowed,
+            _ => Ground::Other,
+        };
+        Self::new(ground, why.to_string())
+    }
+}
+
+impl From<KeyError> for Refused {
+    fn from(why: KeyError) -> Self {
+        StoreError::from(why).into()
+    }
+}
+
+impl From<SessionError> for Refused {
+    fn from(why: SessionError) -> Self {
+        KeyError::from(why).into()
+    }
+}
+
+impl From<VaultError> for Refused {
+    fn from(why: VaultError) -> Self {
+        StoreError::from(why).into()
+    }
+}

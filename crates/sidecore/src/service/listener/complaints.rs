@@ -1,0 +1,37 @@
+//! Kinds of what the log reports at a bounded rate for each user.
+
+use crate::control::Ground;
+use crate::events::{self, Source};
+use sidecore_core::policy::rate::RateLimit;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Complaint {
+    Refused(Ground),
+    Fault,
+    /// A gateway came or went.
+    Gateway,
+    /// A machine behind a gateway gave a wrong answer.
+    WrongAnswer,
+    WrongResult,
+}
+
+impl Complaint {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Refused(Ground::NoKey) => "no-key",
+            Self::Refused(Ground::NotAllowed) => "not-allowed",
+            Self::Refused(Ground::Limit) => "limit",
+            Self::Refused(Ground::Other) => "other",
+            Self::Fault => "protocol",
+            Self::Gateway => "gateway",
+            Self::WrongAnswer => "wrong-answer",
+            Self::WrongResult => "wrong-result",
+        }
+    }
+}
+
+pub(super) type Complaints = RateLimit<Source<Complaint>>;
+
+pub(super) fn complaints() -> Complaints {
+    RateLimit::new(events::PACE)
+}

@@ -1,0 +1,156 @@
+//! What the control thread knows: its connections, their lanes and keys, and work that waits for a turn.
+
+use super::complaints::{Complaints, complaints};
+use super::connection::{Connection, Ending, Gateway};
+use super::descriptors;
+use super::usage::Usage;
+use super::waiting::Queue;
+use crate::config::Config;
+use crate::control::{self, Token};
+use crate::counters::Counters;
+use crate::keys::{Material, Store};
+use crate::service::advice::Advice;
+use crate::service::command::{ClientKey, Event, LaneKey, SidecoreHandle};
+use crate::service::door::Door;
+use crate::service::job_queue::JobQueues;
+use crate::service::jobs::JobResult;
+use crate::service::quotas::Quotas;
+use crate::service::reactor::thread::Reactor;
+use crate::service::reaper::Reaper;
+use crate::spec::KeyToken;
+use crate::sys::poller::Poller;
+use crate::sys::{clock, wake};
+use sidecore_core::policy::fair_queue::FairQueue;
+use sidecore_core::time::Nanos;
+use std::collections::HashMap;
+use std::io;
+use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::mpsc::{self, Receiver, Sender};
+use zeroize::Zeroizing;
+
+/// Numbers of the poller's sources; connections and processes have theirs from `FIRST` on.
+pub(super) const LISTENER: u64 = 0;
+pub(super) const WAKE: u64 = 1;
+pub(super) const FIRST: u64 = 2;
+
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Work {
+    /// A message has arrived, or the connection was closed.
+    Listen(LaneKey),
+    /// Its process has ended.
+    End(LaneKey),
+    Attach(LaneKey),
+}
+
+#[derive(Debug)]
+pub(in crate::service) struct Setup {
+    pub(in crate::service) config: Config,
+    pub(in crate::service) advice: Advice,
+    /// Signalled after an event.
+    pub(in crate::service) wake: Arc<OwnedFd>,
+    pub(in crate::service) events: Receiver<Event>,
+    /// The other end of `events`.
+    pub(in crate::service) tell: Sender<Event>,
+    pub(in crate::service) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
+    pub(in crate::service) counters: Arc<Counters>,
+    pub(in crate::service) store: Store,
+}
+
+pub(in crate::service) struct Listener {
+    pub(super) setup: Setup,
+    /// Number of lanes of each sidecore.
+    pub(super) loads: Vec<u32>,
+    pub(super) poller: Poller,
+    pub(super) next: u64,
+    pub(super) connections: HashMap<LaneKey, Connection>,
+    /// Ended connections whose objects are not freed yet.
+    pub(super) ending: HashMap<LaneKey, Ending>,
+    pub(super) turns: FairQueue<u32, Work>,
+    pub(super) quotas: Quotas,
+    pub(super) queue: Queue,
+    /// Descriptors from this number on are for root and the service's own user.
+    pub(super) reserved: i32,
+    pub(super) door: Door,
+    /// Buffer of one message.
+    pub(super) room: Zeroizing<Vec<u8>>,
+    /// No connection is accepted before that instant.
+    pub(super) resumes: Option<Nanos>,
+    /// Closed for a moment when no other descriptor is left, to send the refusal.
+    pub(super) spare: Option<OwnedFd>,
+    /// Descriptors that report the end of a client's process, even if a forked child still holds its sockets.
+    pub(super) watched: HashMap<ClientKey, (u64, OwnedFd)>,
+    /// The watched process by poller number.
+    pub(super) processes: HashMap<u64, ClientKey>,
+    pub(super) tokens: HashMap<Token, LaneKey>,
+    /// Free lane blocks of the counter file.
+    pub(super) blocks: Vec<usize>,
+    pub(super) jobs: JobQueues,
+    pub(super) results: Receiver<(LaneKey, JobResult)>,
+    /// Keys that were made for programs and whose connections exist.
+    pub(super) made: HashMap<KeyToken, Arc<Material>>,
+    pub(super) gateways: HashMap<LaneKey, Gateway>,
+    pub(super) reaper: Reaper,
+    /// Rates of reported refusals and faults.
+    pub(super) complaints: Complaints,
+    /// Time since the last request on each stored key.
+    pub(super) usage: Usage,
+}
+
+impl Listener {
+    pub(in crate::service) fn new(setup: Setup, socket: OwnedFd) -> io::Result<Self> {
+        let poller = Poller::new()?;
+        poller.add_once(&socket, LISTENER)?;
+        poller.add_edge(&*setup.wake, WAKE)?;
+        let (tell, results) = mpsc::channel();
+        let wake = setup.wake.clone();
+        let jobs = JobQueues::start(move |key, result| {
+            // Without a control thread the service is ending.
+            if tell.send((key, result)).is_ok() {
+                wake::ring(&*wake);
+            }
+        })?;
+        let keys = usize::from(setup.config.limits.keys);
+        let listener = Self {
+            loads: vec![0; setup.sidecores.len()],
+            blocks: (0..setup.config.limits.lanes as usize).rev().collect(),
+            jobs,
+            results,
+            made: HashMap::new(),
+            gateways: HashMap::new(),
+            reaper: Reaper::new(setup.tell.clone(), setup.wake.clone()),
+            reserved: descriptors::reserved(),
+            setup,
+            poller,
+            next: FIRST,
+            connections: HashMap::new(),
+            ending: HashMap::new(),
+            turns: FairQueue::default(),
+            quotas: Quotas::default(),
+            queue: Queue::default(),
+            room: control::room(),
+            door: Door::new(socket, descriptors::most_declined()),
+            resumes: None,
+            spare: wake::event().ok(),
+            watched: HashMap::new(),
+            processes: HashMap::new(),
+            tokens: HashMap::new(),
+            complaints: complaints(),
+            usage: Usage::new(keys, clock::now()),
+        };
+        listener.publish_policies();
+        for (place, name) in listener.setup.store.places() {
+            listener.setup.counters.open_key(place.into(), name)?;
+        }
+        Ok(listener)
+    }
+
+    pub(super) fn user(&self, key: LaneKey) -> u32 {
+        self.connections.get(&key).map_or(0, |connection| connection.client.0)
+    }
+
+    pub(super) fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next - 1
+    }
+}
