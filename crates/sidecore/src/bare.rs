@@ -172,7 +172,6 @@ fn place(number: u64, size: u32) -> Extent {
     Extent::new((number % u64::from(PLACES)) as u32 * Bare::MAX_SIZE, size)
 }
 
-/// The asking side of an echo.
 struct Echo {
     producer: Producer,
     consumer: Consumer,
@@ -194,7 +193,6 @@ impl Echo {
         }
     }
 
-    /// Sends one message, after taking answers until there is room for it.
     fn step(&mut self, memory: &LaneMemory) {
         while self.producer.pushed() - self.consumer.popped() >= self.depth {
             self.take(memory);

@@ -254,7 +254,6 @@ impl NotifyConfig {
         [self.service, self.to_device, self.from_device, self.client]
     }
 
-    /// Sets the policy of the hop of that number, or of all.
     pub(crate) fn set(&mut self, hop: Option<usize>, notify: Notify) {
         let hops = [&mut self.service, &mut self.to_device, &mut self.from_device, &mut self.client];
         let chosen = hops.into_iter().enumerate().filter(|(number, _)| hop.is_none_or(|hop| hop == *number));
@@ -520,7 +519,6 @@ fn user<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>
     found.map(Some).ok_or_else(|| serde::de::Error::custom(format!("there is no user {text:?} here: name another")))
 }
 
-/// Whether the operation needs the private part of a pair of keys.
 fn takes_key(class: Class) -> bool {
     let has = |op| Class::of(class.algorithm(), op).is_some();
     let is_cipher = has(Op::Encrypt) && !has(Op::Sign);

@@ -184,7 +184,6 @@ impl Counters {
         (0..self.shape.sidecores as usize).map(move |sidecore| Generation(self.word(word(sidecore))))
     }
 
-    /// Reserves space for words, before the first write.
     fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
         reserve(&self.file, word * WORD, words * WORD)
     }
@@ -207,7 +206,6 @@ struct Draft {
 }
 
 impl Draft {
-    /// An empty file next to `target`, of `bytes` bytes without space yet.
     fn new(target: &Path, bytes: usize) -> io::Result<Self> {
         let mut path = target.as_os_str().to_owned();
         path.push(format!(".{}.new", std::process::id()));
@@ -222,7 +220,6 @@ impl Draft {
         Ok(draft)
     }
 
-    /// Puts the file in its place and returns it.
     fn publish(self, target: &Path) -> io::Result<OwnedFd> {
         rename(&self.path, target)?;
         self.file.try_clone()
@@ -250,7 +247,6 @@ fn word_of(lines: &[Line], word: usize) -> &AtomicU64 {
     &lines[word / LINE_WORDS].0[word % LINE_WORDS]
 }
 
-/// Writes the constant part of the header, and a first heartbeat.
 fn describe(lines: &[Line], shape: Shape, start: Start) {
     let about = about::pack(&(shape, start), header::HEARTBEAT - header::ABOUT);
     let words = [layout::MAGIC, layout::VERSION].into_iter().chain(about).chain([start.now]);

@@ -41,9 +41,7 @@ pub(crate) struct Request {
 pub(crate) struct Batches {
     pub(crate) begun: u64,
     pub(crate) requests: u64,
-    /// Batches of the largest fill.
     pub(crate) full: u64,
-    /// Results that did not verify.
     pub(crate) wrong: u64,
 }
 
@@ -69,7 +67,6 @@ pub(crate) trait Port: Debug {
     /// The sidecore is about to sleep: from now on the device rings.
     fn arm(&self) {}
 
-    /// Whether an answer of a device that rings has arrived.
     fn is_ready(&self) -> bool {
         false
     }
@@ -92,7 +89,6 @@ pub(crate) trait Port: Debug {
     /// The device is dead and its requests have moved to others.
     fn forget(&mut self) {}
 
-    /// Totals of a batch device; `None` for others.
     fn batches(&self) -> Option<Batches> {
         None
     }
@@ -102,7 +98,6 @@ pub(crate) trait Port: Debug {
         None
     }
 
-    /// Measured times of a batch device: each class once.
     fn measured(&mut self) -> Option<Measured> {
         None
     }

@@ -21,14 +21,12 @@ pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 2
 /// Users from this number on are grouped by this size: a user with subordinate ids has 65,536 of them, as a rule.
 const SUBORDINATE: u32 = 1 << 16;
 
-/// A kind of event and its user, with a limited rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Source<W> {
     pub(crate) what: W,
     pub(crate) uid: u32,
 }
 
-/// The users that one user may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Users {
     first: u32,
@@ -144,7 +142,6 @@ pub const EVENTS: [(Level, &str); 29] = [
     (Level::Error, "record-not-written"),
 ];
 
-/// Emits an event of [`EVENTS`].
 macro_rules! say {
     ($level:ident $name:expr, $($rest:tt)+) => {{
         debug_assert!(EVENTS.contains(&(Level::$level, $name)), "{} is no event of this level", $name);
@@ -220,7 +217,6 @@ pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
     say!(Error "record-not-written", path = %path.display(), error = %error, "the record could not be written");
 }
 
-/// The settings that `sidecore set` can change, as in force.
 #[derive(Debug, PartialEq)]
 pub(crate) struct Settings(Vec<(String, String)>);
 
@@ -229,7 +225,6 @@ impl Settings {
         Self(config.settings())
     }
 
-    /// The settings that differ from `other`.
     fn unlike(&self, other: &Self) -> String {
         let unlike = self.0.iter().zip(&other.0).filter(|(own, other)| own != other);
         unlike.map(|((key, value), _)| format!("{key}={value}")).collect::<Vec<_>>().join(" ")
@@ -334,23 +329,18 @@ pub(crate) fn client_left(uid: u32, pid: u32, sidecore: usize) {
     say!(Debug "client-left", uid, pid, sidecore, "a client's lane is closed");
 }
 
-/// A client's idle lane ends, since another process of its user needs one.
 pub(crate) fn lane_taken_back(uid: u32, pid: u32) {
     say!(Debug "lane-taken-back", uid, pid, "a client's idle lane was taken back for another process of its user");
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Loss {
-    /// By itself.
     #[default]
     Died,
-    /// It did not answer in time.
     Late,
-    /// An administrator killed or removed it.
     Removed,
 }
 
-/// A device is gone. Its requests went to others.
 pub(crate) fn device_lost(device: &str, sidecore: usize, loss: Loss) {
     match loss {
         Loss::Removed => say!(Notice "device-removed", device, sidecore, "a device was removed"),
@@ -363,7 +353,6 @@ pub(crate) fn gateway_connected(device: &str, (uid, pid): (u32, u32), suppressed
     say!(Notice "gateway-connected", device, uid, pid, suppressed = some(suppressed), "a remote device has a gateway");
 }
 
-/// A remote device has lost its gateway, for this reason.
 pub(crate) fn gateway_lost(device: &str, (uid, pid): (u32, u32), why: &str, suppressed: u64) {
     say!(Warning "gateway-lost",
         device, uid, pid, why, suppressed = some(suppressed),
@@ -371,7 +360,6 @@ pub(crate) fn gateway_lost(device: &str, (uid, pid): (u32, u32), why: &str, supp
     );
 }
 
-/// A machine behind a gateway gave a wrong answer to a request on this key.
 pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, suppressed: u64) {
     say!(Warning "gateway-wrong",
         device, uid, pid, key, suppressed = some(suppressed),
@@ -402,7 +390,6 @@ fn users(acl: &Acl) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(",") }
 }
 
-/// The text between the braces of a printed struct.
 fn inside(printed: &str) -> String {
     let inside = printed.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
     inside.map_or(printed, |(inside, _)| inside).trim().to_owned()

@@ -28,7 +28,6 @@ pub(crate) enum Direction {
     Encrypt = 1,
 }
 
-/// Payload to read: private, or shared with a client.
 #[derive(Clone, Copy)]
 pub(crate) struct Source<'a> {
     ptr: *const u8,
@@ -37,13 +36,11 @@ pub(crate) struct Source<'a> {
 }
 
 impl Source<'_> {
-    /// Length in bytes.
     #[inline]
     pub(crate) fn len(&self) -> usize {
         self.len
     }
 
-    /// Fills `private` with the bytes from `offset` on.
     #[inline]
     pub(crate) fn copy_to(&self, offset: usize, private: &mut [u8]) {
         assert!(offset <= self.len && private.len() <= self.len - offset);

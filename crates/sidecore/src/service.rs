@@ -2,7 +2,6 @@
 //!
 //! `sidecore serve` runs [`Service::start`], and a Rust program can embed it.
 
-/// Refuses with this text unless the condition holds.
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -11,7 +10,6 @@ macro_rules! ensure {
     };
 }
 
-/// The same for a limit.
 macro_rules! ensure_limit {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
@@ -166,7 +164,6 @@ impl Service {
         Ok(service)
     }
 
-    /// Measures this machine on free cores, and publishes the result to the sidecores.
     fn measure(&mut self, calibration: Calibration, free: Vec<usize>, max_request: u32) -> io::Result<()> {
         let (stop, sidecores) = (self.stop.clone(), self.sidecores.clone());
         let measuring = thread::Builder::new().name("sidecore-measure".to_owned());
@@ -251,7 +248,6 @@ fn start_sidecore(setup: Setup, mailbox: Mailbox<Reactor>) -> Result<JoinHandle<
     Ok(thread)
 }
 
-/// One sidecore per configured core, or one without a fixed core.
 fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     if config.sidecores.cpus.is_empty() {
         return vec![None];

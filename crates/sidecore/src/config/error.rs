@@ -267,7 +267,6 @@ impl fmt::Display for Hint {
 const ALIKE: f64 = 0.7;
 const FEW: usize = 20;
 
-/// Error for an unknown name, with the most similar known one.
 pub(super) fn unknown<'a>(what: &'static str, name: &str, known: impl Iterator<Item = &'a str>) -> ConfigErrorKind {
     let known: Vec<&str> = known.collect();
     let alike = |known: &str| strsim::jaro_winkler(known, name);

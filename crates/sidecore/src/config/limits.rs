@@ -35,10 +35,6 @@ macro_rules! limits {
                 [$((stringify!($key), u64::from(self.$key))),*].into_iter()
             }
 
-            /// Sets the limit of that key.
-            ///
-            /// # Errors
-            /// The key is unknown, or the value is out of range; the message names the range.
             pub(crate) fn set(&mut self, key: &str, value: u64) -> Result<(), ConfigError> {
                 match key {
                     $(stringify!($key) => {

@@ -119,7 +119,6 @@ fn parse_device(value: &str) -> Result<Setting, ConfigError> {
     Ok(Setting::AddDevice(device))
 }
 
-/// Values that are written as text in the file and on the command line.
 pub(super) trait Parse: Sized {
     fn parse_text(text: &str) -> Result<Self, ConfigErrorKind>;
 }

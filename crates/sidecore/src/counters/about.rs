@@ -66,20 +66,17 @@ pub struct ClassAbout {
     pub class: Class,
 }
 
-/// Encodes a description in `words` words, filled up with zeros.
 pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
     let mut bytes = vec![0; words * WORD];
     postcard::to_slice(about, &mut bytes).expect("texts are cut so that it fits");
     bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }
 
-/// Decodes a description. `None`: the words are not valid.
 pub(super) fn unpack<A: DeserializeOwned>(words: &[u64]) -> Option<A> {
     let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_ne_bytes()).collect();
     postcard::from_bytes(&bytes).ok()
 }
 
-/// The beginning of a text, at most `most` bytes.
 pub(super) fn cut(text: &str, most: usize) -> String {
     let ends = text.char_indices().map(|(at, c)| at + c.len_utf8());
     text[..ends.take_while(|end| *end <= most).last().unwrap_or(0)].to_owned()

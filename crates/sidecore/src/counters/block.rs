@@ -39,7 +39,6 @@ pub type DeviceBlock = Block<DeviceCounter>;
 pub type KeyBlock = Block<KeyCounter>;
 
 impl<C: Filed> Block<C> {
-    /// The block that begins at this word.
     pub(super) fn new(file: &Arc<Counters>, start: usize) -> Self {
         Self { file: Arc::clone(file), start, counters: PhantomData }
     }
@@ -69,13 +68,11 @@ impl<C: Filed> Block<C> {
         self.load(C::FIRST + counter.index())
     }
 
-    /// Its description while it is open.
     pub(super) fn about(&self) -> Option<C::About> {
         let said = || (GENERATION + 1..C::FIRST).map(|word| self.load(word)).collect::<Vec<_>>();
         self.generation().is_open().then(|| unpack(&said()).unwrap_or_default())
     }
 
-    /// Clears the block and opens it.
     pub(super) fn begin(&self, about: &C::About) {
         renew([self.generation()].into_iter(), || self.fill(about));
     }

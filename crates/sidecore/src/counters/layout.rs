@@ -25,7 +25,6 @@ use std::ops::Range;
 
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
-/// Number of this layout.
 pub(super) const VERSION: u64 = 8;
 
 pub(super) mod header {

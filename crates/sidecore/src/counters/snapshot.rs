@@ -235,7 +235,6 @@ impl Histogram {
         self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own = own.saturating_add(*other));
     }
 
-    /// The counts added since an earlier one.
     pub(super) fn since(&self, earlier: &Self) -> Self {
         Self(self.0.iter().zip(&earlier.0).map(|(now, then)| now.saturating_sub(*then)).collect())
     }

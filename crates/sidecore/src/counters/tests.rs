@@ -16,7 +16,6 @@ use std::sync::atomic::AtomicU32;
 const NOWHERE: ThreadCore = ThreadCore { cpu: None, may_spin: false };
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
-/// A folder of its own for each test.
 pub(super) struct Scratch(PathBuf);
 
 impl Scratch {
@@ -225,7 +224,6 @@ fn lanes_add_up_and_the_first_fault_stays() {
     assert_eq!((sum.fault(), sum.get(LaneCounter::InFlight), sum.stage(Stage::Total).sum()), (None, 0, 3_000));
 }
 
-/// Names of the metrics, after a check of each row.
 fn metrics<C: Counter>() -> Vec<String> {
     for row in C::ROWS {
         assert!(row.help.ends_with('.') && row.kind != Kind::Times, "{row:?}");
@@ -397,7 +395,6 @@ fn errors_say_what_to_do() {
     assert!(reason(&scratch).contains("that this user may read"), "{}", reason(&scratch));
 }
 
-/// A file with something in every block.
 fn full() -> Scratch {
     let scratch = Scratch::new();
     let counters = scratch.counters();

@@ -79,7 +79,6 @@ pub(super) struct Kind {
     size: Option<u32>,
 }
 
-/// Private memory for one of the requests of a batch.
 struct BatchSlot {
     input: Zeroizing<Vec<u8>>,
     result: Zeroizing<Vec<u8>>,
@@ -87,9 +86,7 @@ struct BatchSlot {
 }
 
 enum SlotState {
-    /// The data for the side-by-side step is prepared.
     Ready,
-    /// The result has this number of bytes.
     Done(usize),
     Refused(Refusal),
 }
@@ -133,7 +130,6 @@ impl Gathering {
         }
     }
 
-    /// Measurements for the balancing policies, one for each gathered class.
     pub(super) fn found(&self) -> &[Measured] {
         &self.found
     }
@@ -142,7 +138,6 @@ impl Gathering {
         self.waiting.len() < ROOM
     }
 
-    /// The kind of its batch; `None`: it is not gathered.
     pub(super) fn kind_of(&self, request: &Request) -> Option<Kind> {
         let (session, submission) = (&request.session, &request.submission);
         let class = session.class(submission.op())?;
@@ -152,7 +147,6 @@ impl Gathering {
         (len >= MESSAGES_FROM as u64).then(|| Kind { class, size: len.checked_ilog2() })
     }
 
-    /// A request of that kind waits from `now` on, ns.
     pub(super) fn push(&mut self, ticket: Ticket, request: Request, kind: Kind, now: Nanos) {
         if let Some(gather) = &mut self.gathers[kind.class.index()] {
             gather.arrived(now);
@@ -160,7 +154,6 @@ impl Gathering {
         self.waiting.push_back(Waiting { ticket, request, kind, since: now });
     }
 
-    /// The decision at `now` for the waiting requests; `None`: none waits.
     pub(super) fn next(&self, now: Nanos) -> Option<Begin> {
         let oldest = self.waiting.front()?;
         let gather = self.gathers[oldest.kind.class.index()].as_ref()?;
@@ -204,12 +197,10 @@ impl Gathering {
         Some((done, outcome))
     }
 
-    /// Whether [`finished`](Self::finished) has no more.
     pub(super) fn is_finished(&self) -> bool {
         self.begun.is_empty()
     }
 
-    /// The request of the batch that is to be disturbed, if any.
     fn disturbed(&mut self) -> Option<usize> {
         self.count = self.count.wrapping_add(1);
         let is_due = self.disturb > 0 && self.count.is_multiple_of(self.disturb);
@@ -293,7 +284,6 @@ impl BatchSlot {
         }
     }
 
-    /// As a worker does it.
     fn alone(&mut self, request: &Request, scratch: &mut Scratch) {
         self.state = match compute(&request.session, &request.memory, &request.submission, scratch) {
             Ok(result) => {
@@ -306,7 +296,6 @@ impl BatchSlot {
     }
 }
 
-/// Measures each class on this machine: the worthwhile ones, and their times.
 fn measure() -> (Box<[Option<BatchPolicy>]>, Vec<Measured>) {
     let _undisturbed = measuring::shared();
     let (mut gathers, mut found) = (vec![None; Class::COUNT].into_boxed_slice(), Vec::new());
@@ -322,7 +311,6 @@ fn measure() -> (Box<[Option<BatchPolicy>]>, Vec<Measured>) {
     (gathers, found)
 }
 
-/// `None`: this machine does not do it side by side.
 fn measure_class(class: Class) -> Option<(BatchPolicy, Measured)> {
     let sample = sample(class, MESSAGES_FROM, 1);
     let mut side_by_side = SideBySide::new(&sample)?;

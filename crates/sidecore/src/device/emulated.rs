@@ -28,7 +28,6 @@ pub(crate) struct Emulated {
     per_byte: f64,
     server: Server<Pending>,
     scratch: Scratch,
-    /// Buffers of results that were delivered, to be used again.
     spare: Vec<Vec<u8>>,
     dead: bool,
 }
@@ -80,7 +79,6 @@ impl Port for Emulated {
         Some((Reply { ticket, outcome, took, part: took }, request))
     }
 
-    /// Time of the next answer, ns.
     fn due(&self) -> Option<Nanos> {
         self.server.due()
     }

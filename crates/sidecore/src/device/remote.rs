@@ -23,7 +23,6 @@ use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// A request on its way to the link, with room for its result.
 struct Handed {
     ticket: Ticket,
     request: Request,
@@ -36,10 +35,8 @@ struct Answered {
     result: Vec<u8>,
 }
 
-/// State of a link that all its users share.
 #[derive(Debug)]
 pub(crate) struct Control {
-    /// Rung while the link sleeps.
     wake: OwnedFd,
     armed: AtomicU64,
     killed: AtomicBool,
@@ -58,7 +55,6 @@ impl Control {
     }
 }
 
-/// One sidecore's end of a link, as the link has it.
 struct End {
     requests: Consumer<Handed>,
     replies: Producer<Answered>,
@@ -72,12 +68,10 @@ pub(crate) struct Remote {
     replies: Consumer<Answered>,
     armed: Arc<AtomicU64>,
     control: Arc<Control>,
-    /// Buffers of results that were delivered, to be used again.
     spare: Vec<Vec<u8>>,
 }
 
 impl Remote {
-    /// Starts the link of a gateway, with an end for each of `sidecores`, the events that wake them.
     pub(crate) fn start(
         options: LinkOptions,
         sidecores: impl Iterator<Item = Arc<OwnedFd>>,

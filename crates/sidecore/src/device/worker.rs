@@ -41,7 +41,6 @@ pub(crate) struct WorkerOptions {
     /// Makes it a batch device. The number of batches for one disturbed result; 0: none.
     pub(crate) disturb: Option<u32>,
     pub(crate) place: ThreadCore,
-    /// Cores for a thread without a fixed core.
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
@@ -58,7 +57,6 @@ struct Shared {
     sidecore_armed: AtomicU64,
     gate: Gate,
     batches: Counts,
-    /// Measured times of a batch device, once they exist.
     measured: OnceLock<Vec<Measured>>,
     killed: AtomicBool,
     to_device: AtomicU64,
@@ -74,7 +72,6 @@ pub(crate) struct Worker {
     shared: Arc<Shared>,
     gathers: bool,
     blamed: Consumer<Blame>,
-    /// Number of measurements that the sidecore has taken.
     told: usize,
     thread: JoinHandle<()>,
 }
@@ -231,9 +228,7 @@ struct Loop {
     scratch: Scratch,
     waits: WaitLoop,
     words: [u64; 4],
-    /// Of a batch device.
     gathering: Option<Gathering>,
-    /// Taken by the batch device at its start.
     blamed: Option<Producer<Blame>>,
 }
 
@@ -272,7 +267,6 @@ impl Loop {
         if self.gathering.is_some() { self.gathered_step() } else { self.single_step() }
     }
 
-    /// `None`: killed, or the gate is shut.
     fn single_step(&mut self) -> Option<()> {
         let Ok((ticket, request)) = self.requests.pop() else {
             self.idle();
@@ -284,7 +278,6 @@ impl Loop {
         self.serve(ticket, request)
     }
 
-    /// `None`: killed, or the gate is shut.
     fn serve(&mut self, ticket: Ticket, request: Request) -> Option<()> {
         let start = clock::now();
         let result = compute(&request.session, &request.memory, &request.submission, &mut self.scratch);

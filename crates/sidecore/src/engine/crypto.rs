@@ -81,11 +81,8 @@ pub struct Session {
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
     key: Option<u16>,
-    /// By operation: the location of the key.
     key_location: [KeyLocation; Op::COUNT],
-    /// The key's description for other machines, if they have it.
     remote: Option<Box<RemoteSession>>,
-    /// Heap memory that it is charged for.
     heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
 }
@@ -122,7 +119,6 @@ impl Session {
         self.wrong.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// A result of a batch verified: the count starts again.
     pub(crate) fn acquit(&self) {
         if self.wrong.load(Ordering::Relaxed) != 0 {
             self.wrong.store(0, Ordering::Relaxed);
@@ -151,7 +147,6 @@ impl Session {
         self.key_location[op as usize]
     }
 
-    /// Makes it refuse bad padding of PKCS#1 v1.5.
     pub(crate) fn with_explicit_errors(mut self) -> Self {
         self.mechanism.refuse_bad_padding();
         self
@@ -312,7 +307,6 @@ fn heap_bytes(algorithm: Algorithm, scheme: &Scheme) -> u64 {
     SESSION + key + label_len(scheme) as u64
 }
 
-/// Length of the OAEP label in a session, bytes.
 pub(crate) fn label_len(scheme: &Scheme) -> usize {
     match scheme {
         Scheme::RsaDecryption { padding: DecryptionPadding::Oaep { label, .. } }
@@ -323,7 +317,6 @@ pub(crate) fn label_len(scheme: &Scheme) -> usize {
     }
 }
 
-/// Ignores its input and writes nothing.
 struct Noop;
 
 impl Mechanism for Noop {

@@ -23,7 +23,6 @@ pub(crate) struct Scratch {
 }
 
 impl Scratch {
-    /// For requests of up to `max_request` bytes of input.
     pub(crate) fn new(max_request: u32) -> Self {
         let max = max_request as usize;
         Self { input: vec![0; max].into(), output: vec![0; max + OUTPUT_EXTRA].into() }
@@ -101,13 +100,11 @@ pub(crate) fn collect(memory: &LaneMemory, submission: &Submission, input: &mut 
     gather(memory, submission, input);
 }
 
-/// The most bytes that it writes.
 fn room(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let input_len = usize::try_from(submission.input_len()).map_err(|_| Refusal::TooLarge)?;
     session.output_len(submission.op(), submission.head_len() as usize, input_len)
 }
 
-/// Writes a result to the output extents, in order.
 #[inline]
 pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: &[u8]) {
     if result.is_empty() {

@@ -8,12 +8,9 @@ use super::{Source, owned, succeeded};
 use crate::shm::span::Span;
 use crate::spec::Cipher;
 
-/// Length of the nonce, in bytes.
 pub(crate) const NONCE_LEN: usize = 12;
-/// Length of the tag, in bytes.
 pub(crate) const TAG_LEN: usize = 16;
 
-/// A key with its schedule, fixed for life.
 pub(crate) struct AeadKey(NonNull<sys::EVP_AEAD_CTX>);
 
 // SAFETY: the context is owned, and after its making it is only read: AWS-LC documents seal and open on one context as

@@ -9,7 +9,6 @@ use zeroize::Zeroize;
 use super::{Direction, Source, room_for};
 use crate::shm::span::Span;
 
-/// Length of a block and of an initialisation vector, in bytes.
 pub(crate) const BLOCK_LEN: usize = 16;
 
 pub(crate) struct AesKey {

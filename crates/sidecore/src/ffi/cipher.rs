@@ -56,7 +56,6 @@ impl CipherKey {
     }
 }
 
-/// Returns the library's static table of a cipher.
 type Table = unsafe extern "C" fn() -> *const sys::EVP_CIPHER;
 
 struct Context(NonNull<sys::EVP_CIPHER_CTX>);

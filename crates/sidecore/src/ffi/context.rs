@@ -10,7 +10,6 @@ use super::owned;
 pub(super) struct Context(NonNull<sys::EVP_PKEY_CTX>);
 
 impl Context {
-    /// For new keys of this algorithm.
     pub(super) fn of_algorithm(id: c_int) -> Option<Self> {
         // SAFETY: the context returned is owned.
         owned(unsafe { sys::EVP_PKEY_CTX_new_id(id, null_mut()) }).map(Self)

@@ -7,7 +7,6 @@ use aws_lc_sys as sys;
 use super::{Source, succeeded};
 use crate::spec::Hash;
 
-/// Length of the longest digest, in bytes.
 pub(crate) const MAX_LEN: usize = 64;
 
 /// Writes the digest of `data` to the front of `output`, which holds at least [`Hash::len`] bytes. `data` is read once
@@ -28,7 +27,6 @@ pub(crate) fn digest(hash: Hash, data: Source<'_>, output: &mut [u8]) {
     unsafe { one_shot(data.ptr, data.len, output.as_mut_ptr()) };
 }
 
-/// The library's table of `hash`, static.
 pub(super) fn table(hash: Hash) -> *const sys::EVP_MD {
     // SAFETY: these take nothing and return static tables.
     unsafe {
@@ -56,7 +54,6 @@ unsafe impl Send for HmacKey {}
 unsafe impl Sync for HmacKey {}
 
 impl HmacKey {
-    /// The key schedule; `None` only where the library fails.
     pub(crate) fn new(hash: Hash, key: &[u8]) -> Option<Self> {
         let mut context = MaybeUninit::<sys::HMAC_CTX>::zeroed();
         // SAFETY: HMAC_CTX_init makes the context valid; `key` is readable for its length and not null.

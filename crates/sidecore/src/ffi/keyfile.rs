@@ -7,7 +7,6 @@ use aws_lc_sys as sys;
 
 use super::{owned, pkey::PKey, succeeded};
 
-/// State of the PEM reader's passphrase callback.
 struct Prompt<'p> {
     passphrase: Option<&'p [u8]>,
     asked: bool,
@@ -57,7 +56,6 @@ pub(crate) fn der(file: &[u8]) -> Option<PKey> {
     key.filter(|_| read == file.len())
 }
 
-/// Encrypted PKCS#8 in DER.
 pub(crate) fn encrypted(file: &[u8], passphrase: &[u8]) -> Option<PKey> {
     let mut input = sys::CBS { data: file.as_ptr(), len: file.len() };
     let (text, len) = (passphrase.as_ptr().cast(), passphrase.len());

@@ -14,7 +14,6 @@ impl PKey {
         self.transform(sys::EVP_PKEY_sign_init, padding, sys::EVP_PKEY_sign, digest, signature)
     }
 
-    /// Whether `signature` is one of `digest`.
     pub(crate) fn verify(&self, padding: &Padding, digest: &[u8], signature: &[u8]) -> bool {
         let Some(context) = self.started(sys::EVP_PKEY_verify_init, padding) else { return false };
         let (bytes, len) = (signature.as_ptr(), signature.len());
@@ -31,7 +30,6 @@ impl PKey {
         self.with_message(sys::EVP_DigestSignInit, sign).then_some(written)
     }
 
-    /// Whether `signature` is one of `message`.
     pub(crate) fn verify_message(&self, message: &[u8], signature: &[u8]) -> bool {
         let (bytes, len) = (signature.as_ptr(), signature.len());
         // SAFETY: the context is live and keyed; both are readable for their lengths.
@@ -132,7 +130,6 @@ impl PKey {
         succeeded(code).then_some(written)
     }
 
-    /// Runs an operation on whole messages in a context with this key.
     fn with_message(&self, start: StartMessage, work: impl FnOnce(*mut sys::EVP_MD_CTX) -> c_int) -> bool {
         let mut context = MaybeUninit::uninit();
         let context = context.as_mut_ptr();

@@ -7,7 +7,6 @@ use aws_lc_sys as sys;
 use super::hash::table;
 use crate::spec::{DecryptionPadding, EncryptionPadding, Hash, SaltLength, SignaturePadding};
 
-/// Parameters of an operation, apart from its key.
 pub(crate) enum Padding {
     /// None: the key determines the operation.
     None,

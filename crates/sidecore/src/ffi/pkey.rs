@@ -13,13 +13,11 @@ use zeroize::Zeroizing;
 use super::{context::Context, owned, succeeded};
 use crate::spec::Secret;
 
-/// The library's numbers of algorithms.
 pub(crate) use sys::{
     EVP_PKEY_EC as EC, EVP_PKEY_ED25519 as ED25519, EVP_PKEY_KEM as KEM, EVP_PKEY_PQDSA as PQDSA, EVP_PKEY_RSA as RSA,
     EVP_PKEY_RSA_PSS as RSA_PSS, EVP_PKEY_X25519 as X25519,
 };
 
-/// Length of a decapsulation key of ML-KEM-768, in bytes.
 pub(crate) const DECAPSULATION_KEY_LEN: usize = 2400;
 /// Where FIPS 203 puts the encapsulation key inside it.
 const ENCAPSULATION_KEY: Range<usize> = 1152..1152 + 1184;
@@ -47,7 +45,6 @@ const KEYS: [(Algorithm, Option<Kind>, Parameters); 13] = [
     (Algorithm::MlDsa65, Some(Kind::MlDsa65), (PQDSA, sys::NID_MLDSA65)),
 ];
 
-/// An asymmetric key of any kind, private or public.
 pub(crate) struct PKey(NonNull<sys::EVP_PKEY>);
 
 // SAFETY: the key is owned, and after parsing only used through calls that AWS-LC documents as safe from several
@@ -87,7 +84,6 @@ impl PKey {
         }
     }
 
-    /// Reads a raw public key of those kinds that have one; `None` where it is none.
     pub(crate) fn raw_public(kind: Kind, raw: &[u8]) -> Option<Self> {
         let (bytes, len) = (raw.as_ptr(), raw.len());
         // SAFETY: the bytes are readable for their length and copied; the key returned is owned or null.
@@ -112,7 +108,6 @@ impl PKey {
         self.row().map(|(algorithm, ..)| *algorithm)
     }
 
-    /// The kind of a storable key; `None`: it cannot be stored.
     pub(crate) fn kind(&self) -> Option<Kind> {
         self.row()?.1
     }
@@ -155,17 +150,14 @@ impl PKey {
         unsafe { sys::EVP_PKEY_size(self.as_ptr()) as usize }
     }
 
-    /// The private key as PKCS#8; `None` where the library cannot write it.
     pub(crate) fn to_pkcs8(&self) -> Option<Secret> {
         marshal(self, sys::EVP_marshal_private_key, |bytes| Secret::from(bytes))
     }
 
-    /// The public key as `SubjectPublicKeyInfo`; `None` where the library cannot write it.
     pub(crate) fn to_spki(&self) -> Option<Vec<u8>> {
         marshal(self, sys::EVP_marshal_public_key, <[u8]>::to_vec)
     }
 
-    /// The raw private key of those kinds that have one.
     pub(crate) fn to_raw_private(&self) -> Option<Secret> {
         let mut raw = Zeroizing::new([0; DECAPSULATION_KEY_LEN]);
         let mut written = DECAPSULATION_KEY_LEN;
@@ -214,7 +206,6 @@ impl Drop for PKey {
     }
 }
 
-/// A key of this kind, new or from its seed, where the library knows one.
 fn make(kind: Kind, seed: Option<&[u8]>) -> Option<PKey> {
     let (.., (id, parameter)) = *KEYS.iter().find(|row| row.1 == Some(kind))?;
     let context = Context::of_algorithm(id)?;

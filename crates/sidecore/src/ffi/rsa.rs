@@ -81,7 +81,6 @@ impl PKey {
     }
 }
 
-/// A function of the library that returns a number of a key.
 pub(super) type Getter = unsafe extern "C" fn(*const sys::RSA) -> *const sys::BIGNUM;
 
 /// Passes on a digest after the name of its hash, in the form of PKCS#1 v1.5.
@@ -110,7 +109,6 @@ fn with_prefix(hash: Hash, digest: &[u8], take: impl FnOnce(&[u8]) -> Option<()>
     }
 }
 
-/// Adds the frame of PKCS#1 v1.5.
 fn framed(info: &[u8], number: &mut [u8]) -> Option<()> {
     let filled = number.len().checked_sub(info.len()).filter(|filled| *filled >= FRAME)?;
     let (frame, rest) = number.split_at_mut(filled);

@@ -76,7 +76,6 @@ fn is_encrypted(file: &[u8]) -> bool {
     begins().unwrap_or(false)
 }
 
-/// The parts of PKCS#8 that are used here.
 #[derive(Sequence)]
 struct PrivateKeyInfo<'a> {
     version: u8,

@@ -24,7 +24,6 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    /// Reads PKCS#8 and tests the key.
     pub(crate) fn read(pkcs8: Secret) -> Result<Self, KeyError> {
         let material = Self::parse(pkcs8)?;
         material.try_out()?;
@@ -38,7 +37,6 @@ impl Material {
         Ok(Self { kind, site: Site::Here, pkcs8, public })
     }
 
-    /// Reads the public part of a key whose private part is remote.
     pub(crate) fn elsewhere(spki: &[u8]) -> Result<Self, KeyError> {
         let key = PKey::public(spki).ok_or(KeyError::NotSpki)?;
         let kind = key.kind().ok_or(KeyError::Unsupported)?;
@@ -62,7 +60,6 @@ impl Material {
         Self::parse(bytes)
     }
 
-    /// The bytes that are sealed.
     pub(super) fn at_rest(&self) -> Secret {
         match self.site {
             Site::Here => self.pkcs8.clone(),
@@ -98,7 +95,6 @@ impl Material {
         Ok(session.with_site(name, scheme, self.site))
     }
 
-    /// The private key in the encoding that its scheme takes.
     fn encoded(&self) -> Option<Secret> {
         match self.kind {
             Kind::X25519 | Kind::MlKem768 => PKey::private(self.pkcs8.expose())?.to_raw_private(),
@@ -124,7 +120,6 @@ impl Material {
     }
 }
 
-/// The public part of a raw private key.
 pub(crate) fn public_part(kind: Kind, raw: &Secret) -> Result<Vec<u8>, KeyError> {
     let public = PKey::raw_private(kind, raw.expose()).and_then(|key| key.to_spki());
     public.ok_or(KeyError::NotRaw(kind))
@@ -138,7 +133,6 @@ pub(super) fn public(kind: Kind, key: &PKey) -> Option<Vec<u8>> {
     key.to_spki()
 }
 
-/// A scheme that each key of this kind can do.
 fn first_scheme(kind: Kind) -> Scheme {
     match kind {
         Kind::Rsa2048 | Kind::Rsa3072 | Kind::Rsa4096 | Kind::Rsa6144 | Kind::Rsa8192 => {

@@ -9,7 +9,6 @@ use der::asn1::{AnyRef, ObjectIdentifier};
 use der::{Decode, SliceReader, Tag, Tagged};
 use zeroize::Zeroizing;
 
-/// Algorithms and curves of other programs' keys.
 const NAMES: [(&str, &str); 16] = [
     ("1.2.840.113549.1.1.1", "an RSA key"),
     ("1.2.840.113549.1.1.10", "an RSA key restricted to PSS"),
@@ -52,7 +51,6 @@ fn named(pkcs8: &[u8], key: &PKey) -> String {
     if key.id() == pkey::RSA { format!("{name} of {} bits", key.bits()) } else { name }
 }
 
-/// The algorithm in PKCS#8, with the curve of an EC key.
 fn algorithm(pkcs8: &[u8]) -> Option<String> {
     let info = AnyRef::from_der(pkcs8).ok().filter(|info| info.tag() == Tag::Sequence)?;
     let mut parts = SliceReader::new(info.value()).ok()?;

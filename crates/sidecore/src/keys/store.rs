@@ -28,16 +28,13 @@ struct Key {
     sessions: Vec<(Scheme, Arc<Session>)>,
 }
 
-/// A session on a key, or the material for a new one, whose opening takes long.
 #[derive(Debug)]
 pub(crate) enum Ready {
-    /// Shared by lanes.
     Session(Arc<Session>),
     /// To be opened on another thread, and passed to [`Store::keep`].
     Material(Arc<Material>),
 }
 
-/// A change that was made.
 #[derive(Debug)]
 pub(crate) struct Changed<T> {
     /// The new value, or the place of the key whose sessions are to be checked.
@@ -62,7 +59,6 @@ enum Rest {
     Lent,
 }
 
-/// Keys at rest and the passphrase to seal them with.
 #[derive(Debug)]
 pub(crate) struct Resealing {
     vault: Box<Vault>,
@@ -77,7 +73,6 @@ impl Resealing {
     }
 }
 
-/// Keys at rest after an attempt to seal them again.
 #[derive(Debug)]
 pub(crate) struct Resealed {
     vault: Box<Vault>,
@@ -96,9 +91,6 @@ pub(crate) struct Store {
 
 impl Store {
     /// A store of at most `limit` keys, with the keys at rest. A `passphrase` of `None` is read from its file.
-    ///
-    /// # Errors
-    /// An error of the passphrase, the directory or a file in it, with its path and the remedy.
     pub(crate) fn open(
         config: &KeysConfig,
         passphrase: Option<&Secret>,
@@ -131,7 +123,6 @@ impl Store {
         }
     }
 
-    /// Whether this peer may change keys, or use any.
     pub(crate) fn is_master(&self, uid: u32) -> bool {
         uid == 0 || uid == self.own_uid
     }
@@ -141,7 +132,6 @@ impl Store {
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
-    /// A session on a key, for a user that may use it. Lanes share those of one scheme.
     pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, StoreError> {
         self.usable(name, asker)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
@@ -175,13 +165,11 @@ impl Store {
         self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
     }
 
-    /// Whether a session on the key at this place may be used by this peer.
     pub(crate) fn permits(&self, place: u16, asker: &Asker) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
         name.is_some_and(|name| self.usable(name, asker).is_ok())
     }
 
-    /// Inserts a key that was read or made by the caller.
     pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, StoreError> {
         self.check_new(name, &acl)?;
         let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.at_rest()))?;
@@ -194,7 +182,6 @@ impl Store {
         self.give(name, material)
     }
 
-    /// Whether the key of this name exists and can be replaced.
     pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         if key.material.site != Site::Here {
@@ -203,7 +190,6 @@ impl Store {
         Ok(())
     }
 
-    /// Applies a change to the keys at rest, if there are any.
     fn at_rest(
         &mut self,
         change: impl FnOnce(&mut Vault) -> Result<VaultWarning, VaultError>,
@@ -227,7 +213,6 @@ impl Store {
         Ok(entry)
     }
 
-    /// Whether a key of this name and with these users could be inserted.
     pub(crate) fn check_new(&self, name: &str, acl: &Acl) -> Result<(), StoreError> {
         check_name(name)?;
         check_acl(acl)?;
@@ -270,7 +255,6 @@ impl Store {
         Ok(Changed { what: key.place, doubt })
     }
 
-    /// Adds and removes users of a key. Returns as `set_acl` does.
     pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         self.set_acl(name, key.acl.changed(add, remove))
@@ -284,7 +268,6 @@ impl Store {
         self.give(name, material)
     }
 
-    /// Replaces a key's material, which no earlier session has; its users stay.
     fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
         let bytes = material.at_rest();
@@ -321,7 +304,6 @@ impl Store {
         done
     }
 
-    /// The log's description of a key.
     pub(crate) fn describe(&self, name: &str) -> Option<Described> {
         let key = self.keys.get(name)?;
         Some(Described { entry: key.entry(name, self.is_at_rest()), fingerprint: fingerprint(&key.material.public) })
@@ -352,7 +334,6 @@ impl Key {
         }
     }
 
-    /// The session of this scheme, if there is one to share.
     fn shared(&mut self, scheme: &Scheme) -> Option<Arc<Session>> {
         let at = self.sessions.iter().position(|(known, _)| known == scheme)?;
         self.sessions[at..].rotate_left(1);

@@ -30,7 +30,6 @@ pub(super) struct Vault {
     /// Open and locked as long as the service runs.
     directory: Directory,
     master: Master,
-    /// Present content of the master key's file.
     file: Vec<u8>,
     list: List,
     /// The last number assigned to a change, including failed ones: none is assigned twice.
@@ -62,7 +61,6 @@ impl fmt::Debug for Vault {
 }
 
 impl Vault {
-    /// Opens a directory and all keys in it. A missing directory is made.
     pub(super) fn open(
         path: &Path,
         config: &KeysConfig,
@@ -130,7 +128,6 @@ impl Vault {
         self.list.changes
     }
 
-    /// Writes a key and replaces an earlier one of this name.
     pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<VaultWarning, VaultError> {
         let number = self.number();
         let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| VaultError::NotSealed)?;
@@ -144,7 +141,6 @@ impl Vault {
         self.change(None, self.list.without(name, number), &[])
     }
 
-    /// Seals all keys again, under a new master key and this passphrase.
     pub(super) fn change_passphrase(&mut self, passphrase: &Secret) -> Result<VaultWarning, VaultError> {
         let number = self.number();
         let master = Master::create(passphrase, self.cost).map_err(|_| VaultError::NotSealed)?;
@@ -169,7 +165,6 @@ impl Vault {
         self.last
     }
 
-    /// Writes a new file under its temporary name.
     fn stage(&self, file: &str, bytes: &[u8]) -> Result<(), VaultError> {
         self.directory.write_beside(file, bytes).map_err(|error| {
             self.discard(&[file.to_owned()]);
@@ -215,7 +210,6 @@ impl Vault {
         Ok(settled.and(counted).err())
     }
 
-    /// Replaces the list, or restores the old one.
     fn switch(&self, file: &[u8]) -> Result<(), Failed> {
         // All files of the new list are on the disk before the list is.
         let prepared = self.directory.write_beside(MASTER, file).and_then(|()| self.directory.sync());
@@ -257,7 +251,6 @@ impl Vault {
         settled.and(self.directory.sync())
     }
 
-    /// Writes the number of the last change to its file outside the directory.
     fn count(&self) -> Result<(), VaultError> {
         let Some(counter) = &self.counter else { return Ok(()) };
         if counter.read().is_ok_and(|number| number == Some(self.list.changes)) {

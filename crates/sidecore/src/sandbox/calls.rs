@@ -29,7 +29,6 @@ pub(super) enum Duty {
     Sockets,
 }
 
-/// The system's numbers of these names.
 macro_rules! numbers {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
@@ -110,7 +109,6 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
-/// All permitted calls, with the arguments that some must have.
 fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     let own: &[&[c_long]] = match duty {
         Duty::Keys => &[WITH_FILES, WITH_FILES_HERE],

@@ -16,7 +16,6 @@ use std::path::PathBuf;
 /// Version of the kernel's rules to request. An older kernel applies only known ones.
 const KNOWN: ABI = ABI::V6;
 
-/// Makes the missing directories, owned by `owner`.
 pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
     for directory in directories(config).into_keys() {
         let at = |error| SandboxError::Directory { path: directory.clone(), error };

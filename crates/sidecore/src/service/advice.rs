@@ -25,7 +25,6 @@ impl Advice {
         Self { calibration: calibration.clone(), sample_every: config.sample_every, may_spin }
     }
 
-    /// Writes the advice to a lane: before its client has it, and when the policy changes.
     pub(super) fn give(&self, memory: &LaneMemory, notify: Notify) {
         let store = |word, value| memory.advice(word).store(value, Ordering::Relaxed);
         let ParkTimes { cost, wake } = self.calibration.park();

@@ -78,7 +78,6 @@ impl Calibration {
     }
 }
 
-/// Rates of a device whose time depends on the input size alone.
 pub(super) fn rates_by_size(took: impl Fn(u32) -> Nanos) -> Rates {
     let mut rates = Rates::new();
     for class in Class::all() {

@@ -38,25 +38,25 @@ pub(super) struct Lane {
 /// sidecore's.
 #[derive(Debug)]
 pub(super) enum Event {
-    /// The client of this lane broke the protocol.
     Fault(LaneKey, Fault, Box<Lane>),
     /// The lane could not be taken: the tables are full.
     NoRoom(LaneKey, Box<Lane>),
     /// The sidecore does not serve the lane any more; `None` if it had ended the lane itself.
     LaneClosed(LaneKey, Option<Box<Lane>>),
-    /// All objects of this connection are closed and freed.
     Freed(LaneKey),
-    /// A session of this lane is closed: no request finds it any more.
     SessionClosed(LaneKey),
-    /// News from the link of this gateway.
     Gateway(LaneKey, Said),
-    /// A device of this sidecore is gone.
-    DeviceLost { device: String, sidecore: usize, loss: Loss },
-    /// A result of a batch did not verify.
-    WrongResult { device: String, blame: Blame },
+    DeviceLost {
+        device: String,
+        sidecore: usize,
+        loss: Loss,
+    },
+    WrongResult {
+        device: String,
+        blame: Blame,
+    },
 }
 
-/// A task for a sidecore between two requests.
 type Command<S> = Box<dyn FnOnce(&mut S) + Send>;
 
 #[derive(Debug)]
@@ -79,7 +79,6 @@ pub(super) fn mailbox<S>(wake: Arc<OwnedFd>) -> (SidecoreHandle<S>, Mailbox<S>) 
     (SidecoreHandle { commands: sender, waiting: waiting.clone(), wake }, Mailbox { commands, waiting })
 }
 
-/// Tells whether commands wait, without the commands.
 #[derive(Debug)]
 pub(super) struct MailboxFlag(Arc<Flag>);
 
@@ -104,7 +103,6 @@ impl<S> Mailbox<S> {
 }
 
 impl<S> SidecoreHandle<S> {
-    /// The eventfd that wakes it.
     pub(super) fn bell(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }

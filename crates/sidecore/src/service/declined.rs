@@ -33,7 +33,6 @@ struct DeclinedState {
 }
 
 impl Declined {
-    /// For at most `most` connections.
     pub(crate) fn new(most: usize) -> Self {
         Self { state: Arc::default(), most }
     }
@@ -83,7 +82,6 @@ impl Declined {
     }
 }
 
-/// Closes the sockets by the end of a thread that shares them in its own table.
 fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
     let (tell, has_own) = mpsc::channel();
     let (may_end, ends) = mpsc::channel::<()>();
@@ -148,7 +146,6 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// A connection with descriptors in its messages, as before Linux 6.16.
     fn pair() -> (OwnedFd, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();

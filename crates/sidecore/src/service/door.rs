@@ -16,7 +16,6 @@ const MAX_ACCEPTED: u32 = 64;
 #[derive(Debug)]
 pub(crate) struct Door {
     socket: OwnedFd,
-    /// The kernel refuses descriptors on its connections.
     refuses_descriptors: bool,
     declined: Declined,
     intake: Intake,
@@ -24,7 +23,6 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    /// For a listening socket. At most `most_declined` connections may wait to be closed.
     pub(crate) fn new(socket: OwnedFd, most_declined: usize) -> Self {
         let refuses_descriptors = message::refuses_descriptors(&socket);
         let declined = Declined::new(most_declined);
@@ -45,13 +43,11 @@ impl Door {
         Ok(None)
     }
 
-    /// Most connections to accept in a row before other work.
     pub(crate) fn at_once(&self) -> u32 {
         // Under a permanent stream of connections, the queue and one more.
         MAX_ACCEPTED.min(self.backlog + 1)
     }
 
-    /// Whether too many wait to be closed: none is to be accepted.
     pub(crate) fn is_full(&self) -> bool {
         self.declined.is_full()
     }
@@ -106,7 +102,6 @@ mod tests {
 
     const HOSTILE: usize = 300;
 
-    /// A connection attempt that does not block. `None`: the kernel's queue is full.
     fn knock(path: &Path) -> Option<OwnedFd> {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();

@@ -20,9 +20,6 @@ pub(super) struct JobQueues {
 
 impl JobQueues {
     /// Starts the threads, which pass each job's connection and result to `tell`.
-    ///
-    /// # Errors
-    /// The system makes no thread.
     pub(super) fn start(tell: impl Fn(LaneKey, JobResult) + Clone + Send + 'static) -> io::Result<Self> {
         Ok(Self {
             parser: JobQueue::start("sidecore-opener", tell.clone())?,
@@ -42,7 +39,6 @@ impl JobQueues {
         queue.push(user, key, job);
     }
 
-    /// Number of stored keys that are being made or wait for that.
     pub(super) fn generations(&self) -> usize {
         self.keeper.0.state().jobs.len()
     }
@@ -57,7 +53,6 @@ impl JobQueues {
     }
 }
 
-/// Jobs of one thread, without the thread.
 #[derive(Default)]
 struct Jobs {
     waiting: FairQueue<u32, (LaneKey, ControlJob)>,
@@ -73,7 +68,6 @@ impl Jobs {
         self.waiting.push(&user, (key, job));
     }
 
-    /// The next job, which runs until [`finished`](Self::finished).
     fn next(&mut self) -> Option<(u32, (LaneKey, ControlJob))> {
         let next = self.waiting.next();
         self.running = next.is_some();
@@ -154,7 +148,7 @@ mod tests {
     use crate::keys::Kind;
 
     fn job() -> ControlJob {
-        ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; 32].into() }
+        ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; 32].as_slice().into() }
     }
 
     fn next(jobs: &mut Jobs) -> Option<(u32, LaneKey)> {

@@ -17,12 +17,10 @@ pub(super) enum ControlJob {
         scheme: Scheme,
         key: SessionKey,
         client: ClientKey,
-        /// Also prepares the key for batches.
         gathers: bool,
     },
     Import(NewKey, KeyPart),
     Replace(Change, Secret),
-    /// A stored key.
     Generate(NewKey, Kind),
     /// A key for a program, which ends with its connection.
     Make(Kind),
@@ -39,7 +37,6 @@ pub(super) enum SessionKey {
     Stored(String, Arc<Material>),
 }
 
-/// A key that the store gets once the job is done.
 pub(super) struct NewKey {
     pub(super) change: Change,
     pub(super) acl: Acl,
@@ -54,13 +51,7 @@ pub(super) enum KeyPart {
 
 pub(super) enum JobOutput {
     Session(Arc<Session>),
-    /// The store decides whether lanes share it.
-    StoredSession {
-        name: String,
-        material: Arc<Material>,
-        scheme: Scheme,
-        session: Box<Session>,
-    },
+    StoredSession { name: String, material: Arc<Material>, scheme: Scheme, session: Box<Session> },
     Imported(NewKey, Material),
     Replaced(Change, Material),
     Generated(NewKey, Material),
@@ -204,14 +195,15 @@ mod tests {
 
     #[test]
     fn the_public_part_of_a_raw_key_is_computed_or_refused() {
-        let part = |len: usize| ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; len].into() }.run();
+        let part =
+            |len: usize| ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; len].as_slice().into() }.run();
         assert!(matches!(part(32), Ok(JobOutput::PublicPart(_))));
         assert_eq!(text(part(31)), "this is no raw private key of kind ed25519");
     }
 
     #[test]
     fn a_long_job_has_another_thread_than_a_short_one() {
-        let parse = ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; 32].into() };
+        let parse = ControlJob::PublicPart { kind: Kind::Ed25519, raw: vec![7; 32].as_slice().into() };
         let threads = [parse, ControlJob::Make(Kind::P256), ControlJob::Generate(new_key(), Kind::P256)];
         assert_eq!(threads.map(|job| job.thread()), [JobThread::Parser, JobThread::Maker, JobThread::Keeper]);
     }

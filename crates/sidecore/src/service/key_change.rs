@@ -3,7 +3,6 @@
 use crate::keys::{Described, Store};
 use crate::sys::peer::Credentials;
 
-/// A pending change of a key: its author, and the key before the change.
 pub(super) struct Change {
     pub(super) event: &'static str,
     pub(super) who: Credentials,
@@ -12,7 +11,6 @@ pub(super) struct Change {
 }
 
 impl Change {
-    /// The same change, with the key's present state.
     pub(super) fn of_now(self, store: &Store) -> Self {
         Self { before: store.describe(&self.name), ..self }
     }

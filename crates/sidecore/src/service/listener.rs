@@ -50,7 +50,6 @@ const MAX_EVENTS: usize = 256;
 const ROUND: Nanos = 50_000;
 
 impl Listener {
-    /// Answers until `stop` is set.
     pub(super) fn run(mut self, stop: &AtomicBool) {
         let (mut publish_at, mut events_wait) = (0, false);
         while !stop.load(Ordering::Acquire) {
@@ -76,7 +75,6 @@ impl Listener {
         self.leave();
     }
 
-    /// Finds all ready sources and gives each a turn.
     fn look_around(&mut self, timeout: Nanos) {
         let mut timeout = timeout;
         for _ in 0..MAX_SOURCE_BATCHES {
@@ -122,7 +120,6 @@ impl Listener {
         }
     }
 
-    /// Does waiting work for a while.
     fn take_turns(&mut self, stop: &AtomicBool) {
         let mut now = clock::now();
         let end = now + ROUND;
@@ -209,7 +206,6 @@ impl Listener {
         Err(io::ErrorKind::PermissionDenied.into())
     }
 
-    /// Reads the next message of this connection, unless an answer is due.
     fn listen_again(&mut self, key: LaneKey) -> io::Result<()> {
         match self.connections.get_mut(&key) {
             Some(connection) if !connection.busy => {
@@ -271,7 +267,6 @@ impl Listener {
         control::send(&connection.socket, reply, fds)
     }
 
-    /// Copies the reports of the clients with traffic to the counter file.
     fn publish(&mut self, now: Nanos) {
         self.setup.counters.heartbeat(now);
         if self.usage.is_due(now) {

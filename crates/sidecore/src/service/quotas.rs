@@ -20,9 +20,7 @@ const RESERVED: usize = 64;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Holding {
-    /// Connections without a lane.
     laneless: u32,
-    /// Connections with a key that was made for it.
     keys: u32,
     lanes: u32,
     arena_bytes: u64,
@@ -37,12 +35,9 @@ pub(super) struct NoRoom {
     pub(super) why: Refused,
 }
 
-/// The missing resource of a client without a lane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Short {
-    /// All lanes of another process of its user.
     Clients,
-    /// A lane of its user.
     Lanes,
     /// A resource of its own, which it must free itself.
     Own,
@@ -61,10 +56,6 @@ pub(super) struct Quotas {
 }
 
 impl Quotas {
-    /// Counts one more connection without a lane.
-    ///
-    /// # Errors
-    /// There are too many of the process or the user, as the text says.
     pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), Refused> {
         let own = self.client(client).laneless;
         ensure_limit!(
@@ -81,15 +72,10 @@ impl Quotas {
         Ok(())
     }
 
-    /// A connection without a lane is closed, or has its lane.
     pub(super) fn disconnect(&mut self, client: ClientKey) {
         self.change(client, |holding| holding.laneless -= 1);
     }
 
-    /// A connection without a lane gets a key of `bytes` bytes.
-    ///
-    /// # Errors
-    /// The limit that it would exceed, by name.
     pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), Refused> {
         let own = self.client(client).keys;
         ensure_limit!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
@@ -103,7 +89,6 @@ impl Quotas {
         Ok(())
     }
 
-    /// The key is gone, and its connection about to be closed.
     pub(super) fn forget_key(&mut self, client: ClientKey, bytes: u64) {
         self.change(client, |holding| {
             holding.laneless += 1;
@@ -113,9 +98,6 @@ impl Quotas {
     }
 
     /// Checks a lane of this layout, with this number left. `reserve`: reserved lanes may be used.
-    ///
-    /// # Errors
-    /// The limit that it would exceed, by name.
     pub(super) fn check_lane(
         &self,
         client: ClientKey,
@@ -171,7 +153,6 @@ impl Quotas {
         Ok(())
     }
 
-    /// A connection without a lane has one now.
     pub(super) fn attach(&mut self, client: ClientKey, layout: Layout) {
         let (arena_bytes, lane_bytes) = sizes(layout);
         self.change(client, |holding| {
@@ -191,10 +172,6 @@ impl Quotas {
         });
     }
 
-    /// Counts one more session of `bytes` bytes.
-    ///
-    /// # Errors
-    /// The limit that it would exceed, by name.
     pub(super) fn open(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), Refused> {
         let own = self.client(client).session_bytes;
         ensure_limit!(
@@ -211,7 +188,6 @@ impl Quotas {
         Ok(())
     }
 
-    /// Sessions of `bytes` bytes in all are closed.
     pub(super) fn close(&mut self, client: ClientKey, bytes: u64) {
         self.change(client, |holding| holding.session_bytes -= bytes);
     }

@@ -26,11 +26,9 @@ pub(super) struct Setup {
     pub(super) config: Config,
     pub(super) calibration: Calibration,
     pub(super) counters: Arc<Counters>,
-    /// Of the mailbox that [`Reactor`](thread::Reactor) has.
     pub(super) mailbox: MailboxFlag,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Sender<Event>,
-    /// Wakes the control thread, after an event.
     pub(super) listener: Arc<OwnedFd>,
     pub(super) advice: Advice,
 }

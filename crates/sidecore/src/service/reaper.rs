@@ -29,7 +29,6 @@ const TRIM_BYTES: u64 = 4 << 20;
 /// Least time between two returns, ns: other threads that allocate wait for each.
 const TRIM_EVERY: Nanos = 1_000_000_000;
 
-/// The objects of a closed connection.
 #[derive(Debug, Default)]
 pub(super) struct ClosedConnection {
     /// Identifies the freed objects to the control thread; `None`: they are not counted.
@@ -37,7 +36,6 @@ pub(super) struct ClosedConnection {
     pub(super) session_bytes: u64,
     /// The memory of its lane. This thread waits until it has the last reference, and frees it.
     pub(super) memory: Option<Arc<LaneMemory>>,
-    /// Other objects, which are only dropped.
     pub(super) rest: Vec<Box<dyn Any + Send>>,
 }
 
@@ -51,26 +49,22 @@ struct Queue {
 struct ReaperState {
     users: HashMap<u32, Queue>,
     threads: usize,
-    /// Number of threads without work.
     idle: usize,
     /// Bytes of sessions freed since the last return of memory, and the time of that.
     freed_bytes: u64,
     trimmed_at: Nanos,
-    /// A thread is about to return memory.
     trimming: bool,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Reaper {
     state: Arc<Mutex<ReaperState>>,
-    /// Notifies an idle thread of work.
     more: Arc<Condvar>,
     tell: Sender<Event>,
     listener: Arc<OwnedFd>,
 }
 
 impl Reaper {
-    /// `listener` is signalled after each event of freed objects.
     pub(super) fn new(tell: Sender<Event>, listener: Arc<OwnedFd>) -> Self {
         Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
@@ -113,7 +107,6 @@ impl Reaper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Closes users' objects, one user after the other, until none is left.
     fn work(&self, first: u32) {
         let mut user = Some(first);
         while let Some(current) = user {
@@ -181,7 +174,6 @@ impl Reaper {
 }
 
 impl ReaperState {
-    /// A user with work and without a thread, which it gets from now on.
     fn next_user(&mut self) -> Option<u32> {
         let (user, queue) = self.users.iter_mut().find(|(_, queue)| !queue.served)?;
         queue.served = true;
@@ -206,7 +198,6 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
-    /// Its drop takes until the test permits it.
     #[derive(Debug)]
     struct Slow(Receiver<()>);
 

@@ -30,7 +30,6 @@ pub(crate) struct RuntimeFiles {
     lock: Owned,
     /// A socket that already listens there, from the service before.
     inherited: Option<OwnedFd>,
-    /// It stays for the next service.
     stays: bool,
 }
 
@@ -80,7 +79,6 @@ impl RuntimeFiles {
         self.stays = true;
     }
 
-    /// Registers a further file of this service.
     pub(crate) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
         self.add(path).map(drop).map_err(|error| StartError::Path(path.to_owned(), error))
     }
@@ -153,7 +151,6 @@ fn is_socket(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Socket
 }
 
-/// The lock file next to that socket, unless another service has it.
 fn lock(socket: &Path) -> Result<Owned, StartError> {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
@@ -190,7 +187,6 @@ fn open_lock(path: &Path) -> io::Result<OwnedFd> {
     }
 }
 
-/// Removes the socket of a dead service, and nothing else.
 fn remove_dead(path: &Path) -> Result<(), StartError> {
     let at = |error| StartError::Path(path.to_owned(), error);
     let exists = |what: &str| Err(at(io::Error::new(io::ErrorKind::AlreadyExists, what)));

@@ -59,7 +59,6 @@ impl Sessions {
         self.0.get(place as usize)?.session.as_ref()
     }
 
-    /// Takes a session out. `None`: there was none of this handle.
     pub(super) fn close(&mut self, handle: u32) -> Option<Arc<Session>> {
         self.get(handle)?;
         self.0[(handle & PLACE_MASK) as usize].session.take()

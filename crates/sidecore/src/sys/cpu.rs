@@ -41,7 +41,6 @@ pub fn allowed() -> Vec<usize> {
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-/// The only core of a process's first thread, if it is tied to one, by the kernel's information.
 pub(crate) fn only(pid: u32) -> Option<usize> {
     let pid = Pid::from_raw(pid.cast_signed())?;
     let set = sched_getaffinity(Some(pid)).ok().filter(|set| set.count() == 1)?;

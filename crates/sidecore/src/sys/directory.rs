@@ -23,9 +23,6 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
 }
 
 /// Makes a directory, and flushes its parent to the disk by `sync`: otherwise its files would be lost with it.
-///
-/// # Errors
-/// Those of the system.
 pub(crate) fn make(directory: &Path, mode: u32, sync: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<()> {
     DirBuilder::new().mode(mode).create(directory)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;

@@ -17,7 +17,6 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
 pub(crate) const SO_PASSRIGHTS: c_int = 83;
 
-/// A message as it was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedMessage {
     /// Its length; 0: the peer is gone.
@@ -27,9 +26,6 @@ pub(crate) struct ReceivedMessage {
 
 /// Makes the kernel name each message's sender, and refuse messages with descriptors where it can. Set on a listening
 /// socket, it holds for its connections.
-///
-/// # Errors
-/// Those of the socket.
 pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, true)?;
     // Where the kernel does not have the option, `receive` detects descriptors.
@@ -38,9 +34,6 @@ pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Lets a connection of such a listening socket take descriptors from now on, without naming senders.
-///
-/// # Errors
-/// Those of the socket.
 pub(crate) fn take_descriptors(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, false)?;
     match pass_descriptors(&socket, true) {
@@ -87,7 +80,6 @@ pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<Receiv
     Ok(heard)
 }
 
-/// `recvmsg` with room for credentials only.
 fn receive_once(socket: &impl AsFd, buffer: &mut [u8], flags: MsgFlags) -> io::Result<(ReceivedMessage, MsgFlags)> {
     let (mut parts, mut room) = ([IoSliceMut::new(buffer)], cmsg_space!(UnixCredentials));
     let flags = flags | MsgFlags::MSG_CMSG_CLOEXEC | MsgFlags::MSG_DONTWAIT;

@@ -36,7 +36,6 @@ pub(crate) fn prepare(socket: &OwnedFd) -> io::Result<()> {
     Ok(ioctl_fionbio(socket, true)?)
 }
 
-/// Whether this socket listens at `path`, and is reached there.
 pub(crate) fn listens_at(socket: &OwnedFd, path: &Path) -> bool {
     let is_listening = || -> Result<bool, Errno> {
         let is_of_packets =
@@ -64,13 +63,11 @@ pub(crate) fn set_backlog(socket: impl AsFd, backlog: u32) -> io::Result<()> {
     Ok(net::listen(socket, backlog.cast_signed())?)
 }
 
-/// True if the other end is closed.
 pub(crate) fn has_hung_up(socket: impl AsFd) -> bool {
     let mut set = [PollFd::new(&socket, PollFlags::empty())];
     poll(&mut set, Some(&timespec(0))).is_ok() && set[0].revents().contains(PollFlags::HUP)
 }
 
-/// A connection to the service at `path`.
 pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
     connect_by(path, clock::now().saturating_add(CONNECT_TIMEOUT))
 }

@@ -17,10 +17,6 @@ const MAX_GROUPS: usize = 65_536;
 pub(crate) struct Asker(Vec<Peer>);
 
 impl Asker {
-    /// The process that connected this socket, and the sender of the message.
-    ///
-    /// # Errors
-    /// Those of the socket.
     pub(crate) fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
         let connected = credentials(&socket)?;
         let now = speaker.filter(|speaker| speaker.uid != connected.uid);
@@ -52,9 +48,6 @@ pub(crate) struct Peer {
 
 /// A descriptor of the very process that connected this socket, whose number may be reused by now. It becomes
 /// readable when the process has ended. From Linux 6.5 on.
-///
-/// # Errors
-/// Those of the socket.
 pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(getsockopt(&socket, PeerPidfd)?)
 }

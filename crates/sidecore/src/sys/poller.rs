@@ -11,11 +11,9 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) const BATCH: usize = 64;
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
-/// An epoll set. Each source has a number, which is returned with its events.
 #[derive(Debug)]
 pub(crate) struct Poller {
     epoll: OwnedFd,
-    /// Numbers of the last wait's events.
     numbers: Vec<u64>,
 }
 

@@ -4,7 +4,7 @@
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
 use sidecore::config::Config;
-use sidecore::sandbox::{self, Sandbox};
+use sidecore::sandbox::{self, Sandbox, SandboxError};
 use sidecore::service::Service;
 use sidecore::sockets::Sockets;
 use std::fs::File;
@@ -99,7 +99,7 @@ pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     assert!(service.is_alive(), "a thread of the service ended");
 }
 
-fn shut(sandbox: Option<Sandbox>, filter: impl FnOnce(&mut Sandbox) -> Result<(), String>) {
+fn shut(sandbox: Option<Sandbox>, filter: impl FnOnce(&mut Sandbox) -> Result<(), SandboxError>) {
     if let Some(mut sandbox) = sandbox {
         filter(&mut sandbox).unwrap_or_else(|error| fail(&error));
     }
@@ -112,7 +112,7 @@ fn say(attempted: io::Result<()>) {
     }
 }
 
-fn fail(error: &str) -> ! {
+fn fail(error: &SandboxError) -> ! {
     println!("no sandbox: {error}");
     std::process::exit(3)
 }

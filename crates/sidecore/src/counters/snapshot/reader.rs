@@ -99,7 +99,6 @@ fn sidecore(
     Ok(Some(stats(&front, index)))
 }
 
-/// The open blocks of a kind, each added up over its parts.
 fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> io::Result<Vec<Stats<C>>> {
     let mut all = Vec::new();
     for index in 0..count as usize {

@@ -5,13 +5,11 @@ use crate::engine::crypto::batch::BatchKey;
 use crate::engine::crypto::sample::Sample;
 use crate::engine::crypto::{Hash, KeyMaterial, Scheme, SessionSpec};
 
-/// Sessions with keys of their own as far as samples have these, open, of a class.
 fn sessions(class: Class, size: usize) -> Vec<(Session, Sample)> {
     let samples = (0..MAX_BATCH as u64).map(|seed| sample(class, size, seed));
     samples.map(|sample| (Session::open(&sample.spec).unwrap(), sample)).collect()
 }
 
-/// Results of the batch; `None`: this machine does not do them side by side.
 fn side_by_side(sessions: &[(Session, Sample)], disturbed: Option<usize>) -> Option<Vec<(Outcome, Vec<u8>)>> {
     let keys: Vec<BatchKey<'_>> =
         sessions.iter().map(|(session, sample)| session.batched(sample.op)).collect::<Option<_>>()?;

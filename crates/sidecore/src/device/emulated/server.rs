@@ -3,7 +3,6 @@
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// Serves items as they come, one at a time.
 #[derive(Debug)]
 pub(super) struct Server<T> {
     /// Each with its time, ns.
@@ -28,13 +27,11 @@ impl<T> Server<T> {
         }
     }
 
-    /// The next item done by then.
     pub(super) fn poll(&mut self, now: Nanos) -> Option<T> {
         self.pass(now);
         self.done.pop_front().map(|(item, _)| item)
     }
 
-    /// The end of the piece under way.
     #[inline]
     pub(super) fn due(&self) -> Option<Nanos> {
         let done = self.done.front().map(|(_, at)| *at);
@@ -47,7 +44,6 @@ impl<T> Server<T> {
         self.serving = None;
     }
 
-    /// Brings the device up to `now`, item by item.
     fn pass(&mut self, now: Nanos) {
         while let Some((item, end)) = self.serving.take_if(|(_, end)| *end <= now) {
             self.done.push_back((item, end));

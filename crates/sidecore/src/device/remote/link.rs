@@ -35,7 +35,6 @@ const SECOND: Nanos = 1_000_000_000;
 
 pub(crate) struct LinkOptions {
     pub(crate) name: String,
-    /// Cores for its thread.
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
     pub(crate) max_request: u32,
@@ -51,11 +50,8 @@ pub(crate) type Token = Arc<()>;
 
 #[derive(Debug)]
 pub(crate) enum Said {
-    /// Other machines have a key of this name and public part.
     Offered(String, Vec<u8>, Token),
-    /// They no longer have it.
     Withdrawn(String, Token),
-    /// A wrong answer to a request on this key.
     Wrong(String, Token),
     /// The link has ended, for this reason. The fault tells whether the gateway gave wrong answers.
     Ended(String, Fault),
@@ -63,13 +59,9 @@ pub(crate) enum Said {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fault {
-    /// It is gone, or was removed.
     Gone,
-    /// It missed a deadline.
     Late,
-    /// It sent an invalid message.
     Hostile,
-    /// It gave false answers.
     Wrong,
 }
 
@@ -80,9 +72,7 @@ pub(super) struct Link {
     ends: Vec<End>,
     control: Arc<Control>,
     table: Table,
-    /// The packet being sent.
     packet: Box<[u8; MAX_PACKET]>,
-    /// The packet being received.
     heard: Vec<u8>,
     /// A packet that the socket had no room for.
     stuck: Vec<u8>,
@@ -93,7 +83,6 @@ pub(super) struct Link {
     wrong: VecDeque<u64>,
     /// Their requests with tries left.
     again: VecDeque<Open>,
-    /// Wrong answers since the last right one.
     wrong_in_a_row: usize,
     /// Ends with answers that they may not know of.
     answered: Vec<bool>,
@@ -187,7 +176,6 @@ impl Link {
         Ok(moved)
     }
 
-    /// Reports wrong answers, and asks again. True if there was one.
     fn take_back(&mut self) -> Result<bool, Stop> {
         let mut moved = false;
         while self.stuck.is_empty()
@@ -252,7 +240,6 @@ impl Link {
         Ok((room, operation))
     }
 
-    /// Sends the stuck packet. Returns whether it is on its way.
     fn send_stuck(&mut self) -> Result<bool, Stop> {
         match packet::send(&self.options.socket, &self.stuck, &[]) {
             Ok(()) => {
@@ -264,7 +251,6 @@ impl Link {
         }
     }
 
-    /// Takes the gateway's messages. Returns whether there was one.
     fn hear(&mut self) -> Result<bool, Stop> {
         for heard in 0..MAX_MESSAGES {
             if Arc::strong_count(&self.token) > UNHEARD {
@@ -377,7 +363,6 @@ impl Link {
         self.answered[end] = true;
     }
 
-    /// Rings the sidecores that sleep and have answers.
     fn announce(&mut self) {
         for (end, answered) in self.ends.iter().zip(&mut self.answered) {
             if std::mem::take(answered) && Doorbell(&end.armed).must_wake() {
@@ -398,7 +383,6 @@ impl Link {
         Ok(())
     }
 
-    /// Handles timeouts and beats.
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let timeout = self.options.timeout;
         let ms = |time: Nanos| time / 1_000_000;
@@ -420,7 +404,6 @@ impl Link {
         Ok(())
     }
 
-    /// Sleeps until an event, or the next beat.
     fn sleep(&self, now: Nanos) {
         let bell = Doorbell(&self.control.armed);
         bell.arm();

@@ -8,7 +8,6 @@ use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
 pub(super) struct Open {
-    /// The index of the sidecore that it came from.
     pub(super) end: usize,
     pub(super) ticket: Ticket,
     pub(super) request: Request,
@@ -18,7 +17,6 @@ pub(super) struct Open {
     pub(super) buffer: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) operation: Operation,
-    /// Count of wrong answers to it.
     pub(super) wrong: u8,
 }
 
@@ -40,7 +38,6 @@ pub(super) struct Table {
     free: Vec<u32>,
     /// Tickets in order of assignment, including answered ones.
     order: VecDeque<u64>,
-    /// Buffers of inputs, to be used again.
     spare: Vec<Vec<u8>>,
 }
 
@@ -72,7 +69,6 @@ impl Table {
         self.spare.push(buffer);
     }
 
-    /// Enters a request and returns its ticket. The caller ensures room.
     pub(super) fn enter(&mut self, open: Open) -> Option<u64> {
         let index = self.free.pop()?;
         let place = &mut self.places[index as usize];
@@ -86,7 +82,6 @@ impl Table {
         Some(ticket)
     }
 
-    /// Takes out the request of a ticket. `None`: it is not open.
     pub(super) fn take(&mut self, ticket: u64) -> Option<Open> {
         let place = self.places.get_mut(ticket as u32 as usize)?;
         let open = place.open.take_if(|_| u64::from(place.generation) == ticket >> 32)?;
@@ -94,7 +89,6 @@ impl Table {
         Some(open)
     }
 
-    /// Time of sending of the oldest request.
     pub(super) fn oldest(&mut self) -> Option<Nanos> {
         while let Some(ticket) = self.order.front().copied() {
             if let Some(open) = self.get(ticket) {

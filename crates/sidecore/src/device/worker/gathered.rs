@@ -12,7 +12,6 @@ use std::time::Duration;
 const TOGETHER: Nanos = 4_000;
 
 impl Loop {
-    /// `None`: killed, or the gate is shut.
     pub(super) fn gathered_step(&mut self) -> Option<()> {
         self.gather();
         let begin = self.gathering.as_ref().and_then(|gathering| gathering.next(clock::now()));
@@ -33,7 +32,6 @@ impl Loop {
         Some(())
     }
 
-    /// Takes requests out of the queue while they can be gathered.
     fn gather(&mut self) {
         let Some(gathering) = &mut self.gathering else { return };
         while gathering.has_room()
@@ -70,7 +68,6 @@ impl Loop {
         Some(())
     }
 
-    /// Waits for another request until then, ns.
     fn linger(&self, until: Nanos) {
         let is_over = || !self.requests.is_empty() || self.shared.is_killed();
         if self.options.place.may_spin {

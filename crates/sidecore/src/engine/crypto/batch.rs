@@ -9,7 +9,6 @@ use super::Session;
 use super::ecdsa;
 use super::sample::Sample;
 
-/// The key of a session with some requests that can be done side by side with others.
 #[derive(Clone, Copy)]
 pub(crate) enum BatchKey<'a> {
     /// RSA's private operation on a number as long as the modulus.
@@ -35,7 +34,6 @@ impl BatchKey<'_> {
 
 pub(crate) struct Job<'a> {
     pub(crate) key: BatchKey<'a>,
-    /// The input that the session prepared.
     pub(crate) input: &'a [u8],
     /// Has the length of the session's `output_len`.
     pub(crate) output: &'a mut [u8],

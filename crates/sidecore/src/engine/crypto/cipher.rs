@@ -19,7 +19,6 @@ use crate::spec::Cipher;
 /// Limit of a data unit in IEEE 1619: 2^20 blocks.
 const MAX_DATA_UNIT: usize = 16 << 20;
 
-/// Key schedules of both directions.
 enum Keys {
     Ctr(AesKey),
     Cbc {

@@ -22,7 +22,6 @@ const MAX_LABEL: usize = 1024;
 struct Decryption {
     key: PKey,
     padding: Padding,
-    /// Present for the padding of PKCS#1 v1.5.
     rejection: Option<Box<ImplicitRejection>>,
 }
 
@@ -66,7 +65,6 @@ fn check_padding(key: &Key, padding: &DecryptionPadding) -> Result<usize, Sessio
 struct Encryption {
     key: PKey,
     padding: Padding,
-    /// Lengths of plaintexts, in bytes.
     plaintext: RangeInclusive<usize>,
 }
 

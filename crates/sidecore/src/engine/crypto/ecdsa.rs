@@ -35,7 +35,6 @@ pub(super) fn nonces() -> Option<Zeroizing<[[u8; LEN]; MOST]>> {
     Some(nonces)
 }
 
-/// Writes a signature in DER and returns its length. `None` where there is no room.
 pub(super) fn encode(signature: &[u8; 2 * LEN], output: &mut [u8]) -> Option<usize> {
     let (r, s) = signature.split_at(LEN);
     let signature = Signature { r: UintRef::new(r).ok()?, s: UintRef::new(s).ok()? };

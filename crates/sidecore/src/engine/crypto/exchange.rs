@@ -12,14 +12,12 @@ use super::mechanism::{Mechanism, Opened, Written, check_input, check_len};
 use crate::ffi::pkey::{DECAPSULATION_KEY_LEN, PKey, SEED_LEN};
 use crate::spec::KeyMaterial;
 
-/// Length of X25519's keys, in bytes.
 const X25519_LEN: usize = 32;
 const CIPHERTEXT_LEN: usize = 1088;
 const ENCAPSULATION_KEY_LEN: usize = 1184;
 /// Length of the secrets of X25519 and ML-KEM-768, in bytes.
 const SECRET_LEN: usize = 32;
 
-/// X25519 and ML-KEM-768.
 struct Exchange {
     key: PKey,
 }
@@ -120,7 +118,6 @@ impl Mechanism for Exchange {
 
 struct Curve {
     key: PKey,
-    /// Length of a coordinate, in bytes.
     coordinate: usize,
 }
 

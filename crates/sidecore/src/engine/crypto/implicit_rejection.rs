@@ -28,7 +28,6 @@ const DIGEST_LEN: usize = Hash::Sha256.len();
 
 type Block = Zeroizing<[u8; MAX_MODULUS_LEN]>;
 
-/// Secrets for the derivation of one key's synthetic plaintexts.
 pub(super) struct ImplicitRejection {
     derive: HmacKey,
     /// Bad padding is refused instead: a caller with this oracle can decrypt and sign anything.

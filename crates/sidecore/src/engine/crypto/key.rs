@@ -9,7 +9,6 @@ use super::error::SessionError;
 use crate::ffi::pkey::{self, PKey};
 use crate::spec::KeyMaterial;
 
-/// Keys that are read the same way.
 pub(super) struct Family {
     id: c_int,
     raw_private: Option<Kind>,
@@ -85,7 +84,6 @@ impl Key {
         Ok(Self { algorithm, pkey, private })
     }
 
-    /// Checks that an RSA key's modulus has at least `needed` bytes.
     pub(super) fn check_room(&self, needed: usize) -> Result<(), SessionError> {
         let found = self.pkey.len();
         if needed <= found {

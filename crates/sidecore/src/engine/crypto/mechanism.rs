@@ -8,10 +8,8 @@ use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{Hash, KeyMaterial};
 
-/// Result of a request: the number of bytes written.
 pub(super) type Written = Result<usize, Refusal>;
 
-/// A key that was read, with its operations.
 pub(super) struct Opened {
     pub(super) algorithm: Algorithm,
     pub(super) ops: &'static [Op],
@@ -24,7 +22,6 @@ pub(super) trait Mechanism: Send + Sync {
     /// Checks the lengths; returns the most bytes that `run` writes.
     fn output_len(&self, op: Op, head_len: usize, input_len: usize) -> Written;
 
-    /// Does it in private memory.
     fn run(&self, op: Op, head_len: usize, input: &[u8], output: &mut [u8]) -> Written;
 
     /// Writes the digest of a message to the front of `made`, if that may be signed in the message's place, and
@@ -39,7 +36,6 @@ pub(super) trait Mechanism: Send + Sync {
         true
     }
 
-    /// Its key for this operation, if several requests can be done side by side.
     fn batched(&self, _op: Op) -> Option<BatchKey<'_>> {
         None
     }
@@ -49,7 +45,6 @@ pub(super) trait Mechanism: Send + Sync {
         Some(())
     }
 
-    /// Bad padding of PKCS#1 v1.5 is refused from now on.
     fn refuse_bad_padding(&mut self) {}
 
     /// Does it in shared memory, where this is safe and faster than copying.
@@ -65,7 +60,6 @@ pub(super) fn overlap_in_part(input: Span<'_>, output: Span<'_>) -> bool {
     from != to && from < to.saturating_add(output.len()) && to < from.saturating_add(input.len())
 }
 
-/// `Err(InputLength)` unless `fits`.
 #[inline]
 pub(super) fn check_input(fits: bool) -> Result<(), Refusal> {
     if fits { Ok(()) } else { Err(Refusal::InputLength) }
@@ -94,7 +88,6 @@ pub(super) fn symmetric(key: &KeyMaterial) -> Result<&[u8], SessionError> {
     }
 }
 
-/// Accepts only a spec without a key.
 pub(super) fn keyless(key: &KeyMaterial) -> Result<(), SessionError> {
     if matches!(key, KeyMaterial::None) { Ok(()) } else { Err(SessionError::WrongKind("none")) }
 }

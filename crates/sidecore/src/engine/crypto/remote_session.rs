@@ -16,7 +16,6 @@ use crate::ffi::hash;
 use crate::shm::span::Span;
 use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 
-/// The key's description for other machines, and the scheme.
 #[derive(Clone, Debug)]
 pub(crate) struct RemoteSession {
     pub(crate) key: String,
@@ -26,7 +25,6 @@ pub(crate) struct RemoteSession {
 }
 
 impl RemoteSession {
-    /// The location of the key for an operation; it is kept at this place.
     pub(super) fn key_location(&self, place: u16, op: Op) -> KeyLocation {
         match (Operation::of(op), self.both) {
             (None, _) => KeyLocation::LOCAL,
@@ -38,9 +36,6 @@ impl RemoteSession {
 
 impl Session {
     /// A session on a key without its private part. Its public part is a `SubjectPublicKeyInfo` in DER.
-    ///
-    /// # Errors
-    /// A scheme that the key cannot do.
     pub(crate) fn open_public(scheme: &Scheme, spki: &[u8]) -> Result<Self, SessionError> {
         let of_public = || KeyMaterial::Public(spki.to_vec());
         let opened = match scheme {
@@ -63,7 +58,6 @@ impl Session {
         Ok(Self::of(scheme, Opened { algorithm, ops, mechanism: Box::new(Public(mechanism)) }))
     }
 
-    /// The same session, on a key that other machines have under this name.
     pub(crate) fn with_site(self, key: &str, scheme: &Scheme, site: Site) -> Self {
         if site == Site::Here {
             return self;
@@ -72,7 +66,6 @@ impl Session {
         Self { remote: Some(Box::new(remote)), ..self }
     }
 
-    /// The key's description for other machines, if they have it.
     pub(crate) fn remote(&self) -> Option<&RemoteSession> {
         self.remote.as_deref()
     }

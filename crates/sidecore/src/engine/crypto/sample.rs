@@ -11,7 +11,6 @@ use super::{
 use crate::ffi::padding::Padding;
 use crate::ffi::{aes, pkey::PKey};
 
-/// Length of TLS's premaster secret, in bytes.
 const PREMASTER_LEN: usize = 48;
 
 /// One request and its session.
@@ -180,7 +179,6 @@ fn ec_point(algorithm: Algorithm) -> Vec<u8> {
     spki[spki.len() - (1 + 2 * key.coordinate_len())..].to_vec()
 }
 
-/// The input of an operation that needs no other operation's output.
 fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
     use Algorithm as A;
     let iv_len = cipher(algorithm).map_or(0, Cipher::iv_len);

@@ -57,9 +57,7 @@ struct Signatures {
     key: PKey,
     padding: Padding,
     signs: Signs,
-    /// Lengths of digests, in bytes.
     digest: RangeInclusive<usize>,
-    /// Length of the longest signature, in bytes.
     longest: usize,
     /// The key for batches, prepared and tested at its first use in one: that takes about as long as two signatures.
     batched: OnceLock<Option<Ready>>,
@@ -117,7 +115,6 @@ pub(super) fn whole(family: &key::Family, key: &KeyMaterial) -> Result<Opened, S
     Ok(open(Key::open(family, key)?, Padding::None, Signs::Whole, DIGEST_LEN))
 }
 
-/// Operations of a private key in a session of this scheme, if it signs.
 pub(super) fn private_ops(scheme: &Scheme) -> Option<&'static [Op]> {
     let signs = match scheme {
         Scheme::RsaSignature { padding: SignaturePadding::Pkcs1 | SignaturePadding::Pss { .. }, hash }

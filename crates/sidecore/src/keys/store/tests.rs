@@ -26,7 +26,6 @@ fn with_key() -> Store {
     store
 }
 
-/// Does the steps of the control thread and the job queue.
 fn session(store: &mut Store, scheme: &Scheme, asker: &Asker) -> Result<Arc<Session>, StoreError> {
     match store.ready("www", scheme, asker)? {
         Ready::Session(session) => Ok(session),

@@ -26,7 +26,6 @@ impl Counter {
         Ok(Self { directory: directory.map_err(|error| wrong(VaultErrorKind::Around(error)))?, file })
     }
 
-    /// The number; `None`: there is no file.
     pub(super) fn read(&self) -> Result<Option<u64>, VaultError> {
         let wrong = |what| self.directory.at(&self.file, what);
         let Some(bytes) = self.directory.read(&self.file, MAX_FILE_BYTES).map_err(wrong)? else { return Ok(None) };
@@ -40,7 +39,6 @@ impl Counter {
         written.map_err(|error| self.directory.at(&self.file, error))
     }
 
-    /// Refuses a directory of keys with an older number.
     pub(super) fn check(&self, changes: u64) -> Result<(), VaultErrorKind> {
         let known = self.read().map_err(|error| VaultErrorKind::Nested(Box::new(error)))?;
         match known {

@@ -12,12 +12,10 @@ use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 
-/// Suffix of a temporary name.
 pub(super) const BESIDE: &str = ".tmp";
 
 /// The steps of changes to files. Each of them may fail, and tests make each fail.
 pub(super) trait Disk: Debug + Send {
-    /// Makes a new file and writes it.
     fn write(&self, directory: &OwnedFd, file: &str, bytes: &[u8]) -> io::Result<File> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mut opened = File::from(openat(directory, file, flags, Mode::RUSR | Mode::WUSR)?);
@@ -34,7 +32,6 @@ pub(super) trait Disk: Debug + Send {
         Ok(fsync(directory)?)
     }
 
-    /// Renames a file over another.
     fn rename(&self, directory: &OwnedFd, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(directory, from, directory, to)?)
     }
@@ -44,7 +41,6 @@ pub(super) trait Disk: Debug + Send {
     }
 }
 
-/// Steps by the system's calls.
 #[derive(Debug)]
 pub(super) struct System;
 
@@ -84,12 +80,10 @@ impl Directory {
         }
     }
 
-    /// An error of one of its files.
     pub(super) fn at(&self, file: &str, what: impl Into<VaultErrorKind>) -> VaultError {
         VaultError::At { path: self.path_of(file), what: what.into() }
     }
 
-    /// An error of the directory.
     pub(super) fn here(&self, what: impl Into<VaultErrorKind>) -> VaultError {
         VaultError::At { path: self.path.clone(), what: what.into() }
     }
@@ -111,7 +105,6 @@ impl Directory {
         Ok(files)
     }
 
-    /// A file's bytes; `None`: there is none.
     pub(super) fn read(&self, file: &str, most: usize) -> Result<Option<Vec<u8>>, VaultErrorKind> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let opened = match openat(&self.descriptor, file, flags, Mode::empty()) {
@@ -143,7 +136,6 @@ impl Directory {
         self.disk.sync_file(&written)
     }
 
-    /// Renames a file from its temporary name to its place.
     pub(super) fn place(&self, file: &str) -> io::Result<()> {
         self.disk.rename(&self.descriptor, &beside(file), file)
     }
@@ -156,13 +148,11 @@ impl Directory {
         }
     }
 
-    /// Flushes renames and removals to the disk.
     pub(super) fn sync(&self) -> io::Result<()> {
         self.disk.sync(&self.descriptor)
     }
 }
 
-/// The temporary name of a file.
 pub(super) fn beside(file: &str) -> String {
     format!("{file}{BESIDE}")
 }

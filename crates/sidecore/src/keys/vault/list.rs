@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 use sidecore_client::keys::check_name;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The file of the master key and the list.
 pub(super) const MASTER: &str = "master";
 const SUFFIX: &str = ".key";
 /// Separates a key's name and the number of the change that wrote its file. Names do not contain it.
@@ -28,14 +27,12 @@ impl List {
         self.keys.iter().map(|(name, number)| file_of(name, *number))
     }
 
-    /// The list after the change of this number wrote a file of the key.
     pub(super) fn with(&self, name: &str, number: u64) -> Self {
         let mut next = self.without(name, number);
         next.keys.insert(name.to_owned(), number);
         next
     }
 
-    /// The list after the change of this number deleted the key.
     pub(super) fn without(&self, name: &str, number: u64) -> Self {
         let mut next = Self { changes: number, ..self.clone() };
         if let Some(old) = next.keys.remove(name) {
@@ -44,19 +41,16 @@ impl List {
         next
     }
 
-    /// The list after the change of this number wrote files of all keys.
     pub(super) fn renewed(&self, number: u64) -> Self {
         let keys = self.keys.keys().map(|name| (name.clone(), number)).collect();
         Self { changes: number, keys, void: self.void.iter().cloned().chain(self.files()).collect() }
     }
 }
 
-/// The file of a key that the change of this number wrote.
 pub(super) fn file_of(name: &str, number: u64) -> String {
     format!("{name}{NUMBER}{number}{SUFFIX}")
 }
 
-/// Name and number of a key's file; `None`: it is not a key's file.
 pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
     let (name, number) = file.strip_suffix(SUFFIX)?.split_once(NUMBER)?;
     // The first change has number 1.
@@ -66,14 +60,11 @@ pub(super) fn key_of(file: &str) -> Option<(&str, u64)> {
 
 #[derive(Debug, Default)]
 pub(super) struct Present {
-    /// Files of keys in their places.
     pub(super) placed: BTreeSet<String>,
-    /// Places of files with temporary names.
     beside: BTreeSet<String>,
 }
 
 impl Present {
-    /// Classifies files by names.
     pub(super) fn of(directory: &Directory) -> Result<Self, VaultError> {
         let mut present = Self::default();
         for file in directory.files()? {
@@ -110,7 +101,6 @@ impl Present {
         Ok(missing.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
-    /// Completes an interrupted change.
     pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), VaultError> {
         let listed: BTreeSet<String> = list.files().collect();
         for file in &self.beside {

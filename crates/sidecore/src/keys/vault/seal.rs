@@ -30,7 +30,6 @@ pub(super) const COST: Cost = Cost { memory_kib: 64 * 1024, passes: 3, lanes: 4 
 /// The most that a file may ask for.
 const MAX_COST: Cost = Cost { memory_kib: 1024 * 1024, passes: 64, lanes: 16 };
 
-/// The cost of Argon2id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Cost {
     memory_kib: u32,
@@ -54,7 +53,6 @@ struct Sealed {
     bytes: Vec<u8>,
 }
 
-/// The master key under the passphrase.
 #[derive(Serialize, Deserialize)]
 struct Wrapped {
     cost: Cost,
@@ -70,7 +68,6 @@ struct KeyFile {
     secret: Sealed,
 }
 
-/// The key that seals the keys.
 pub(super) struct Master {
     key: LessSafeKey,
     /// The beginning of its file: the line, and the wrapped key.
@@ -88,7 +85,6 @@ impl Master {
         Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
     }
 
-    /// Whether its first line names this kind of file in this version.
     pub(super) fn check_version(file: &[u8]) -> Result<(), Unsealing> {
         body_of(file, MASTER_LINE).map(|_| ())
     }
@@ -113,7 +109,6 @@ impl Master {
         Ok((master, list))
     }
 
-    /// Its file, with this list.
     pub(super) fn file(&self, list: &List) -> Result<Vec<u8>, Unsealing> {
         let mut plain = postcard::to_stdvec(list).map_err(|_| Unsealing::System)?;
         let sealed = Sealed::new(&self.key, &self.wrapped, &mut plain)?;
@@ -124,7 +119,6 @@ impl Master {
         Ok(file)
     }
 
-    /// The file of a key, written by the change of this number.
     pub(super) fn seal(&self, name: &str, number: u64, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
         let used = postcard::to_slice(&(acl, pkcs8), &mut plain).map_err(|_| Unsealing::System)?;
@@ -134,7 +128,6 @@ impl Master {
         Ok([KEY_LINE, &body].concat())
     }
 
-    /// Opens the file of a key: its users, and the key.
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Acl, Secret), Unsealing> {
         let KeyFile { name: found, number: of, secret } = decode(body_of(file, KEY_LINE)?)?;
         if found != name {

@@ -19,7 +19,6 @@ fn directory() -> (TempDir, PathBuf) {
     (scratch, path)
 }
 
-/// Records which directories were flushed to the disk.
 #[derive(Clone, Debug, Default)]
 struct Synced(Arc<Mutex<Vec<u64>>>);
 
@@ -57,7 +56,6 @@ fn open_as(
     Vault::open_on(path, config, &secret(passphrase), Cost::MIN, disk)
 }
 
-/// Makes a directory with the keys `mail` and `www`.
 pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {
     let (mut vault, _) = open(path).unwrap();
     for name in ["www", "mail"] {
@@ -73,7 +71,6 @@ fn acl(uid: u32) -> Acl {
     Acl { uids: vec![uid], gids: vec![] }
 }
 
-/// A directory with the keys `mail` and `www`.
 fn filled() -> (TempDir, PathBuf) {
     let (scratch, path) = directory();
     let (mut vault, found) = open(&path).unwrap();

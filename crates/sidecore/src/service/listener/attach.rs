@@ -22,7 +22,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
 impl Listener {
-    /// Makes a lane and hands it to its sidecore. Returns the reply and descriptors for the client.
     pub(super) fn attach(&mut self, key: LaneKey, attach: &Attach) -> Result<(Reply, [OwnedFd; 4]), NoRoom> {
         let (client, layout) = self.admissible(key, attach)?;
         let master = self.setup.store.is_master(client.0);
@@ -174,7 +173,6 @@ impl Listener {
         Ok(())
     }
 
-    /// Registers the connection for the process watched under that number.
     fn is_of(&mut self, key: LaneKey, number: u64) {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.process = Some(number);
@@ -201,7 +199,6 @@ fn has_ended(process: &OwnedFd) -> bool {
     wait_readable(process.as_fd(), Some(0)).unwrap_or(true)
 }
 
-/// Unpredictable bytes.
 pub(super) fn random() -> io::Result<[u8; 16]> {
     let mut bytes = [0; 16];
     rustix::rand::getrandom(&mut bytes, rustix::rand::GetRandomFlags::empty())?;

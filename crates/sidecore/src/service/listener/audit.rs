@@ -14,7 +14,6 @@ use crate::sys::peer::Credentials;
 use sidecore_core::time::Nanos;
 
 impl Listener {
-    /// The sender of the last message on a connection.
     pub(super) fn who(&self, key: LaneKey) -> Credentials {
         let connection = self.connections.get(&key);
         let nobody = Credentials { pid: 0, uid: u32::MAX, gid: u32::MAX };
@@ -34,12 +33,10 @@ impl Listener {
         Ok(done?)
     }
 
-    /// A pending change of the key of this name, to be reported once made.
     pub(super) fn change(&self, event: &'static str, key: LaneKey, name: &str) -> Change {
         Change { event, who: self.who(key), name: name.to_owned(), before: self.setup.store.describe(name) }
     }
 
-    /// The change of this command, if it takes effect without a job.
     pub(super) fn change_of(&self, key: LaneKey, command: &KeyCommand) -> Option<Change> {
         let (event, name) = match command {
             KeyCommand::Share { name, .. } => ("key-site-changed", name),
@@ -50,7 +47,6 @@ impl Listener {
         Some(self.change(event, key, name))
     }
 
-    /// Reports a change that was made, perhaps with a doubt.
     pub(super) fn changed(&self, change: &Change, doubt: Option<&VaultError>) {
         let Change { event, who, name, before } = change;
         let now = self.setup.store.describe(name);
@@ -60,7 +56,6 @@ impl Listener {
         }
     }
 
-    /// Reports a refusal at a bounded rate.
     pub(super) fn tell_refusal(&mut self, key: LaneKey, reply: &Reply) {
         let (Reply::Refused(why) | Reply::TooLarge(why)) = reply else { return };
         if let Some(client) = self.connections.get(&key).map(|connection| connection.client) {
@@ -82,7 +77,6 @@ impl Listener {
         }
     }
 
-    /// Reports a batch's result that did not verify, with its owner.
     pub(super) fn tell_blame(&mut self, device: &str, Blame { owner, key }: Blame) {
         let uid = owner.map_or(u32::MAX, |(uid, _)| uid);
         if let Some(suppressed) = self.complains(Complaint::WrongResult, uid) {

@@ -8,9 +8,7 @@ use sidecore_core::policy::rate::RateLimit;
 pub(super) enum Complaint {
     Refused(Ground),
     Fault,
-    /// A gateway came or went.
     Gateway,
-    /// A machine behind a gateway gave a wrong answer.
     WrongAnswer,
     WrongResult,
 }

@@ -28,7 +28,6 @@ pub(super) struct Connection {
     pub(super) attached: Option<Attached>,
     /// The poller number of its watched process: the process number may be reused after its end.
     pub(super) process: Option<u64>,
-    /// A key that exists as long as this connection.
     pub(super) own: Option<OwnKey>,
 }
 
@@ -65,7 +64,6 @@ impl Ending {
 pub(super) struct Gateway {
     pub(super) device: DeviceConfig,
     pub(super) control: Arc<Control>,
-    /// The keys that it offers, with their public parts.
     pub(super) offers: BTreeMap<String, Vec<u8>>,
     /// An offer with another public part was reported already.
     pub(super) doubted: bool,
@@ -88,12 +86,10 @@ pub(super) struct Attached {
     pub(super) block: usize,
     /// Number of requests at the last copy of the report.
     pub(super) published: u64,
-    /// Whether and when another process of its user may take it over.
     pub(super) claim: Claim,
 }
 
 impl Attached {
-    /// The last time of use: `now` while requests are in flight.
     pub(super) fn used_at(&mut self, now: Nanos) -> Nanos {
         let get = |counter| self.counters.get(counter);
         let requests = get(LaneCounter::Submitted);

@@ -117,7 +117,6 @@ impl Listener {
         self.door.close(socket);
     }
 
-    /// Ends a connection, and its lane if it has one.
     pub(super) fn disconnect(&mut self, key: LaneKey) {
         let Some(Connection { socket, client, speaker, polled, attached, busy, own, .. }) =
             self.connections.remove(&key)
@@ -164,7 +163,6 @@ impl Listener {
         self.ending.insert(key, Ending { client, closed: Some(closed), lane: Some(lane) });
     }
 
-    /// The sidecore has dropped the lane, if there was one: the connection's other objects are closed.
     pub(super) fn dispose(&mut self, key: LaneKey, left: Option<Box<Lane>>) {
         let Some(ending) = self.ending.get_mut(&key) else { return };
         // A lane that the sidecore ended itself is reported twice.
@@ -173,7 +171,6 @@ impl Listener {
         self.reaper.close(ending.client.0, closed);
     }
 
-    /// A connection's objects are closed and freed, and its client's limits are restored.
     pub(super) fn freed(&mut self, key: LaneKey) {
         let Some(Ending { client, lane, .. }) = self.ending.remove(&key) else { return };
         match lane {

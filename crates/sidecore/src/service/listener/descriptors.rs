@@ -10,13 +10,11 @@ const MAX_DECLINED: u64 = 32;
 const RESERVED: u64 = 16;
 const MAX_RESERVED: u64 = 64;
 
-/// The first reserved descriptor number.
 pub(super) fn reserved() -> i32 {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX).min(i32::MAX as u64);
     (limit - (limit / RESERVED).min(MAX_RESERVED)) as i32
 }
 
-/// Most declined connections that wait to be closed.
 pub(super) fn most_declined() -> usize {
     let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
     (limit / DECLINED).clamp(1, MAX_DECLINED) as usize

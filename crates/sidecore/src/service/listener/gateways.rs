@@ -17,7 +17,6 @@ use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 
 impl Listener {
-    /// Turns a connection into a gateway's, and sends the answer.
     pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), Refused> {
         let Hello { version, device: name } = hello;
         ensure!(
@@ -78,7 +77,6 @@ impl Listener {
         Ok(())
     }
 
-    /// The remote device of this name, if the sender may be its gateway.
     fn device_of_gateway(&self, key: LaneKey, name: &str) -> Result<DeviceConfig, Refused> {
         let name: String = name.chars().take(80).collect();
         let mut remote = self.setup.config.devices.iter().filter(|device| device.kind == DeviceKind::Remote);
@@ -158,7 +156,6 @@ impl Listener {
         }
     }
 
-    /// A key was added or replaced: gateways' offers of its name are checked again.
     pub(super) fn offers_changed(&self, name: &str) {
         let Some(place) = self.setup.store.place(name) else { return };
         for (key, gateway) in &self.gateways {

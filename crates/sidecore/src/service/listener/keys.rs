@@ -26,10 +26,8 @@ use std::sync::Arc;
 /// largest.
 pub(super) const KEY_BYTES: u64 = 8 << 10;
 
-/// Most keys of the service's own that wait to be made.
 const MAX_WANTED: usize = 64;
 
-/// The sessions on a key that stay open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
     Permitted,
@@ -110,7 +108,6 @@ impl Listener {
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
     }
 
-    /// The keys after that one, each with the time since its last request.
     fn list(&mut self, after: &str) -> Vec<KeyEntry> {
         let now = clock::now();
         self.look_at_usage(now);
@@ -130,7 +127,6 @@ impl Listener {
         self.usage.look(now, places.map(|place| (place, sidecores.clone().map(|sidecore| of(sidecore, place)).sum())));
     }
 
-    /// Has a key read, to be stored.
     fn import(&mut self, key: LaneKey, name: &str, acl: Acl, part: KeyPart) -> Result<(), Refused> {
         // Checked before the key itself, which takes longer.
         self.setup.store.check_new(name, &acl)?;
@@ -179,7 +175,6 @@ impl Listener {
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
-    /// The processes behind the connection's present message.
     pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
         let connection = self.connections.get(&key).ok_or("not connected")?;
         let asker = Asker::of(&connection.socket, connection.speaker);
@@ -230,7 +225,6 @@ impl Listener {
         }
     }
 
-    /// Makes a key for a program. The answer follows once it is made.
     pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), Refused> {
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let free = connection.attached.is_none() && connection.own.is_none();
@@ -246,7 +240,6 @@ impl Listener {
         Ok(())
     }
 
-    /// Keeps a key for its connection, if that still exists.
     pub(super) fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
         let own =
             self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;

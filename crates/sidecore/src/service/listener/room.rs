@@ -50,7 +50,6 @@ impl Listener {
         }
     }
 
-    /// Its turn has come: it gets a lane, waits for one being freed, or is refused.
     pub(super) fn attach_again(&mut self, key: LaneKey) {
         let Some(waiting) = self.queue.waiting.remove(&key) else { return };
         if let Some(connection) = self.connections.get_mut(&key) {
@@ -124,7 +123,6 @@ impl Listener {
         reclaimable().next().is_some() || self.ending.values().any(|ending| ending.is_lane_of(client.0))
     }
 
-    /// Groups of lanes: any one of them, taken back together, would make room for the user.
     fn holders(&mut self, user: u32, short: Short, now: Nanos) -> Vec<Holder> {
         let mut holders: HashMap<(ClientKey, Option<LaneKey>), Holder> = HashMap::new();
         for (key, connection) in self.connections.iter_mut().filter(|(_, connection)| connection.client.0 == user) {

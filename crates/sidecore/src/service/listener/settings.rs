@@ -19,7 +19,6 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(5);
 type Outcome = Result<(), SetError>;
 type Request<'t> = (Setting, &'t str);
 
-/// A setting that cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum SetError {
     #[error(transparent)]
@@ -30,7 +29,6 @@ pub(super) enum SetError {
     Core(#[from] StartError),
     #[error(transparent)]
     Device(#[from] DeviceError),
-    /// One of several settings.
     #[error("{0}: {1}")]
     OneOf(String, Box<Self>),
     #[error("nothing is recorded: start the service with `record`")]
@@ -39,7 +37,6 @@ pub(super) enum SetError {
     RecordEnded(PathBuf),
     #[error("{}: {error}", path.display())]
     Record { path: PathBuf, error: io::Error },
-    /// There is only this number of sidecores.
     #[error("no such sidecore: there are {0}")]
     NoSidecore(usize),
     #[error(
@@ -52,7 +49,6 @@ pub(super) enum SetError {
     Ended,
 }
 
-/// Several settings that were not set, or not all of them.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum NotSet {
     #[error("{0}")]
@@ -85,7 +81,6 @@ impl Listener {
         note.map(|note| note.map_or(Reply::Done, Reply::Noted))
     }
 
-    /// The settings in the order of their application.
     fn checked<'t>(&self, texts: &'t [String]) -> Result<Vec<Request<'t>>, SetError> {
         let parsed = texts.iter().map(|text| Ok((Setting::parse(text)?, text.as_str())));
         let mut settings = parsed.collect::<Result<Vec<_>, SetError>>()?;
@@ -115,7 +110,6 @@ impl Listener {
         Ok((!notes.is_empty()).then(|| notes.join("; ")))
     }
 
-    /// Checks whether this can be done, as far as is known beforehand.
     fn check(&self, setting: &Setting, beside: &[Request<'_>]) -> Outcome {
         match setting {
             Setting::AddDevice(device) => {
@@ -175,7 +169,6 @@ impl Listener {
         self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Remote && device.name == name)
     }
 
-    /// Removes a device that was just added, from each of its sidecores.
     fn undo(&mut self, setting: &Setting) {
         let Setting::AddDevice(device) = setting else { return };
         if device.kind == DeviceKind::Remote {
@@ -197,7 +190,6 @@ impl Listener {
         self.ask(|_| true, act, |refused| refused < sidecores)
     }
 
-    /// The hops among these that park under a spinning policy, with the reason.
     fn parking(&self, hop: Option<usize>) -> Option<String> {
         let waiters = self.setup.counters.waiters();
         let notify = self.setup.config.notify.hops().map(Some);
@@ -223,7 +215,6 @@ impl Listener {
         })
     }
 
-    /// Takes the records from the sidecores and writes them.
     fn end_record(&self) -> Outcome {
         for (index, sidecore) in self.setup.sidecores.iter().enumerate() {
             let path = self.setup.config.record_path(index);
@@ -283,7 +274,6 @@ fn adds(setting: &Setting, name: &str) -> bool {
     matches!(setting, Setting::AddDevice(device) if device.name == name && device.kind != DeviceKind::Remote)
 }
 
-/// Runs this on the sidecore, and waits for the answer.
 fn answer<T: Send + 'static>(
     sidecore: &SidecoreHandle<Reactor>,
     act: impl FnOnce(&mut Reactor) -> T + Send + 'static,

@@ -36,9 +36,7 @@ pub(super) const FIRST: u64 = 2;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Work {
-    /// A message has arrived, or the connection was closed.
     Listen(LaneKey),
-    /// Its process has ended.
     End(LaneKey),
     Attach(LaneKey),
 }
@@ -47,10 +45,8 @@ pub(super) enum Work {
 pub(in crate::service) struct Setup {
     pub(in crate::service) config: Config,
     pub(in crate::service) advice: Advice,
-    /// Signalled after an event.
     pub(in crate::service) wake: Arc<OwnedFd>,
     pub(in crate::service) events: Receiver<Event>,
-    /// The other end of `events`.
     pub(in crate::service) tell: Sender<Event>,
     pub(in crate::service) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     pub(in crate::service) counters: Arc<Counters>,
@@ -59,12 +55,10 @@ pub(in crate::service) struct Setup {
 
 pub(in crate::service) struct Listener {
     pub(super) setup: Setup,
-    /// Number of lanes of each sidecore.
     pub(super) loads: Vec<u32>,
     pub(super) poller: Poller,
     pub(super) next: u64,
     pub(super) connections: HashMap<LaneKey, Connection>,
-    /// Ended connections whose objects are not freed yet.
     pub(super) ending: HashMap<LaneKey, Ending>,
     pub(super) turns: FairQueue<u32, Work>,
     pub(super) quotas: Quotas,
@@ -72,28 +66,21 @@ pub(in crate::service) struct Listener {
     /// Descriptors from this number on are for root and the service's own user.
     pub(super) reserved: i32,
     pub(super) door: Door,
-    /// Buffer of one message.
     pub(super) room: Zeroizing<Vec<u8>>,
-    /// No connection is accepted before that instant.
     pub(super) resumes: Option<Nanos>,
     /// Closed for a moment when no other descriptor is left, to send the refusal.
     pub(super) spare: Option<OwnedFd>,
     /// Descriptors that report the end of a client's process, even if a forked child still holds its sockets.
     pub(super) watched: HashMap<ClientKey, (u64, OwnedFd)>,
-    /// The watched process by poller number.
     pub(super) processes: HashMap<u64, ClientKey>,
     pub(super) tokens: HashMap<Token, LaneKey>,
-    /// Free lane blocks of the counter file.
     pub(super) blocks: Vec<usize>,
     pub(super) jobs: JobQueues,
     pub(super) results: Receiver<(LaneKey, JobResult)>,
-    /// Keys that were made for programs and whose connections exist.
     pub(super) made: HashMap<KeyToken, Arc<Material>>,
     pub(super) gateways: HashMap<LaneKey, Gateway>,
     pub(super) reaper: Reaper,
-    /// Rates of reported refusals and faults.
     pub(super) complaints: Complaints,
-    /// Time since the last request on each stored key.
     pub(super) usage: Usage,
 }
 

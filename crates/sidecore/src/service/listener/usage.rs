@@ -19,12 +19,10 @@ impl Usage {
         Self { places: vec![(0, now); places], look_at: now + LOOK_INTERVAL_NS }
     }
 
-    /// Whether it is time to look again.
     pub(super) fn is_due(&self, now: Nanos) -> bool {
         now >= self.look_at
     }
 
-    /// Takes the counted requests of the keys, by place.
     pub(super) fn look(&mut self, now: Nanos, requests: impl Iterator<Item = (usize, u64)>) {
         for (place, counted) in requests {
             if let Some(usage) = self.places.get_mut(place).filter(|(seen, _)| *seen != counted) {
@@ -34,7 +32,6 @@ impl Usage {
         self.look_at = now + LOOK_INTERVAL_NS;
     }
 
-    /// Another key is at that place.
     pub(super) fn begin(&mut self, place: usize, now: Nanos) {
         if let Some(usage) = self.places.get_mut(place) {
             *usage = (0, now);

@@ -16,7 +16,6 @@ pub(super) struct Waiting {
     pub(super) attach: Attach,
     pub(super) until: Nanos,
     pub(super) taken_back: Vec<LaneKey>,
-    /// It has a turn already.
     pub(super) called: bool,
 }
 

@@ -38,7 +38,6 @@ impl Reactor {
         self.enter(config, None)
     }
 
-    /// Adds a remote device for as long as its gateway's link lives.
     pub(in crate::service) fn join(
         &mut self,
         config: &DeviceConfig,
@@ -56,7 +55,6 @@ impl Reactor {
         self.enter(config, Some((gateway, port)))
     }
 
-    /// The machines behind a gateway gained or lost the key of this place.
     pub(in crate::service) fn hold(&mut self, gateway: LaneKey, place: u16, holds: bool) {
         let found = self.host.devices.iter().position(|device| device.gateway == Some(gateway));
         if let Some(index) = found.filter(|index| self.is_there(*index)) {
@@ -103,9 +101,6 @@ impl Reactor {
     }
 
     /// The number that a device of this name would get.
-    ///
-    /// # Errors
-    /// The name is taken, or there is no room.
     pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, DeviceError> {
         let taken = |(index, device): (usize, &Device)| device.config.name == name && self.is_there(index);
         let taken = self.host.devices.iter().enumerate().any(taken);
@@ -153,7 +148,6 @@ impl Reactor {
         }
     }
 
-    /// Carries out `sidecore set device.NAME=…`.
     pub(in crate::service) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), DeviceError> {
         let index = self.find(name, action)?;
         match action {
@@ -169,10 +163,6 @@ impl Reactor {
         Ok(())
     }
 
-    /// The device of this name.
-    ///
-    /// # Errors
-    /// There is none, or it does not permit this action.
     pub(in crate::service) fn find(&self, name: &str, action: DeviceAction) -> Result<usize, DeviceError> {
         let there = || (0..self.host.devices.len()).filter(|index| self.is_there(*index));
         let Some(index) = there().rev().find(|index| self.host.devices[*index].config.name == name) else {

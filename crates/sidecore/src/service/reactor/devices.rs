@@ -15,12 +15,10 @@ pub(super) struct Device {
     pub(super) counters: DeviceBlock,
     /// Requests handed to it, and bytes of their input.
     pub(super) handed: (u64, u64),
-    /// The gateway that serves it, if it is remote.
     pub(super) gateway: Option<LaneKey>,
 }
 
 impl Device {
-    /// `requests` requests with that many bytes of input in all are handed to it.
     #[inline]
     pub(super) fn count(&mut self, requests: u32, bytes: u64) {
         self.handed.0 += u64::from(requests);

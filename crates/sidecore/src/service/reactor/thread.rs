@@ -29,7 +29,6 @@ pub(in crate::service) struct Reactor {
     pub(super) sidecore: Sidecore<Lane, Request>,
     pub(super) host: ReactorHost,
     mailbox: Mailbox<Self>,
-    /// The stop flag was seen.
     stopping: bool,
 }
 
@@ -138,7 +137,6 @@ impl Reactor {
         Some(lane)
     }
 
-    /// Ends service of the lane, and returns its rest to the control thread, if it was still open.
     pub(in crate::service) fn end_lane(&mut self, key: LaneKey) {
         let left = self.close_lane(key).map(Box::new);
         self.host.tell(Event::LaneClosed(key, left));
@@ -149,13 +147,11 @@ impl Reactor {
         self.sidecore.lane_mut(id).map(|lane| &mut lane.sessions)
     }
 
-    /// Closes a session for its client: no later request finds it.
     pub(in crate::service) fn close_session(&mut self, lane: LaneKey, handle: u32) {
         self.sessions(lane).and_then(|sessions| sessions.close(handle));
         self.host.tell(Event::SessionClosed(lane));
     }
 
-    /// Replaces the defaults by measured values.
     pub(in crate::service) fn calibrated(&mut self) {
         let park = self.host.setup.calibration.park();
         self.host.publish_park();
@@ -170,7 +166,6 @@ impl Reactor {
         self.sidecore.set_balance(balance);
     }
 
-    /// The record ends; what there is of it.
     pub(in crate::service) fn end_record(&mut self) -> Option<Box<Tape>> {
         self.sidecore.end_record()
     }

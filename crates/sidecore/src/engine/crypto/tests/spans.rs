@@ -5,7 +5,6 @@ use proptest::prelude::*;
 use super::*;
 use crate::shm::span::Span;
 
-/// An arena like a lane's, reached through spans only.
 struct Arena(Vec<u8>);
 
 impl Arena {
@@ -28,7 +27,6 @@ fn offered(class: Class) -> bool {
     }
 }
 
-/// Bytes of the input before the payload.
 fn payload_at(class: Class) -> usize {
     match class.algorithm() {
         Algorithm::Aes128Gcm | Algorithm::Aes256Gcm | Algorithm::ChaCha20Poly1305 => 12,

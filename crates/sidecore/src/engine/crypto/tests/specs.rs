@@ -12,7 +12,7 @@ const P_256: &[u8] = include_bytes!("../keys/test-p-256.pkcs8.der");
 const PKCS1: Scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
 
 fn refused(scheme: Scheme, key: KeyMaterial) -> String {
-    let error = Session::open(&SessionSpec { scheme, key }).expect_err("a bad spec");
+    let error = Session::open(&SessionSpec { scheme, key }).expect_err("a bad spec").to_string();
     assert!(error.contains(':'), "{error}: says what to do");
     error
 }

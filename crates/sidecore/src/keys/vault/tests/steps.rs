@@ -31,7 +31,6 @@ struct Faulty {
 #[derive(Debug, Default)]
 struct DiskState {
     steps: usize,
-    /// Content on the disk, by name.
     durable: BTreeMap<String, Vec<u8>>,
 }
 
@@ -139,7 +138,6 @@ fn patiently(open: impl Fn() -> Opened) -> Opened {
 const OLD: &str = "open sesame";
 const NEW: &str = "open simsim";
 
-/// State found by a start: the matching passphrase, and the users of each key.
 type Seen = (&'static str, Vec<(String, u32)>);
 
 fn seen(path: &Path) -> Seen {
@@ -192,7 +190,6 @@ fn promised(said: &Result<VaultWarning, VaultError>, old: &Seen, new: &Seen) -> 
     }
 }
 
-/// Whether the change has that step.
 fn walk(what: &str, change: Change, fault: Fault) -> bool {
     let (_scratch, path) = filled();
     let (mut vault, _, state) = faulty(&path, fault);
