@@ -7,7 +7,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`service`|threads: control (`listener`), slow jobs (`job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `runtime_dir` of the socket|
+//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `runtime_dir` of the socket|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions and sessions of keys; `material`: one key; `vault`: sealed files; `file`, `public`: import|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
@@ -15,7 +15,7 @@
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
 //! |`sockets`|service of sockets, a process of its own: `listener` accepts, `user` serves with one thread for each user|
 //! |`sandbox`|restrictions of a service process: user, capabilities, files, system calls|
-//! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds; owners of AWS-LC objects|
+//! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds, costs of a sleep (`park`); owners of AWS-LC objects|
 //! |`bare`|exchanges without a protocol, as baselines|
 
 // The macros panic where standard output or error is closed, which must not end a service or its client.

@@ -38,7 +38,7 @@ pub enum ConfigErrorKind {
     /// A name that does not exist.
     #[error("unknown {what} {name:?}{hint}")]
     Unknown {
-        /// What it would name.
+        /// Kind of the name.
         what: &'static str,
         /// The name.
         name: String,
@@ -124,7 +124,7 @@ pub enum ConfigErrorKind {
     NoNewDevice,
 }
 
-/// Known names beside one that does not exist.
+/// Known names, for an unknown one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Hint {
     /// The most similar one.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::PathBuf;
 
-/// An error of the keys at rest. If a change was made all the same, it tells what is uncertain.
+/// An error of the keys at rest, or a doubt about a change that was made.
 #[derive(Debug, thiserror::Error)]
 pub enum VaultError {
     /// A file, or the directory.
@@ -102,7 +102,7 @@ pub enum VaultErrorKind {
         /// The number in it.
         known: u64,
     },
-    /// The master key is missing beside this number of keys.
+    /// The master key of this number of keys is missing.
     #[error("it is missing, and without it {0} keys stay sealed: restore it")]
     NoMaster(usize),
     /// The master key does not open.

@@ -1,4 +1,4 @@
-//! Kinds of what the log reports at a bounded rate for each user.
+//! Kinds of complaints: the log reports them at a bounded rate for each user.
 
 use crate::control::Ground;
 use crate::events::{self, Source};

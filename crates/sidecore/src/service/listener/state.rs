@@ -1,4 +1,4 @@
-//! What the control thread knows: its connections, their lanes and keys, and work that waits for a turn.
+//! State of the control thread: its connections, their lanes and keys, and work that waits for a turn.
 
 use super::complaints::{Complaints, complaints};
 use super::connection::{Connection, Ending, Gateway};
