@@ -235,11 +235,7 @@ impl fmt::Display for ConfigError {
     }
 }
 
-impl std::error::Error for ConfigError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        None
-    }
-}
+impl std::error::Error for ConfigError {}
 
 impl From<ConfigErrorKind> for ConfigError {
     fn from(kind: ConfigErrorKind) -> Self {

@@ -26,7 +26,7 @@ use std::sync::Arc;
 /// largest.
 pub(super) const KEY_BYTES: u64 = 8 << 10;
 
-const MAX_WANTED: usize = 64;
+const MAX_GENERATIONS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Keep {
@@ -77,7 +77,7 @@ impl Listener {
             KeyCommand::Generate { name, kind, acl } => {
                 self.setup.store.check_new(&name, &acl)?;
                 let wanted = self.jobs.generations();
-                ensure_limit!(wanted < MAX_WANTED, "{wanted} keys are being made already: wait for some of them");
+                ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
                 let change = self.change("key-generated", key, &name);
                 self.jobs.push(self.user(key), key, ControlJob::Generate(NewKey { change, acl }, kind));
                 return Ok(None);
