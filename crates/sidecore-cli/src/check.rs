@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
     let config = match &path {
-        Some(path) => Config::read(path, default_socket(None)).map_err(|error| error.to_string())?,
+        Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
         None => Config { socket: args.socket.clone().unwrap_or_else(|| default_socket(None)), ..Config::default() },
     };
     let mut findings = findings(&config);

@@ -91,9 +91,9 @@ impl Exporter {
         )
     }
 
-    fn read(&self) -> Result<Snapshot, String> {
-        let now = Snapshot::read(&self.file).map_err(|error| error.to_string())?;
-        if now.is_alive() { Ok(now) } else { Err(format!("{}: no heartbeat", self.file.display())) }
+    fn read(&self) -> Result<Snapshot, CliError> {
+        let now = Snapshot::read(&self.file).map_err(CliError::library)?;
+        if now.is_alive() { Ok(now) } else { Err(CliError::NoHeartbeat(self.file.clone())) }
     }
 
     fn families(&mut self, now: Snapshot) -> Vec<Family> {

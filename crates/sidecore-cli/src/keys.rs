@@ -15,8 +15,8 @@ use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{
-    Acl, KeyCommand, KeyEntry, KeyFileError, MAX_KEY_FILE, Site, check_name, public_of_private, read_passphrase,
-    read_private_key, read_public_key, unknown_kind,
+    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, public_of_private, read_passphrase, read_private_key,
+    read_public_key, unknown_kind,
 };
 use sidecore_terminal::output;
 use std::fmt::Display;
@@ -90,20 +90,21 @@ fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Se
     check_name(name).map_err(CliError::library)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose().map_err(CliError::library)?;
     let bytes = read(file)?;
-    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| no_key(&bytes, error));
-    let public = |key: &Secret| public_of_private(key).map_err(|error| error.to_string());
-    let key = key.and_then(|key| public(&key).map(|public| (key, public)));
-    Ok(key.map_err(|error| format!("{}: {error}", called(file)))?)
+    let key = read_private_key(&bytes, passphrase.as_ref()).map_err(|error| no_key(&bytes, error.into()));
+    let key = key.map_err(failed(called(file)))?;
+    let public = public_of_private(&key).map_err(failed(called(file)))?;
+    Ok((key, public))
 }
 
-fn no_key(file: &[u8], error: KeyFileError) -> String {
+fn no_key(file: &[u8], error: Cause) -> Cause {
     match Uri::from_pem(file) {
         Ok(uri) => format!(
             "it is a file of `sidecore keys pem` and names the key {:?}, which is in the service already: name the file with the \
              private key",
             uri.name()
-        ),
-        Err(_) => unknown_kind(file).map_or_else(|| error.to_string(), |kind| kind.to_string()),
+        )
+        .into(),
+        Err(_) => unknown_kind(file).map_or(error, Into::into),
     }
 }
 

@@ -17,9 +17,8 @@ struct Differences {
     at_next_start: Vec<String>,
 }
 
-/// Applies the differences and prints them.
-pub(crate) fn run(args: &Reload) -> Result<(), String> {
-    let mut config = Config::read(&args.config, socket_of_environment()).map_err(|error| error.to_string())?;
+pub(crate) fn run(args: &Reload) -> Result<(), CliError> {
+    let mut config = Config::read(&args.config, socket_of_environment()).map_err(CliError::library)?;
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
     }

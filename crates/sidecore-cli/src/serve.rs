@@ -23,7 +23,7 @@ use std::thread;
 pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let socket = socket_of_environment();
     let mut config = match &args.config {
-        Some(path) => Config::read(path, socket).map_err(|error| error.to_string())?,
+        Some(path) => Config::read(path, socket).map_err(CliError::library)?,
         None => Config { socket, ..Config::default() },
     };
     if let Some(socket) = &args.socket {
@@ -51,8 +51,8 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
     // Before the change of the user: only root may be able to read the file.
-    let passphrase = config.keys.passphrase().map_err(|error| error.to_string())?;
-    let mut sandbox = sandbox::enter(&config).map_err(|error| error.to_string())?;
+    let passphrase = config.keys.passphrase().map_err(CliError::library)?;
+    let mut sandbox = sandbox::enter(&config).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
@@ -60,7 +60,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     drop(passphrase);
     service.hand_over(hold);
     ready();
-    sandbox.filter_calls(&service).map_err(|error| error.to_string())?;
+    sandbox.filter_calls(&service).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)));
     if let Some(changes) = service.key_changes() {
         events::keys_at_rest(changes);
@@ -75,7 +75,7 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> 
             "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out",
         ));
     }
-    let mut sandbox = sandbox::enter(config).map_err(|error| error.to_string())?;
+    let mut sandbox = sandbox::enter(config).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
@@ -83,7 +83,7 @@ fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> 
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
     let mut sockets = Sockets::start(config)?;
     ready();
-    sandbox.filter_calls_of_sockets(&sockets).map_err(|error| error.to_string())?;
+    sandbox.filter_calls_of_sockets(&sockets).map_err(CliError::library)?;
     warn(sandbox.warnings().iter());
     if let Some(warnings) = sockets.take_warnings() {
         let tell = thread::Builder::new().name("warnings".to_owned());

@@ -36,9 +36,9 @@ pub(crate) fn connect(socket: &Path) -> Result<Admin, CliError> {
 }
 
 /// Changes all settings or none, and prints the service's warnings.
-pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), String> {
-    settings.iter().try_for_each(|text| Setting::parse(text).map(drop)).map_err(|error| error.to_string())?;
-    if let Some(note) = service.set_all(settings.to_vec()).map_err(|error| error.to_string())? {
+pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), CliError> {
+    settings.iter().try_for_each(|text| Setting::parse(text).map(drop).map_err(CliError::library))?;
+    if let Some(note) = service.set_all(settings.to_vec())? {
         output::tell(format_args!("warning: {note}"));
     }
     Ok(())

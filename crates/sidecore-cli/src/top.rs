@@ -46,12 +46,11 @@ fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
 
 /// Prints the counters of this file. Rates are those of one interval, which the call waits for. Quantiles and counts
 /// are those since the start, and so are rates if the interval is zero or the service does not run.
-fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), String> {
-    let read = || Snapshot::read(counters).map_err(|error| error.to_string());
-    let first = read()?;
+fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), CliError> {
+    let first = read(counters)?;
     let view = if first.is_alive() && !interval.is_zero() {
         std::thread::sleep(interval);
-        View::new(read()?, Some(&first), false)
+        View::new(read(counters)?, Some(&first), false)
     } else {
         View::new(first, None, false)
     };

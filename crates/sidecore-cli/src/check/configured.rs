@@ -23,16 +23,9 @@ pub(super) fn judge(path: &Path, config: &Config) -> Finding {
         .ok_if(fine, wrong.unwrap_or_else(|| format!("{} was read, and what it names is here", path.display())))
 }
 
-fn user(config: &Config) -> Result<(), String> {
-    let Some(name) = &config.sandbox.user else { return Ok(()) };
-    let found = User::from_name(name).ok().flatten();
-    found
-        .map(drop)
-        .ok_or_else(|| format!("sandbox.user: there is no user {name:?}: make it, e.g. useradd --system {name}"))
-}
-
-fn passphrase(config: &Config) -> Result<(), String> {
-    config.keys.passphrase().map(drop).map_err(|error| error.to_string())
+fn no_user(config: &Config) -> Option<String> {
+    let name = config.sandbox.user.as_ref().filter(|name| User::from_name(name).ok().flatten().is_none())?;
+    Some(format!("sandbox.user: there is no user {name:?}: make it, e.g. useradd --system {name}"))
 }
 
 #[cfg(test)]

@@ -102,8 +102,8 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
 }
 
 /// Public key of the named certificate, or of one in the file. `None`: there is no certificate.
-fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, String>> {
-    let read = |bytes: &[u8]| read_public_key(bytes).map_err(|error| error.to_string());
+fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, CliError>> {
+    let read = |bytes: &[u8]| read_public_key(bytes).map_err(CliError::library);
     if let Some(file) = &trial.certificate {
         let bytes = fs::read(file).map_err(failed(file.display()));
         return Some(bytes.and_then(|bytes| read(&bytes)));
@@ -187,7 +187,7 @@ fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
         let said = said.unwrap_or("it does not answer");
         CliError::Trial(format!("no TLS handshake with {server}: {said}; is it started?"))
     })?;
-    belongs(&public.map_err(|error| error.to_string())?, info)?;
+    belongs(&public.map_err(CliError::library)?, info)?;
     let (made, all) = counted().map(|after| (after - before.min(after), after))?;
     if made == 0 {
         return Err(CliError::Trial(format!(

@@ -17,15 +17,13 @@ use std::time::Duration;
 /// Lines of a table with little room: heading, one row, the number of further rows, and the empty line below.
 const SMALL_TABLE: u16 = 4;
 
-pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), String> {
-    let first = Snapshot::read(counters).map_err(|error| error.to_string())?;
-    show(&mut Screen::new(first), || latest(counters), interval)
+pub(super) fn run(counters: &Path, interval: Duration) -> Result<(), CliError> {
+    Ok(show(Pages::new(read(counters)?), || latest(counters), interval)?)
 }
 
 /// The service removes its counter file when it ends.
-pub(super) fn latest(counters: &Path) -> Result<Snapshot, String> {
-    let ended = "the service ended: these are its last numbers";
-    Snapshot::read(counters).map_err(|error| if counters.exists() { error.to_string() } else { ended.to_owned() })
+pub(super) fn latest(counters: &Path) -> Result<Snapshot, CliError> {
+    read(counters).map_err(|error| if counters.exists() { error } else { CliError::Ended })
 }
 
 /// The pages. The first shows the beginning of each table.
