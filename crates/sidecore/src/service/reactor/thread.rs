@@ -66,7 +66,7 @@ impl Reactor {
     }
 
     fn step(&mut self) -> ControlFlow<()> {
-        match self.sidecore.step(&mut self.host) {
+        match self.sidecore.advance(&mut self.host, u32::MAX) {
             Action::Step => {}
             Action::Obey => return self.obey(),
             Action::Listen => self.collect_rings(Some(0)),
