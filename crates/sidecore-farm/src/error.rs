@@ -12,7 +12,6 @@ use crate::work::line::ProgramError;
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use tokio::task::JoinError;
 
@@ -46,8 +45,6 @@ pub(crate) enum FarmError {
     System { what: Cow<'static, str>, source: io::Error },
     #[error("cannot start {slots} threads: {source}; give a smaller --jobs")]
     TooManyJobs { slots: u16, source: io::Error },
-    #[error("{address}: {source}; name another address and port of this machine with --listen")]
-    Address { address: SocketAddr, source: io::Error },
     #[error("{what} {}: {source}", path.display())]
     File { what: Cow<'static, str>, path: PathBuf, source: io::Error },
     /// A server, or the connection to it, refuses.

@@ -20,7 +20,7 @@ const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</ti
                      <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
 pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
-    let server = Server::bind(args.listen).map_err(|source| FarmError::Address { address: args.listen, source })?;
+    let server = Server::bind(args.listen).map_err(FarmError::output)?;
     let mut words = Words::of(&args.farm).await?;
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let watch = Arc::new(Mutex::new(StatusWatch::default()));

@@ -28,7 +28,6 @@ use tokio::time::{Instant, sleep};
 const BATCH: usize = 256;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
-const NO: u8 = 1;
 
 pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;

@@ -14,8 +14,6 @@ use sidecore_terminal::output;
 use std::io::{self, IsTerminal};
 use std::time::Instant;
 
-const NOBODY: u8 = 1;
-
 /// Prints the state of the farm. The exit code shows whether a dispatcher is active.
 pub(crate) async fn status(args: &Status) -> Result<u8, FarmError> {
     let view = Words::of(&args.farm).await?.now().await?.view(Instant::now());

@@ -12,9 +12,6 @@ use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
 
-const WELL: u8 = 0;
-const NO: u8 = 1;
-
 /// Runs the test and prints the table. The exit code shows whether each event was committed exactly once.
 pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;

@@ -2,7 +2,9 @@
 
 use crate::interrupt::{STOPPED, SignalError};
 use crate::net::error::{LoadError, PeerError, SettingError, ToolError};
+use sidecore_sim::fit::FreeError;
 use sidecore_sim::plan::PlanError;
+use sidecore_terminal::error::TerminalError;
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
@@ -22,8 +24,6 @@ pub(crate) enum LabError {
     Failed { task: String, source: Source },
     #[error("cannot write {}: {source}", path.display())]
     Write { path: PathBuf, source: io::Error },
-    #[error("{0}")]
-    Print(String),
     /// A part of the run ended early or gave nothing usable: another run may succeed.
     #[error("{0}")]
     Broken(Cow<'static, str>),
@@ -49,6 +49,10 @@ pub(crate) enum LabError {
     Tool(#[from] ToolError),
     #[error(transparent)]
     Plan(#[from] PlanError),
+    #[error(transparent)]
+    Free(#[from] FreeError),
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
 }
 
 impl LabError {

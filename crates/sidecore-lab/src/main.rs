@@ -47,7 +47,9 @@ fn run(command: Command) -> Result<u8, String> {
     match command {
         Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
         Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { NO }).map_err(|error| error.to_string()),
+        Command::Sim(args) => {
+            sim::run(&args).map(|yes| if yes { 0 } else { REFUSED }).map_err(|error| error.to_string())
+        }
         Command::Net(args) => net::run(&args).map_err(|error| error.to_string()),
         Command::NetEnd => net::run_end().map(|()| 0).map_err(|error| error.to_string()),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),

@@ -81,5 +81,5 @@ pub(crate) fn write(path: Option<&Path>, text: &str) -> Result<(), LabError> {
 }
 
 pub(crate) fn print(text: &str) -> Result<(), LabError> {
-    output::print(text).map_err(LabError::Print)
+    Ok(output::print(text)?)
 }

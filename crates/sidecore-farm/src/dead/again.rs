@@ -22,7 +22,6 @@ use tokio::time::{Instant, sleep};
 pub(super) const MARK: &str = "again+";
 const PAUSE: Duration = Duration::from_secs(2);
 const MARGIN: Duration = Duration::from_secs(30);
-const NO: u8 = 1;
 
 pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Vec<DeadEvent>) -> Result<u8, FarmError> {
     let most = js.client().max_payload().saturating_sub(HEADROOM);

@@ -31,7 +31,6 @@ const OVERDUE: Duration = Duration::from_secs(5);
 /// Time at the end to store all events read, and then the place.
 const LAST: Duration = Duration::from_secs(10);
 const BATCH_LIMIT: usize = 256;
-const NO: u8 = 1;
 
 /// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
 const PLACE: &str = "place";

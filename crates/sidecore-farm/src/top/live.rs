@@ -26,11 +26,11 @@ pub(super) async fn run(farm: &Farm) -> Result<(), FarmError> {
     let (shown, name) = (Arc::clone(&watch), farm.farm.clone());
     let screen = spawn_blocking(move || {
         let read = || view(&shown);
-        let first = FarmScreen { farm: name, view: read()? };
-        Ok(show(first, read, INTERVAL)?)
+        let first = FarmScreen { farm: name, view: read().map_err(FarmError::output)? };
+        show(first, read, INTERVAL).map_err(FarmError::output)
     });
     tokio::select! {
-        ended = screen => ended.map_err(|error| FarmError::output(format!("the view ended: {error}")))?.map_err(FarmError::output),
+        ended = screen => ended.map_err(|error| FarmError::output(format!("the view ended: {error}")))?,
         never = follow(&mut words, &watch) => match never {},
     }
 }

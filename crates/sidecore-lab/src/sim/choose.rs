@@ -54,9 +54,9 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
     for over in &args.over {
         let wrong = |why: String| LabError::failed(format!("--over {over}"), why);
         let (name, values) = over.split_once('=').ok_or_else(|| wrong("write NAME=VALUE,…".to_owned()))?;
-        let name = plan.full_name(name.trim()).map_err(wrong)?;
+        let name = plan.full_name(name.trim()).map_err(|why| wrong(why.to_string()))?;
         let values = list(values);
-        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(wrong)?;
+        values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(|why| wrong(why.to_string()))?;
         choice.over.retain(|(known, _)| *known != name);
         choice.over.push((name, values));
     }

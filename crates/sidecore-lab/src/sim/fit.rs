@@ -20,7 +20,7 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let published = read(&args.to)?;
     let targets = pairs(&plans, &published)?;
     let which = if args.vary.is_empty() { Which::Fitted } else { Which::Named(&args.vary) };
-    let free = fit::free(&targets, which).map_err(LabError::usage)?;
+    let free = fit::free(&targets, which)?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
     let progress = progress("fit")?;
     let found = fit::fit(&targets, free, &effort, &progress)?;
@@ -40,7 +40,7 @@ pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError
         None => Published::of_plan(plan, &effort)?,
     };
     let targets = [Target { plan, published: &published }];
-    let free = fit::free(&targets, Which::All).map_err(LabError::usage)?;
+    let free = fit::free(&targets, Which::All)?;
     let progress = progress("sensitivity")?;
     let found = fit::sensitivity(&targets, free, &effort, &progress)?;
     drop(progress);
