@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Sources of the programs, from the workspace's root.
-const SOURCES: [&str; 14] = [
+const SOURCES: [&str; 15] = [
     "Cargo.lock",
     "crates/sidecore-cli/src",
     "crates/sidecore-client/src",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 14] = [
     "crates/sidecore-preload/src",
     "crates/sidecore-report/src",
     "crates/sidecore-sim/src",
+    "crates/sidecore-sockets-service/src",
     "crates/sidecore-sockets/src",
     "crates/sidecore-terminal/src",
     "crates/sidecore/src",

@@ -15,8 +15,11 @@ const LIMITS: &str = "docs/results/lane.md";
 const ROUNDS: u64 = 50;
 /// Requests in a round. A figure is the difference between both depths, for one request.
 const DEPTHS: [u64; 2] = [128, 256];
-/// Operations that run at both depths, by their names in `crates/sidecore/benches/count`.
-const OPERATIONS: [&str; 4] = ["noop", "aes-256-gcm", "library", "send"];
+/// The programs to count, each the only one of its name: `crates/sidecore/benches/count.rs`, and
+/// `crates/sidecore-sockets-service/benches/count_sends.rs`.
+const PROGRAMS: [&str; 2] = ["count", "count-sends"];
+/// Operations that run at both depths: the number of the program, and its arguments.
+const OPERATIONS: [(usize, &[&str]); 4] = [(0, &["noop"]), (0, &["aes-256-gcm"]), (0, &["library"]), (1, &[])];
 /// The environment variable with the socket of the service of sockets.
 const SOCKETS: &str = "SIDECORE_SOCKETS";
 /// Settings of the workspace's crates: as for a release, with one unit of code each in the place of optimisation when
@@ -34,8 +37,11 @@ struct Cost {
     sidecore: f64,
 }
 
-/// Prints the figures of this program, or of one built here, with their limits. `false`: one is above its limit.
-pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
+/// Paths of the [`PROGRAMS`].
+pub(crate) type Programs = [PathBuf; PROGRAMS.len()];
+
+/// Prints the figures of these programs, or of some built here, with their limits. `false`: one is above its limit.
+pub(crate) fn run(root: &Path, programs: Option<Programs>) -> Result<bool> {
     if !IS_LIMITED {
         return Err(NOT_LIMITED.into());
     }
@@ -44,8 +50,8 @@ pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     }
     let page = fs::read_to_string(root.join(LIMITS))?;
     let limits = limits(&page)?;
-    let program = program.map_or_else(|| build(root), |program| Ok(program.to_owned()))?;
-    let [noop, aes, library, send] = costs(&program, &root.join("target/callgrind"))?;
+    let programs = programs.map_or_else(|| build(root), Ok)?;
+    let [noop, aes, library, send] = costs(&programs, &root.join("target/callgrind"))?;
     let figures = [noop.sidecore, noop.client, aes.sidecore - library.client, send.client];
     if limits.len() != figures.len() {
         return Err(format!("{LIMITS} has {} limits, counted are {}", limits.len(), figures.len()).into());
@@ -59,9 +65,9 @@ pub(crate) fn run(root: &Path, program: Option<&Path>) -> Result<bool> {
     Ok(held)
 }
 
-/// Builds the program. The workspace's crates get settings of their own, in the directory of the tests. The runtime's
+/// Builds the programs. The workspace's crates get settings of their own, in the directory of the tests. The services'
 /// other programs there have the same settings until everything is built again.
-pub(crate) fn build(root: &Path) -> Result<PathBuf> {
+pub(crate) fn build(root: &Path) -> Result<Programs> {
     let mut cargo = built::cargo(root);
     for package in MetadataCommand::new().current_dir(root).no_deps().exec()?.packages {
         for setting in AS_RELEASED {
@@ -69,16 +75,21 @@ pub(crate) fn build(root: &Path) -> Result<PathBuf> {
         }
     }
     cargo.env("SIDECORE_SLOW_CLOCK", "1").env("CARGO_INCREMENTAL", "0");
-    built::program(&built::tests(&mut cargo, &["--bench", "count"])?, "count")
+    let built = built::tests(&mut cargo, &PROGRAMS.map(|name| ["--bench", name]).concat())?;
+    let [count, sends] = PROGRAMS.map(|name| built::program(&built, name));
+    Ok([count?, sends?])
 }
 
 /// Runs all in parallel: callgrind's counts do not depend on other load.
-fn costs(program: &Path, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
+fn costs(programs: &Programs, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
     let _ = fs::remove_dir_all(directory);
     let mut runs = Vec::new();
-    for operation in OPERATIONS {
-        let started =
-            DEPTHS.map(|depth| Run::start(program, operation, depth, &directory.join(format!("{operation}-{depth}"))));
+    for (number, (program, arguments)) in OPERATIONS.into_iter().enumerate() {
+        let started = DEPTHS.map(|depth| {
+            let mut program = Command::new(&programs[program]);
+            program.args(arguments).args([ROUNDS, depth].map(|number| number.to_string()));
+            Run::start(&program, &directory.join(format!("{number}-{depth}")))
+        });
         runs.push(started);
     }
     let mut costs = [Cost::default(); OPERATIONS.len()];
@@ -96,13 +107,13 @@ struct Run {
 }
 
 impl Run {
-    fn start(program: &Path, operation: &str, depth: u64, directory: &Path) -> Result<Self> {
+    fn start(program: &Command, directory: &Path) -> Result<Self> {
         fs::create_dir_all(directory)?;
         let mut command = Command::new("valgrind");
         command.args(["-q", "--tool=callgrind", "--instr-atstart=no", "--separate-threads=yes"]);
         command.arg(format!("--callgrind-out-file={}", directory.join("out").display()));
         command.env(SOCKETS, directory.join("socket"));
-        command.arg(program).arg(operation).args([ROUNDS.to_string(), depth.to_string()]);
+        command.arg(program.get_program()).args(program.get_args());
         Ok(Self { child: command.stdin(Stdio::null()).spawn()?, directory: directory.to_owned() })
     }
 

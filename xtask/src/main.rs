@@ -27,7 +27,7 @@ usage: cargo xtask COMMAND
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
-  count PROGRAM    the same of a program that was built for it before
+  count P P        the same of both programs that were built for it before
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones, and write crates/sidecore-cli/tests/wrong_inputs.md anew
@@ -40,7 +40,7 @@ fn main() -> ExitCode {
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
         ["count"] => root().and_then(|root| count::run(&root, None)),
-        ["count", program] => root().and_then(|root| count::run(&root, Some(program.as_ref()))),
+        ["count", keys, sends] => root().and_then(|root| count::run(&root, Some([keys, sends].map(PathBuf::from)))),
         ["lines"] => root().and_then(|root| lines::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),

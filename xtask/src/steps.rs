@@ -10,14 +10,15 @@ mod skips;
 
 use std::ffi::OsStr;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use cargo_metadata::Artifact;
 
 use crate::built::{self, cargo};
-use crate::{Result, count, faults, tidy};
+use crate::count::{self, Programs};
+use crate::{Result, faults, tidy};
 use counts::Counts;
 use machine::Machine;
 use pool::{Ended, Program};
@@ -58,7 +59,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
             let (alone, beside) = tests(root, &built, &machine.path);
-            let beside = computations(root, count.as_deref())?.into_iter().chain(beside).collect();
+            let beside = computations(root, count)?.into_iter().chain(beside).collect();
             for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
                 pool::run(programs, at_a_time, LIMIT, &output, |ended| tell(&ended, &mut counts));
             }
@@ -79,14 +80,14 @@ type Step = (&'static str, fn(&Path) -> Result<bool>);
 
 const STEPS: [Step; 3] = [("cargo fmt", format), ("cargo clippy", lint), ("cargo xtask tidy", tidy::run)];
 
-/// The artifacts, and the program to count on a machine with limits, if everything before it passed.
-fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<PathBuf>)> {
+/// The artifacts, and the programs to count on a machine with limits, if everything before it passed.
+fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<Programs>)> {
     for (title, step) in STEPS {
         timed(title, || Ok(step(root)?.then_some(())))?;
     }
-    // First, since both leave a program of the same name, and the tests need theirs.
+    // First, since both leave programs of the same names, and the tests need theirs.
     let count = if count::IS_LIMITED {
-        Some(timed("cargo test --bench count --no-run", || count::build(root).map(Some))?)
+        Some(timed("cargo test --bench count --bench count-sends --no-run", || count::build(root).map(Some))?)
     } else {
         None
     };
@@ -136,7 +137,7 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
 }
 
 /// Programs that compute and are not tests.
-fn computations(root: &Path, count: Option<&Path>) -> Result<Vec<Program>> {
+fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
     let itself = std::env::current_exe()?;
     let xtask = |command: &str| {
         let mut program = Command::new(&itself);
@@ -145,7 +146,7 @@ fn computations(root: &Path, count: Option<&Path>) -> Result<Vec<Program>> {
     };
     let counting = count.map(|count| {
         let mut counting = xtask("count");
-        counting.command.arg(count);
+        counting.command.args(count);
         counting
     });
     let mut doc = cargo(root);

@@ -19,6 +19,7 @@ use crate::args::Check;
 use crate::error::CliError;
 use finding::Finding;
 use sidecore::config::{Config, default_socket};
+use sidecore_sockets_service::SocketsConfig;
 use sidecore_terminal::output;
 use std::path::PathBuf;
 
@@ -30,11 +31,14 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
-    let config = match &path {
-        Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
-        None => Config { socket: args.socket.clone().unwrap_or_else(|| default_socket(None)), ..Config::default() },
+    let (config, sockets) = match &path {
+        Some(path) => Config::read_with::<SocketsConfig>(path, default_socket(None)).map_err(CliError::library)?,
+        None => {
+            let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
+            (Config { socket, ..Config::default() }, None)
+        }
     };
-    let mut findings = findings(&config);
+    let mut findings = findings(&config, sockets.is_some());
     if let Some(path) = &path {
         findings.insert(0, configured::judge(path, &config));
     }
@@ -43,8 +47,8 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))
 }
 
-fn findings(config: &Config) -> Vec<Finding> {
-    let (service, counters) = read::service(config);
+fn findings(config: &Config, of_sockets: bool) -> Vec<Finding> {
+    let (service, counters) = read::service(config, of_sockets);
     let waiting = read::waiting(config, counters.as_ref());
     let cores = read::cores(&waiting);
     let mut findings = cores::judge(&cores, &read::text);

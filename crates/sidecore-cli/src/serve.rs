@@ -7,10 +7,10 @@ use sd_notify::NotifyState;
 use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
 use sidecore::core::session::Class;
 use sidecore::events;
-use sidecore::sandbox;
+use sidecore::sandbox::{self, Duty};
 use sidecore::service::Service;
-use sidecore::sockets::Sockets;
 use sidecore::sys::{cpu, duplicate};
+use sidecore_sockets_service::{self as sockets_service, Sockets, SocketsConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::signal_name;
@@ -22,9 +22,9 @@ use std::thread;
 
 pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let socket = socket_of_environment();
-    let mut config = match &args.config {
-        Some(path) => Config::read(path, socket).map_err(CliError::library)?,
-        None => Config { socket, ..Config::default() },
+    let (mut config, sockets) = match &args.config {
+        Some(path) => Config::read_with::<SocketsConfig>(path, socket).map_err(CliError::library)?,
+        None => (Config { socket, ..Config::default() }, None),
     };
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
@@ -32,10 +32,9 @@ pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     // Before the threads start, so that none of them takes the signal.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let log = Log::collect(args)?;
-    if config.sockets.is_some() {
-        serve_sockets(&config, args, signals, &log)
-    } else {
-        serve_keys(config, args, signals, &log)
+    match sockets {
+        Some(limits) => serve_sockets(&config, &limits, args, signals, &log),
+        None => serve_keys(config, args, signals, &log),
     }
 }
 
@@ -52,7 +51,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     }
     // Before the change of the user: only root may be able to read the file.
     let passphrase = config.keys.passphrase().map_err(CliError::library)?;
-    let mut sandbox = sandbox::enter(&config).map_err(CliError::library)?;
+    let mut sandbox = sandbox::enter(&config, Duty::KEYS).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
@@ -60,7 +59,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     drop(passphrase);
     service.hand_over(hold);
     ready();
-    sandbox.filter_calls(&service).map_err(CliError::library)?;
+    sandbox.filter_calls(service.door()).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)));
     if let Some(changes) = service.key_changes() {
         events::keys_at_rest(changes);
@@ -69,21 +68,27 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     Ok(())
 }
 
-fn serve_sockets(config: &Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
+fn serve_sockets(
+    config: &Config,
+    limits: &SocketsConfig,
+    args: &Serve,
+    signals: Signals,
+    log: &Log,
+) -> Result<(), CliError> {
     if args.passphrase_file.is_some() {
         return Err(CliError::usage(
             "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out",
         ));
     }
-    let mut sandbox = sandbox::enter(config).map_err(CliError::library)?;
+    let mut sandbox = sandbox::enter(config, Sockets::DUTY).map_err(CliError::library)?;
     begin(log)?;
-    events::start(env!("CARGO_PKG_VERSION"), config);
+    sockets_service::events::start(env!("CARGO_PKG_VERSION"), config, limits);
     let waits = [Some(config.notify.service), None, None, None];
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
-    let mut sockets = Sockets::start(config)?;
+    let mut sockets = Sockets::start(config, limits)?;
     ready();
-    sandbox.filter_calls_of_sockets(&sockets).map_err(CliError::library)?;
+    sandbox.filter_calls(sockets.door()).map_err(CliError::library)?;
     warn(sandbox.warnings().iter());
     if let Some(warnings) = sockets.take_warnings() {
         let tell = thread::Builder::new().name("warnings".to_owned());

@@ -3,9 +3,9 @@
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use sidecore::config::{Config, SocketsConfig, counters_beside};
+use sidecore::config::{Config, counters_beside};
 use sidecore::service::Service;
-use sidecore::sockets::Sockets;
+use sidecore_sockets_service::{Sockets, SocketsConfig};
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -74,8 +74,8 @@ fn a_signal_gives_the_terminal_back() {
 fn a_service_of_sockets_is_shown_live_and_q_ends_it() {
     let scratch = tempfile::tempdir().unwrap();
     let socket = scratch.path().join("socket");
-    let config = Config { socket: socket.clone(), sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let _service = Sockets::start(&config).unwrap();
+    let config = Config { socket: socket.clone(), ..Config::default() };
+    let _service = Sockets::start(&config, &SocketsConfig::default()).unwrap();
     for option in ["--sockets", "--socket"] {
         let mut terminal = Terminal::new();
         let mut top = terminal.start(&["top", option, socket.to_str().unwrap()]);

@@ -1,11 +1,10 @@
 //! The section `[sockets]`, which makes a service one of sockets, with the limits of each user.
 
-use super::{Config, DeviceConfig, KeysConfig};
 use serde::Deserialize;
+use sidecore::config::{Config, ConfigError, ConfigErrorKind, DeviceConfig, KeysConfig, Section};
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
-use sidecore_sockets::protocol::MAX_NAME;
+use sidecore_sockets::protocol::{DEFAULT_SOCKET, MAX_NAME};
 use std::collections::BTreeMap;
-use std::fmt::Display;
 use toml::{Table, Value};
 
 /// Keys that a service of sockets uses. It has one hop of `notify` only.
@@ -13,7 +12,7 @@ const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandb
 const NOTIFY: &str = "service";
 const MAX_WEIGHT: u32 = 100;
 
-/// The section `[sockets]`. A service has either this or keys and devices.
+/// The section `[sockets]`. A file has either this or keys and devices.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketsConfig {
@@ -55,7 +54,7 @@ impl SocketsConfig {
     }
 
     /// Checks the numbers, and that the rest of the configuration sets nothing for a service of keys.
-    pub(super) fn check(&self, beside: &Config) -> Result<(), String> {
+    pub(crate) fn check_beside(&self, beside: &Config) -> Result<(), ConfigErrorKind> {
         within("sockets.ring_kib", self.ring_kib, MIN_RING >> 10, MAX_RING >> 10)?;
         require(self.ring_kib.is_power_of_two(), || {
             format!("sockets.ring_kib = {}: use a power of two, e.g. 32", self.ring_kib)
@@ -78,18 +77,27 @@ impl SocketsConfig {
             ("[[client]]", !beside.clients.is_empty()),
         ];
         match others.into_iter().find(|(_, stands)| *stands) {
-            Some((section, _)) => Err(format!(
+            Some((section, _)) => Err(ConfigErrorKind::Section(format!(
                 "[sockets] and {section} in one file: sockets have a service of their own, without keys and devices; \
                  write two files and start a service with each"
-            )),
+            ))),
             None => Ok(()),
         }
     }
 }
 
-/// Finds a key in the text that a service of sockets does not use: an ignored key would mislead its author.
-pub(super) fn check_keys(text: &str) -> Result<(), String> {
-    let keys: Table = toml::from_str(text).unwrap_or_default();
+impl Section for SocketsConfig {
+    const NAME: &'static str = "sockets";
+    const SOCKET: &'static str = DEFAULT_SOCKET;
+
+    fn check(&self, beside: &Config, written: &Table) -> Result<(), ConfigError> {
+        self.check_beside(beside)?;
+        Ok(check_keys(written)?)
+    }
+}
+
+/// Finds a key in the file that a service of sockets does not use: an ignored key would mislead its author.
+fn check_keys(keys: &Table) -> Result<(), ConfigErrorKind> {
     let notify = keys.get("notify").and_then(Value::as_table);
     let idle_hop = notify.and_then(|hops| hops.keys().find(|hop| *hop != NOTIFY)).map(|hop| format!("notify.{hop}"));
     let idle_key = keys.iter().find(|(key, _)| !APPLY.contains(&key.as_str())).map(|(key, value)| match value {
@@ -98,17 +106,20 @@ pub(super) fn check_keys(text: &str) -> Result<(), String> {
         _ => key.clone(),
     });
     idle_key.or(idle_hop).map_or(Ok(()), |idle| {
-        Err(format!(
+        Err(ConfigErrorKind::Section(format!(
             "[sockets] and {idle} in one file: it has no effect on sockets; leave it out. Beside [sockets] these apply: \
              socket, socket_mode, [sidecores], notify.{NOTIFY}, [sandbox]"
-        ))
+        )))
     })
 }
 
-fn within<N: PartialOrd + Copy + Display>(key: &str, value: N, least: N, most: N) -> Result<(), String> {
+fn within(key: &str, value: u32, least: u32, most: u32) -> Result<(), ConfigErrorKind> {
     require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
 }
 
-fn require(is_fine: bool, remedy: impl FnOnce() -> String) -> Result<(), String> {
-    if is_fine { Ok(()) } else { Err(remedy()) }
+fn require(is_fine: bool, remedy: impl FnOnce() -> String) -> Result<(), ConfigErrorKind> {
+    if is_fine { Ok(()) } else { Err(ConfigErrorKind::Section(remedy())) }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,6 +1,6 @@
 //! The cores of users' threads. One thread alone may spin on a core that the service owns.
 
-use crate::config::Sidecores;
+use sidecore::config::Sidecores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

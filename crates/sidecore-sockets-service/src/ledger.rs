@@ -1,6 +1,6 @@
 //! Resources of one user in the service: a permit for each object, released once the object is closed and not before.
 
-use crate::config::SocketsConfig;
+use crate::SocketsConfig;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,11 +1,31 @@
 //! The service of sockets: it moves messages from programs' rings to their sockets, many by one system call.
 //!
+//! [`Sockets`] is the service, a process of its own beside the service of keys. Both share what the crate `sidecore` has
+//! in `config`, `events`, `sandbox`, `service` and `sys`. The program's side and the messages are in `sidecore_sockets`.
+//!
 //! A program's socket stays the kernel's, and the program can take a stream back at any time: see
 //! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay
 //! that user's threads only: `user` serves and another thread closes; `listener` accepts and never waits.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`config`|the section `[sockets]` of the configuration|
+//! |`listener`|accepts programs, and starts the threads of a user|
+//! |`user`, `user_context`|one thread for each user: rounds over its streams; the state that these share|
+//! |`program`, `source`|one program: its messages, banks and streams; numbers of what wakes the thread|
+//! |`transfer`, `content`|one stream: from its ring to its socket; the kinds of sockets that are taken|
+//! |`ledger`, `cores`|limits of a user; the core of each user's thread|
+//! |`rows`, `gone`, `reports`|lists of sockets, of ended programs, and of sockets that are in no ring|
+//! |`meter`|CPU time of a transfer, for the estimate of what is saved|
+//! |`events`, `sandbox`|the event of the start; the duty that the sandbox permits|
 
+// The macros panic where standard output or error is closed, which must not end a service.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+mod config;
 mod content;
 mod cores;
+pub mod events;
 mod gone;
 mod ledger;
 mod listener;
@@ -13,20 +33,22 @@ mod meter;
 mod program;
 mod reports;
 mod rows;
+mod sandbox;
 mod source;
 mod transfer;
 mod user;
 mod user_context;
 
-use crate::config::{Config, ConfigErrorKind, SocketsConfig};
-use crate::events;
-use crate::service::runtime_dir::RuntimeFiles;
-use crate::service::{StartError, check_cpus, raise_file_limit};
-use crate::sys::park::{ParkTimes, park_times};
-use crate::sys::wake;
+pub use config::SocketsConfig;
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
+use sidecore::config::Config;
+use sidecore::events::not_measured;
+use sidecore::service::runtime_dir::RuntimeFiles;
+use sidecore::service::{StartError, check_cpus, raise_file_limit};
+use sidecore::sys::park::{ParkTimes, park_times};
+use sidecore::sys::wake;
 use sidecore_core::policy::notify::Notify;
 use std::convert::Infallible;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -80,7 +102,7 @@ impl Shared {
             limits,
             notify: Notify::Park,
             park: OnceLock::new(),
-            cores: Cores::new(&crate::config::Sidecores::default()),
+            cores: Cores::new(&sidecore::config::Sidecores::default()),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
             wasted: AtomicU32::new(0),
@@ -102,14 +124,13 @@ impl Sockets {
     ///
     /// # Errors
     /// An error of configuration, cores, paths or the system, each with the remedy.
-    pub fn start(config: &Config) -> Result<Self, StartError> {
+    pub fn start(config: &Config, limits: &SocketsConfig) -> Result<Self, StartError> {
         config.check()?;
-        let no_sockets = || ConfigErrorKind::Sockets("no section [sockets]: this is no service of sockets".to_owned());
-        let limits = config.sockets.clone().ok_or_else(|| StartError::Config(no_sockets().into()))?;
+        limits.check_beside(config).map_err(|kind| StartError::Config(kind.into()))?;
         check_cpus(config)?;
         raise_file_limit();
         let shared = Arc::new(Shared {
-            limits,
+            limits: limits.clone(),
             notify: config.notify.service,
             park: OnceLock::new(),
             cores: Cores::new(&config.sidecores),
@@ -129,7 +150,7 @@ impl Sockets {
         let measured = shared.clone();
         let measure = move || match park_times() {
             Ok(park) => drop(measured.park.set(park)),
-            Err(error) => events::not_measured(&error),
+            Err(error) => not_measured(&error),
         };
         thread::Builder::new().name("sockets-measure".to_owned()).spawn(measure)?;
         Ok(Self { socket: config.socket.clone(), shared, running, warnings: Some(warnings), door, _files: files })
@@ -141,7 +162,7 @@ impl Sockets {
     }
 
     /// The number of the listening socket: no other file has it until the service ends.
-    pub(crate) fn door(&self) -> RawFd {
+    pub fn door(&self) -> RawFd {
         self.door
     }
 

@@ -4,12 +4,12 @@
 use super::Shared;
 use super::ledger::Kind;
 use super::user::{Alive, User};
-use crate::control;
-use crate::events::{self, Source};
-use crate::service::door::Door;
-use crate::sys::poller::Poller;
-use crate::sys::{clock, packet, peer, wake};
 use rustix::io::Errno;
+use sidecore::control;
+use sidecore::events::{self, Source};
+use sidecore::service::door::Door;
+use sidecore::sys::poller::Poller;
+use sidecore::sys::{clock, packet, peer, wake};
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
 use sidecore_sockets::protocol::Reply;
@@ -245,11 +245,11 @@ impl Listener {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SocketsConfig;
-    use crate::service::declined::lingering;
+    use crate::SocketsConfig;
     use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
     use sidecore_client::sys::packet::{connect_by, send, socket};
     use sidecore_client::sys::poll::wait_readable;
+    use sidecore_testing::lingering;
     use std::net::TcpStream;
     use std::os::fd::{AsFd, BorrowedFd};
     use std::path::Path;

@@ -10,9 +10,9 @@ use super::rows::Listed;
 use super::source::{Source, What};
 use super::transfer::{Over, PlaceRef, Stream, Turn};
 use super::user_context::UserContext;
-use crate::control;
-use crate::sys::packet::{MAX_PACKET, receive};
-use crate::sys::{clock, message, peer, wake};
+use sidecore::control;
+use sidecore::sys::{clock, message, peer, wake};
+use sidecore_client::sys::packet::{MAX_PACKET, receive};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::own::Recent;
 use sidecore_core::streams::saving::BreakEven;
@@ -524,13 +524,13 @@ fn bits(word: u64) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SocketsConfig;
-    use crate::sockets::Shared;
-    use crate::sockets::ledger::Ledger;
-    use crate::sockets::meter::Meter;
-    use crate::sockets::reports::Bell;
-    use crate::sys::poller::Poller;
+    use crate::Shared;
+    use crate::SocketsConfig;
+    use crate::ledger::Ledger;
+    use crate::meter::Meter;
+    use crate::reports::Bell;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
+    use sidecore::sys::poller::Poller;
     use sidecore_core::streams::sweep::Sweep;
     use std::collections::BTreeMap;
     use std::sync::mpsc;

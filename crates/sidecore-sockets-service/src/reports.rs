@@ -1,7 +1,7 @@
 //! Programs' reports on their sockets outside rings. Each request for the list asks the programs, and each program
 //! owes one answer at most.
 
-use crate::sys::wake;
+use sidecore::sys::wake;
 use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
 use std::collections::BTreeMap;

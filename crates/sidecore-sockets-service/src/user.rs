@@ -10,9 +10,9 @@ use super::program::{MAX_LAST_MESSAGES, MAX_MESSAGES, Program};
 use super::reports::Bell;
 use super::source::{Source, WAKE, What};
 use super::user_context::{ClosedObject, UserContext};
-use crate::sys::park::ParkTimes;
-use crate::sys::poller::Poller;
-use crate::sys::{clock, cpu};
+use sidecore::sys::park::ParkTimes;
+use sidecore::sys::poller::Poller;
+use sidecore::sys::{clock, cpu};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};
 use sidecore_core::streams::sweep::{ClientId, Outcome, Sweep};
 use sidecore_core::time::Nanos;
@@ -376,8 +376,8 @@ impl Serving {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::SocketsConfig;
-    use crate::sockets::ledger::Kind;
+    use crate::SocketsConfig;
+    use crate::ledger::Kind;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
     /// Longer than any step takes.

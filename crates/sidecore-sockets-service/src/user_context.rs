@@ -4,7 +4,7 @@ use super::Shared;
 use super::ledger::Ledger;
 use super::meter::Meter;
 use super::reports::Bell;
-use crate::sys::poller::Poller;
+use sidecore::sys::poller::Poller;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, StreamId, Sweep};
 use std::any::Any;

@@ -1,8 +1,12 @@
 //! Helpers for tests of several crates.
 
+pub mod intruder;
+mod lingering;
 mod program;
 pub mod scraped;
 mod skipped;
+pub mod sys;
 
+pub use lingering::lingering;
 pub use program::copy_program;
 pub use skipped::skipped;

@@ -7,7 +7,6 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
-use sidecore_sockets::protocol;
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -15,8 +14,8 @@ use std::path::{Path, PathBuf};
 mod error;
 mod limits;
 mod passphrase;
+mod section;
 mod setting;
-mod sockets;
 mod waiters;
 mod wrong;
 
@@ -27,13 +26,13 @@ use error::{require, unknown, within};
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
+pub use section::Section;
 pub(crate) use setting::HOPS;
 pub use setting::{DeviceAction, Setting};
 pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
 };
-pub use sockets::SocketsConfig;
 pub use waiters::{ThreadCore, Waiters, in_force};
 
 /// Largest file that is read, bytes.
@@ -44,7 +43,7 @@ const MAX_SIDECORES: usize = 64;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Path of the Unix socket. The default with `sockets` is that of the service of sockets.
+    /// Path of the Unix socket.
     pub socket: PathBuf,
     /// Octal file mode of the socket: it decides which users may connect.
     #[serde(deserialize_with = "octal")]
@@ -79,8 +78,6 @@ pub struct Config {
     pub keys: KeysConfig,
     /// Restrictions that `sidecore serve` puts on itself.
     pub sandbox: SandboxConfig,
-    /// Makes it a service of sockets.
-    pub sockets: Option<SocketsConfig>,
 }
 
 /// The place of stored keys. Without a directory: in memory only, until the service ends.
@@ -219,7 +216,6 @@ impl Default for Config {
             clients: Vec::new(),
             keys: KeysConfig::default(),
             sandbox: SandboxConfig::default(),
-            sockets: None,
         }
     }
 }
@@ -326,10 +322,9 @@ impl Config {
     /// # Errors
     /// Names the file, the line, and the remedy.
     pub fn read(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
-        let text = text_of(path).map_err(ConfigError::from);
-        let in_file = |error| ConfigError { file: Some(path.to_owned()), ..error };
-        let (mut config, text) = text.and_then(|text| Ok((Self::parse(&text)?, text))).map_err(in_file)?;
-        if config.sockets.is_none() && !names_socket(&text) {
+        let text = text_of(path).map_err(in_file(path))?;
+        let mut config = Self::parse(&text).map_err(in_file(path))?;
+        if !names_socket(&text) {
             config.socket = socket;
         }
         Ok(config)
@@ -340,14 +335,8 @@ impl Config {
     /// # Errors
     /// Names the line and the remedy.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let mut config: Self = wrong::read(text)?;
-        if config.sockets.is_some() && !names_socket(text) {
-            config.socket = protocol::DEFAULT_SOCKET.into();
-        }
+        let config: Self = wrong::read(text)?;
         config.check()?;
-        if config.sockets.is_some() {
-            sockets::check_keys(text).map_err(ConfigErrorKind::Sockets)?;
-        }
         Ok(config)
     }
 
@@ -374,9 +363,6 @@ impl Config {
             require(is_new, || ConfigErrorKind::SameName(name.clone()))?;
         }
         self.keys.check()?;
-        if let Some(sockets) = &self.sockets {
-            sockets.check(self).map_err(ConfigErrorKind::Sockets)?;
-        }
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
@@ -485,6 +471,10 @@ fn text_of(path: &Path) -> Result<String, ConfigErrorKind> {
         return Err(ConfigErrorKind::TooLarge);
     }
     String::from_utf8(bytes).map_err(|_| ConfigErrorKind::NoText)
+}
+
+fn in_file<E: Into<ConfigError>>(path: &Path) -> impl Fn(E) -> ConfigError {
+    move |error| ConfigError { file: Some(path.to_owned()), ..error.into() }
 }
 
 fn names_socket(text: &str) -> bool {

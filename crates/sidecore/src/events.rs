@@ -17,18 +17,22 @@ use std::path::Path;
 pub const TARGET: &str = "sidecore";
 
 /// Rate of events of one user's refusals for one reason.
-pub(crate) const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
+pub const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
 /// Users from this number on are grouped by this size: a user with subordinate ids has 65,536 of them, as a rule.
 const SUBORDINATE: u32 = 1 << 16;
 
+/// A kind of event and its user, with a limited rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Source<W> {
-    pub(crate) what: W,
-    pub(crate) uid: u32,
+pub struct Source<W> {
+    /// The kind.
+    pub what: W,
+    /// The user.
+    pub uid: u32,
 }
 
+/// The users that one user may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Users {
+pub struct Users {
     first: u32,
     last: u32,
 }
@@ -154,25 +158,23 @@ macro_rules! say {
     (@Debug $($rest:tt)+) => { tracing::trace!(target: TARGET, $($rest)+) };
 }
 
-/// A service of this version starts with this configuration.
+/// A service of keys of this version starts with this configuration.
 pub fn start(version: &str, config: &Config) {
     let Config { limits, sandbox, sidecores, .. } = config;
     let devices = config.devices.iter().map(|device| format!("{} ({})", device.name, device.kind.name()));
     let devices = devices.collect::<Vec<_>>().join(", ");
-    let (keys, sockets) = (&config.keys, config.sockets.as_ref());
-    let of_keys = sockets.is_none();
+    let keys = &config.keys;
     say!(Notice "start",
         version,
         pid = std::process::id(),
         socket = %config.socket.display(),
         cores = ?sidecores.cpus,
         owned = sidecores.owned,
-        devices = of_keys.then_some(devices),
-        balance = of_keys.then(|| config.balance.to_string()),
+        devices,
+        balance = config.balance.to_string(),
         keys_directory = keys.directory.as_ref().map(|path| path.display().to_string()),
         passphrase_file = keys.passphrase_file.as_ref().map(|path| path.display().to_string()),
-        limits = of_keys.then(|| inside(&format!("{limits:?}"))),
-        sockets = sockets.map(|sockets| inside(&format!("{sockets:?}"))),
+        limits = inside(&format!("{limits:?}")),
         sandbox = %inside(&format!("{sandbox:?}")),
         "the service starts"
     );
@@ -209,7 +211,8 @@ pub fn warning(text: &str) {
     say!(Warning "warning", "{text}");
 }
 
-pub(crate) fn not_measured(error: &std::io::Error) {
+/// The machine could not be measured, for this reason.
+pub fn not_measured(error: &std::io::Error) {
     say!(Warning "not-measured", error = %error, "the cost of sleeps and operations could not be measured and stays assumed: free descriptors or memory, and restart");
 }
 
@@ -296,7 +299,7 @@ pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
 }
 
 /// A client's request was refused. `suppressed`: earlier refusals of its user for this reason without an event.
-pub(crate) fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
+pub fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
     say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "{text}");
 }
 
@@ -306,7 +309,7 @@ pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
 }
 
 /// Refusals or faults without an event since the last one. `otherwise`: the common part of several origins.
-pub(crate) fn suppressed<W: Copy + Eq>(
+pub fn suppressed<W: Copy + Eq>(
     quiet: &Quiet<Source<W>, Users>,
     reason: impl Fn(W) -> &'static str,
     otherwise: Option<&'static str>,
@@ -390,7 +393,8 @@ fn users(acl: &Acl) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(",") }
 }
 
-fn inside(printed: &str) -> String {
+/// The text between the braces of a printed struct.
+pub fn inside(printed: &str) -> String {
     let inside = printed.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
     inside.map_or(printed, |(inside, _)| inside).trim().to_owned()
 }

@@ -1,4 +1,4 @@
-//! The service of keys and the service of sockets: threads, crypto engine, devices, stored keys, counters. The client and
+//! The service of keys: threads, crypto engine, devices, stored keys, counters. The client and
 //! the messages are those of `sidecore_client`.
 //!
 //! A [`service::Service`] owns one or several sidecores. A [`client::Client`] in another process (or in the same one)
@@ -7,14 +7,13 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`, `runtime_dir` of the socket|
+//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions and sessions of keys; `material`: one key; `vault`: sealed files; `file`, `public`: import|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
-//! |`config`|the TOML file, and changes by `sidecore set`|
+//! |`config`|the TOML file, also with a `section` of another service, and changes by `sidecore set`|
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
-//! |`sockets`|service of sockets, a process of its own: `listener` accepts, `user` serves with one thread for each user|
-//! |`sandbox`|restrictions of a service process: user, capabilities, files, system calls|
+//! |`sandbox`|restrictions of a service process by its `duty`: user, capabilities, files, system calls|
 //! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds, costs of a sleep (`park`); owners of AWS-LC objects|
 //! |`bare`|exchanges without a protocol, as baselines|
 
@@ -31,7 +30,6 @@ mod ffi;
 pub mod keys;
 pub mod sandbox;
 pub mod service;
-pub mod sockets;
 pub mod sys;
 
 pub(crate) use sidecore_client::shm;

@@ -6,21 +6,20 @@
 //!    dropped; no debugger, no core dump, no new privileges; memory is locked; files outside its directories are out
 //!    of reach.
 //! 2. [`Sandbox::filter_calls`], when the service runs: all present and future threads keep only the system calls
-//!    that the service needs. There is no `socket` among them, so there is no network.
+//!    that its [`Duty`] needs. There is no `socket` among them, so there is no network.
 //!
-//! No step can be undone. So [`Service::start`] and [`Sockets::start`] do neither: they run inside other programs as
-//! well.
+//! No step can be undone. So a service's `start`, as that of [`Service`](crate::service::Service), does neither: it
+//! runs inside other programs as well.
 
 mod calls;
+mod duty;
 mod error;
 mod files;
 mod memory;
 mod user;
 
 use crate::config::Config;
-use crate::service::Service;
-use crate::sockets::Sockets;
-use calls::Duty;
+pub use duty::Duty;
 pub use error::{Lack, SandboxError};
 use rustix::thread::CapabilitySet;
 use std::fs;
@@ -31,53 +30,41 @@ use std::os::fd::RawFd;
 #[derive(Debug)]
 #[must_use = "the system calls are still all allowed"]
 pub struct Sandbox {
+    duty: Duty,
     seccomp: Option<bool>,
     warnings: Vec<String>,
 }
 
-/// The first step, before any thread is started. The service is started next.
+/// The first step, before any thread is started. A service of this duty is started next.
 ///
 /// # Errors
 /// The process has several threads, the user does not exist or cannot be changed, a directory cannot be
 /// made, or this machine lacks a demanded restriction. The process may then be changed already and should end.
-pub fn enter(config: &Config) -> Result<Sandbox, SandboxError> {
+pub fn enter(config: &Config, duty: Duty) -> Result<Sandbox, SandboxError> {
     one_thread()?;
     let mut warnings = Vec::new();
     let sandbox = &config.sandbox;
     let user = sandbox.user.as_deref().map(user::find).transpose()?;
     memory::raise_limit();
-    files::make_directories(config, user.as_ref())?;
+    files::make_directories(config, duty, user.as_ref())?;
     if let Some(user) = &user {
         user.become_it()?;
     }
-    // A service of sockets has no keys to keep out of swap.
-    let lock = sandbox.lock_memory.or(config.sockets.is_some().then_some(false));
+    let lock = sandbox.lock_memory.or((!duty.secrets).then_some(false));
     user::drop_capabilities(if lock == Some(false) { CapabilitySet::empty() } else { memory::capability() })?;
     memory::deny_inspection()?;
     judge(lock, || Ok(memory::lock()), &mut warnings)?;
-    judge(sandbox.landlock, || files::restrict(config), &mut warnings)?;
-    Ok(Sandbox { seccomp: sandbox.seccomp, warnings })
+    judge(sandbox.landlock, || files::restrict(config, duty), &mut warnings)?;
+    Ok(Sandbox { duty, seccomp: sandbox.seccomp, warnings })
 }
 
 impl Sandbox {
-    /// The second step, when the service runs.
+    /// The second step, when the service runs. `door` is the number of its listening socket.
     ///
     /// # Errors
     /// This machine cannot filter system calls, and the configuration demands it.
-    pub fn filter_calls(&mut self, running: &Service) -> Result<(), SandboxError> {
-        self.filter(Duty::Keys, running.door())
-    }
-
-    /// The second step, when the service of sockets runs. Its list is another one: it opens no file.
-    ///
-    /// # Errors
-    /// As for [`Sandbox::filter_calls`].
-    pub fn filter_calls_of_sockets(&mut self, running: &Sockets) -> Result<(), SandboxError> {
-        self.filter(Duty::Sockets, running.door())
-    }
-
-    fn filter(&mut self, duty: Duty, door: RawFd) -> Result<(), SandboxError> {
-        judge(self.seccomp, || Ok(calls::filter(duty, door)), &mut self.warnings)
+    pub fn filter_calls(&mut self, door: RawFd) -> Result<(), SandboxError> {
+        judge(self.seccomp, || Ok(calls::filter(self.duty, door)), &mut self.warnings)
     }
 
     /// Restrictions that this machine lacks and the configuration does not demand, each with the remedy.
@@ -136,7 +123,7 @@ mod tests {
     #[test]
     fn a_process_with_threads_is_refused_and_left_as_it_was() {
         // The test harness runs each test on a thread of its own.
-        let error = enter(&Config::default()).unwrap_err().to_string();
+        let error = enter(&Config::default(), Duty::KEYS).unwrap_err().to_string();
         assert!(error.contains("of one thread") && !error.contains("has 1:"), "{error}");
         assert!(!rustix::thread::no_new_privs().unwrap());
     }

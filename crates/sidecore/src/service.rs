@@ -22,8 +22,8 @@ mod advice;
 mod calibrate;
 mod command;
 mod cores;
-pub(crate) mod declined;
-pub(crate) mod door;
+mod declined;
+pub mod door;
 mod job_queue;
 mod jobs;
 mod key_change;
@@ -31,7 +31,7 @@ mod listener;
 mod quotas;
 mod reactor;
 mod reaper;
-pub(crate) mod runtime_dir;
+pub mod runtime_dir;
 mod sessions;
 mod start_error;
 
@@ -201,7 +201,7 @@ impl Service {
     }
 
     /// The number of the listening socket: no other file has it while all threads run.
-    pub(crate) fn door(&self) -> RawFd {
+    pub fn door(&self) -> RawFd {
         self.door
     }
 
@@ -256,7 +256,7 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
 }
 
 /// Raises the limit of descriptors as far as the system permits: each lane takes a few.
-pub(crate) fn raise_file_limit() {
+pub fn raise_file_limit() {
     use rustix::process::{Resource, getrlimit, setrlimit};
     let mut limit = getrlimit(Resource::Nofile);
     limit.current = limit.maximum;

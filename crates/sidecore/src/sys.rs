@@ -4,12 +4,12 @@ pub mod cpu;
 pub(crate) mod directory;
 pub mod features;
 pub(crate) mod measuring;
-pub(crate) mod message;
-pub(crate) mod packet;
+pub mod message;
+pub mod packet;
 pub mod park;
-pub(crate) mod peer;
-pub(crate) mod poller;
-pub(crate) mod wake;
+pub mod peer;
+pub mod poller;
+pub mod wake;
 
 pub(crate) use sidecore_client::sys::poll;
 pub use sidecore_client::sys::{clock, verified_fd};

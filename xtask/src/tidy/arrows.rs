@@ -11,25 +11,31 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 17] = [
+const ALLOWED: [(&str, &[&str]); 18] = [
     ("sidecore-core", &[]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
     ("sidecore-client", &["sidecore-core"]),
     // Programs whose sockets are served.
     ("sidecore-sockets", &["sidecore-client", "sidecore-core"]),
-    ("sidecore", &["sidecore-client", "sidecore-sockets", "sidecore-batch", "sidecore-core"]),
+    // It knows nothing of sockets: a crate for them, and no feature, since the library of programs links no AWS-LC.
+    ("sidecore", &["sidecore-client", "sidecore-batch", "sidecore-core"]),
+    ("sidecore-sockets-service", &["sidecore", "sidecore-client", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-sim", &["sidecore-core"]),
     ("sidecore-openssl", &["sidecore-client", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-client", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-terminal", &[]),
     ("sidecore-report", &[]),
     // What root runs links nothing that simulates or measures.
-    ("sidecore-cli", &["sidecore", "sidecore-sockets", "sidecore-core", "sidecore-terminal"]),
+    (
+        "sidecore-cli",
+        &["sidecore", "sidecore-sockets-service", "sidecore-sockets", "sidecore-core", "sidecore-terminal"],
+    ),
     (
         "sidecore-lab",
         &[
             "sidecore",
+            "sidecore-sockets-service",
             "sidecore-sockets",
             "sidecore-sim",
             "sidecore-openssl",
@@ -45,17 +51,18 @@ const ALLOWED: [(&str, &[&str]); 17] = [
     ("sidecore-libcrypto", &[]),
     ("sidecore-testing", &[]),
     ("xtask", &[]),
-    ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
+    ("sidecore-fuzz", &["sidecore", "sidecore-sockets-service", "sidecore-sim", "sidecore-core"]),
 ];
 
 /// Tests of all crates may use it.
 const TESTING: &str = "sidecore-testing";
 
 /// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
-const FOR_TESTS: [(&str, &str); 4] = [
+const FOR_TESTS: [(&str, &str); 5] = [
     ("sidecore-openssl", "sidecore"),
     ("sidecore-openssl", "sidecore-libcrypto"),
     ("sidecore-preload", "sidecore"),
+    ("sidecore-preload", "sidecore-sockets-service"),
     ("sidecore-farm", "sidecore"),
 ];
 
@@ -173,6 +180,9 @@ mod tests {
         for (from, to) in [
             ("sidecore-core", "sidecore"),
             ("sidecore-client", "sidecore"),
+            ("sidecore", "sidecore-sockets"),
+            ("sidecore-sockets", "sidecore-sockets-service"),
+            ("sidecore-preload", "sidecore-sockets-service"),
             ("sidecore-sim", "sidecore"),
             ("xtask", "sidecore-core"),
             ("sidecore-cli", "sidecore-sim"),

@@ -63,9 +63,10 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
+/// `of_sockets`: it serves sockets, not keys.
+pub(super) fn service(config: &Config, of_sockets: bool) -> (Service, Option<Snapshot>) {
     let socket = config.socket.clone();
-    let answer = if config.sockets.is_some() {
+    let answer = if of_sockets {
         ask::listens(&socket).map_err(failed(format_args!("no service of sockets at {}", socket.display())))
     } else {
         let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };

@@ -6,6 +6,7 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use sidecore::config::Config;
+use sidecore_sockets_service::SocketsConfig;
 use std::fs;
 use std::process::Output;
 use std::thread;
@@ -122,9 +123,9 @@ fn check_asks_it_for_what_it_is() {
 
 #[test]
 fn the_installed_configurations_are_of_one_service_each() {
-    let read = |text: &str| Config::parse(text).unwrap();
-    let keys = read(include_str!("../../../../packaging/sidecore.toml"));
-    let sockets = read(include_str!("../../../../packaging/sockets.toml"));
-    assert_eq!((keys.sockets.is_some(), sockets.sockets.is_some()), (false, true));
+    let read = |text: &str| Config::parse_with::<SocketsConfig>(text).unwrap();
+    let (keys, of_keys) = read(include_str!("../../../../packaging/sidecore.toml"));
+    let (sockets, of_sockets) = read(include_str!("../../../../packaging/sockets.toml"));
+    assert_eq!((of_keys.is_some(), of_sockets.is_some()), (false, true));
     assert_ne!(keys.socket.parent(), sockets.socket.parent(), "what lies beside a socket its service may replace");
 }

@@ -1,8 +1,8 @@
 //! Programs of these tests, with and without the library, and their service.
 
-use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::config::{Config, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
-use sidecore::sockets::Sockets;
+use sidecore_sockets_service::{Sockets, SocketsConfig};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -44,5 +44,5 @@ pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>
 
 pub(crate) fn started(socket: &Path) -> Sockets {
     let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
-    Sockets::start(&Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() }).unwrap()
+    Sockets::start(&Config { notify, socket, ..Config::default() }, &SocketsConfig::default()).unwrap()
 }

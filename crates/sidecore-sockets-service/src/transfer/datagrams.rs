@@ -1,7 +1,7 @@
 //! Transfers of datagrams: one call for a run of one length.
 
 use super::{Life, Moved, PlaceRef, Stream};
-use crate::sockets::meter::Meter;
+use crate::meter::Meter;
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Cursors, Fault};
 use sidecore_core::streams::layout::{ERROR, SHARED, TRANSFERS};

@@ -1,17 +1,17 @@
 //! A program that lives and dies on a test's command while the test uses its connection, and a service of sockets in
 //! a process of its own.
 
-use crate::neighbour::become_user;
 use crate::sys::Never;
-use crate::wait_for_line;
+use crate::user::become_user;
+use crate::{config, wait_for_line};
 use sidecore::config::Config;
 use sidecore::control;
 use sidecore::core::streams::layout::ABI;
-use sidecore::sockets::Sockets;
 use sidecore::sys::clock;
 use sidecore_client::sys::packet::{connect_by, send};
 use sidecore_client::sys::poll::wait_readable;
 use sidecore_sockets::protocol::{Ask, Reply};
+use sidecore_sockets_service::Sockets;
 use std::io::stdin;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
@@ -44,9 +44,10 @@ pub(crate) fn hold_up(socket: &str, uid: u32) {
 }
 
 /// Serves until it is killed or ended by a command.
-pub(crate) fn serve(socket: &str, config: &str) {
-    let config = Config { socket: socket.into(), ..Config::parse(config).expect("a good configuration") };
-    let mut service = Sockets::start(&config).expect("a service");
+pub(crate) fn serve(socket: &str, text: &str) {
+    let (config, limits) = config(text);
+    let config = Config { socket: socket.into(), ..config };
+    let mut service = Sockets::start(&config, &limits).expect("a service");
     let warnings = service.take_warnings().expect("nobody has them");
     println!("serving");
     thread::spawn(move || warnings.iter().for_each(|warning| println!("{warning}")));

@@ -3,7 +3,7 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::config::{Config, NotifyConfig};
 use sidecore::control;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::bell::Rung;
@@ -13,13 +13,13 @@ use sidecore::core::streams::layout::{
 };
 use sidecore::core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
 use sidecore::core::sync::AtomicU64;
-use sidecore::sockets::Sockets;
 use sidecore_client::sys::clock;
 use sidecore_client::sys::packet::{connect_by, receive};
 use sidecore_client::sys::wake::ring_pipe;
 use sidecore_sockets::protocol::{Ask, Reply, Row};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets::sys::{tcp, udp};
+use sidecore_sockets_service::{Sockets, SocketsConfig};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -58,7 +58,7 @@ impl Running {
     /// The next service at the same place.
     pub(crate) fn again(&mut self) {
         let socket = self.directory.path().join("socket");
-        self.service = Some(Sockets::start(&Config { socket, ..config() }).unwrap());
+        self.service = Some(Sockets::start(&Config { socket, ..config() }, &SocketsConfig::default()).unwrap());
     }
 }
 
@@ -74,14 +74,17 @@ pub(crate) const OTHER: u32 = 54_321;
 
 /// Configuration of most tests.
 pub(crate) fn config() -> Config {
-    let notify = NotifyConfig::all(Notify::Park);
-    Config { notify, sockets: Some(SocketsConfig::default()), ..Config::default() }
+    Config { notify: NotifyConfig::all(Notify::Park), ..Config::default() }
 }
 
-pub(crate) fn start(config: Config) -> Running {
+pub(crate) fn start(config: &Config) -> Running {
+    started(config, &SocketsConfig::default())
+}
+
+fn started(config: &Config, limits: &SocketsConfig) -> Running {
     let directory = tempfile::tempdir().unwrap();
-    let socket = directory.path().join("socket");
-    Running { service: Some(Sockets::start(&Config { socket, ..config }).unwrap()), directory }
+    let config = Config { socket: directory.path().join("socket"), ..config.clone() };
+    Running { service: Some(Sockets::start(&config, limits).unwrap()), directory }
 }
 
 /// A service in a process of its own. Killed when dropped.
@@ -96,8 +99,8 @@ impl Apart {
     pub(crate) fn start(config: &str) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("socket");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
-        command.args(["sockets", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
+        command.args(["serve", socket.to_str().unwrap(), config]).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = command.spawn().unwrap();
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut service = Self { process, said, socket, _directory: directory };
@@ -178,8 +181,8 @@ impl Drop for Apart {
     }
 }
 
-pub(crate) fn limited(limits: SocketsConfig) -> Running {
-    start(Config { sockets: Some(limits), ..config() })
+pub(crate) fn limited(limits: &SocketsConfig) -> Running {
+    started(&config(), limits)
 }
 
 /// A connection to the service, without a message.
@@ -313,7 +316,7 @@ impl Lender {
     /// The process, as that user, and its connection.
     pub(crate) fn start(socket: &Path, uid: u32) -> (Self, OwnedFd) {
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
         command.args(["lend", socket.to_str().unwrap(), &uid.to_string()]).stdin(there);
         let child = command.spawn().unwrap();
         // The process has the only other copy of its end: a lender that fails is noticed.
@@ -330,7 +333,7 @@ impl Lender {
 
 /// A process of that user that blocks its thread of the service forever. `None`: this machine does not permit it.
 pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
     command.args(["hold-up", socket.to_str().unwrap(), &uid.to_string()]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut process = command.spawn().unwrap();
     let mut line = String::new();
@@ -347,7 +350,7 @@ pub(crate) struct Churner {
 impl Churner {
     /// It sends that message each time.
     pub(crate) fn start(socket: &Path, what: &str, uid: u32) -> Self {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
         command.args(["churn", socket.to_str().unwrap(), what, &uid.to_string()]);
         let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let said = BufReader::new(process.stdout.take().unwrap());

@@ -67,7 +67,7 @@ fn serves(program: &Program, number: u32) {
 
 #[test]
 fn those_of_one_length_go_by_one_call() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
@@ -85,7 +85,7 @@ fn those_of_one_length_go_by_one_call() {
 
 #[test]
 fn those_of_a_socket_that_is_connected_to_nobody_go_to_one_address() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (connected, there) = pair();
     let (here, to) = (UdpSocket::bind("127.0.0.1:0").unwrap(), there.local_addr().unwrap());
@@ -109,7 +109,7 @@ fn those_of_a_socket_that_is_connected_to_nobody_go_to_one_address() {
 
 #[test]
 fn those_of_all_lengths_come_whole_and_in_order() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
@@ -129,7 +129,7 @@ fn those_of_all_lengths_come_whole_and_in_order() {
 
 #[test]
 fn what_a_peer_refused_is_told_and_what_follows_is_sent() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
@@ -151,7 +151,7 @@ fn what_a_peer_refused_is_told_and_what_follows_is_sent() {
 
 #[test]
 fn what_the_kernel_refuses_is_left_out_and_told() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
@@ -167,7 +167,7 @@ fn what_the_kernel_refuses_is_left_out_and_told() {
 
 #[test]
 fn a_dead_programs_datagrams_are_sent_though_it_died_while_it_was_at_them() {
-    let service = start(config());
+    let service = start(&config());
     let (mut process, control) = Lender::start(service.socket(), own_user());
     let program = Program::hello(control);
     let (here, there) = pair();
@@ -182,7 +182,7 @@ fn a_dead_programs_datagrams_are_sent_though_it_died_while_it_was_at_them() {
 
 #[test]
 fn a_service_that_ends_sends_what_it_has() {
-    let mut service = start(config());
+    let mut service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = pair();
     let mut stream = program.promote(0, 1, &here);
@@ -197,7 +197,7 @@ fn a_service_that_ends_sends_what_it_has() {
 
 #[test]
 fn lengths_that_cannot_be_end_the_stream_alone() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     for (number, wrong) in (1..).zip([13, 1 << 15, 65_001, u32::MAX, u32::MAX - 3]) {
         let (here, there) = pair();
@@ -216,7 +216,7 @@ fn lengths_that_cannot_be_end_the_stream_alone() {
 
 #[test]
 fn cursors_within_a_datagram_end_the_stream() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     for (number, tail) in (1..).zip([1, 6, 7, 1 << 20]) {
         let (here, there) = pair();
@@ -232,7 +232,7 @@ fn cursors_within_a_datagram_end_the_stream() {
 
 #[test]
 fn whatever_stands_in_a_ring_of_datagrams_harms_no_other() {
-    let service = start(config());
+    let service = start(&config());
     let [neighbour, program] = [(); 2].map(|()| Program::attach(&service));
     let size = program.banks[0].layout().ring_bytes();
     let mut seed = 7_u32;

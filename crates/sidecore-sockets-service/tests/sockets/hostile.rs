@@ -6,7 +6,6 @@ use crate::common::{
 };
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
-use sidecore::config::SocketsConfig;
 use sidecore::control;
 use sidecore::core::streams::cursor::word;
 use sidecore::core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
@@ -14,6 +13,7 @@ use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_client::sys::packet::{self, MAX_PACKET};
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets::shm::BankMemory;
+use sidecore_sockets_service::SocketsConfig;
 use sidecore_testing::skipped;
 use std::fs::File;
 use std::io::{Read, Write};
@@ -89,7 +89,7 @@ fn serves(neighbour: &Program, number: u32) {
 
 #[test]
 fn only_connected_tcp_and_udp_sockets_are_taken() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, _there) = connection();
     let (reader, writer) = pipe().unwrap();
@@ -124,7 +124,7 @@ fn only_connected_tcp_and_udp_sockets_are_taken() {
 
 #[test]
 fn two_streams_at_one_place_end_the_programs_connection_and_lose_nothing() {
-    let service = start(config());
+    let service = start(&config());
     for (number, place) in [(2, 0), (1, 0), (1, 64), (1, u32::MAX)] {
         let program = Program::attach(&service);
         let [(here, mut there), (other, _)] = [connection(), connection()];
@@ -152,7 +152,7 @@ fn attack(control: &OwnedFd, packet: &[u8], fds: &[BorrowedFd<'_>]) {
 
 #[test]
 fn what_is_no_message_in_its_turn_ends_the_connection() {
-    let service = limited(SocketsConfig { max_programs: 2, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { max_programs: 2, ..SocketsConfig::default() });
     let neighbour = Program::attach(&service);
     let (here, _there) = connection();
     let mut buffer = [0; 64];
@@ -197,7 +197,7 @@ fn what_is_no_message_in_its_turn_ends_the_connection() {
 
 #[test]
 fn who_has_not_said_hello_has_no_streams() {
-    let service = start(config());
+    let service = start(&config());
     let (here, _there) = connection();
     for ask in [Ask::Bank, Ask::Promote { place: 0, stream: 1 }] {
         let control = connect(service.socket());
@@ -215,7 +215,7 @@ fn who_has_not_said_hello_has_no_streams() {
 
 #[test]
 fn whatever_stands_in_the_shared_words_harms_no_other() {
-    let service = start(config());
+    let service = start(&config());
     let neighbour = Program::attach(&service);
     let attacker = || {
         let (process, control) = Lender::start(service.socket(), own_user());
@@ -261,7 +261,7 @@ fn scribble(bank: &BankMemory, random: &mut Random) {
 
 #[test]
 fn cursors_that_cannot_be_end_the_stream() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let stream = program.promote(0, 1, &here);
@@ -277,7 +277,7 @@ fn cursors_that_cannot_be_end_the_stream() {
 
 #[test]
 fn a_socket_that_takes_long_to_close_holds_nobody_up() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, _there) = lingering();
     let stream = program.promote(1, 1, &here);
@@ -293,7 +293,7 @@ fn a_socket_that_takes_long_to_close_holds_nobody_up() {
 
 #[test]
 fn a_flood_of_questions_keeps_nobody_waiting() {
-    let service = start(config());
+    let service = start(&config());
     open_to_all(service.socket());
     // One of another user, and one that shares its thread with those that flood.
     let socket = service.socket();
@@ -326,7 +326,7 @@ fn flood(socket: &Path) -> [OwnedFd; 2] {
 
 #[test]
 fn a_program_has_so_many_banks_at_most() {
-    let service = limited(SocketsConfig { ring_kib: 4, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { ring_kib: 4, ..SocketsConfig::default() });
     let mut program = Program::attach(&service);
     for _ in 1..MAX_BANKS {
         program.add_bank().unwrap();
@@ -341,7 +341,7 @@ fn a_program_has_so_many_banks_at_most() {
 
 #[test]
 fn who_goes_on_speaking_for_a_dead_program_is_hung_up_on() {
-    let service = start(config());
+    let service = start(&config());
     let neighbour = Program::attach(&service);
     let (mut process, control) = Lender::start(service.socket(), own_user());
     let program = Program::hello(control);

@@ -1,10 +1,10 @@
 //! Limits of one user: each refusal names the key, and released resources are available again.
 
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
-use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::ABI;
 use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_sockets::protocol::{Ask, Reply};
+use sidecore_sockets_service::SocketsConfig;
 use std::thread;
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ const TICKS: u64 = 10;
 
 #[test]
 fn programs_are_limited() {
-    let service = limited(SocketsConfig { max_programs: 2, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { max_programs: 2, ..SocketsConfig::default() });
     let two = [Program::attach(&service), Program::attach(&service)];
     let third = connect(service.socket());
     assert!(hung_up(&third).unwrap().contains("sockets.max_programs = 2"));
@@ -28,7 +28,7 @@ fn programs_are_limited() {
 
 #[test]
 fn memory_is_limited() {
-    let service = limited(SocketsConfig { max_mib: 5, ring_kib: 32, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { max_mib: 5, ring_kib: 32, ..SocketsConfig::default() });
     let mut program = Program::attach(&service);
     assert_eq!(program.add_bank(), Ok(()));
     assert!(program.add_bank().unwrap_err().contains("sockets.max_mib = 5"));
@@ -43,7 +43,7 @@ fn memory_is_limited() {
 
 #[test]
 fn a_stream_beyond_the_limit_goes_back_with_all_that_was_written() {
-    let service = limited(SocketsConfig { max_sockets: 1, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { max_sockets: 1, ..SocketsConfig::default() });
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let mut first = program.promote(0, 1, &here);
@@ -99,7 +99,7 @@ fn a_service_that_cannot_accept_says_so_once_and_does_not_try_without_end() {
 
 #[test]
 fn another_layout_is_refused() {
-    let service = limited(SocketsConfig::default());
+    let service = limited(&SocketsConfig::default());
     let control = connect(service.socket());
     say(&control, &Ask::Hello { abi: ABI + 1, name: String::new() }, &[]);
     assert!(hung_up(&control).unwrap().contains("install both from one version"));

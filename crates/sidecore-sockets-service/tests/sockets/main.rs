@@ -8,5 +8,7 @@ mod limits;
 mod path;
 mod reports;
 mod rows;
+mod sandbox;
 mod shares;
+mod trust;
 mod users;

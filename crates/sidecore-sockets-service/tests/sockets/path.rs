@@ -16,7 +16,7 @@ use std::time::Duration;
 
 #[test]
 fn what_is_written_comes_out_in_order() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let mut stream = program.promote(5, 1, &here);
@@ -34,7 +34,7 @@ fn what_is_written_comes_out_in_order() {
 
 #[test]
 fn a_peer_that_takes_nothing_holds_up_its_own_stream_alone() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let [(slow, mut slow_peer), (quick, mut quick_peer)] = [connection(), connection()];
     let [mut slow, mut quick] = [program.promote(0, 1, &slow), program.promote(1, 1, &quick)];
@@ -57,7 +57,7 @@ fn a_peer_that_takes_nothing_holds_up_its_own_stream_alone() {
 
 #[test]
 fn a_stream_that_leaves_is_emptied_and_its_socket_closed() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     for (number, wish) in (1..).zip([LeaveRequest::Leave, LeaveRequest::ShutAndLeave, LeaveRequest::Leave]) {
         let (here, mut there) = connection();
@@ -74,7 +74,7 @@ fn a_stream_that_leaves_is_emptied_and_its_socket_closed() {
 
 #[test]
 fn a_program_takes_its_stream_and_gives_it_back() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let mut stream = program.promote(0, 1, &here);
@@ -94,7 +94,7 @@ fn a_program_takes_its_stream_and_gives_it_back() {
 
 #[test]
 fn what_a_dead_program_left_is_sent() {
-    let service = start(config());
+    let service = start(&config());
     for count in [1_usize, 64] {
         let program = Program::attach(&service);
         let connections: Vec<_> = (0..count).map(|_| connection()).collect();
@@ -113,7 +113,7 @@ fn what_a_dead_program_left_is_sent() {
 
 #[test]
 fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
-    let service = start(config());
+    let service = start(&config());
     for moved in [0, 7, 12] {
         let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
         let program = Program::hello(connection_of_it);
@@ -134,7 +134,7 @@ fn a_program_that_dies_while_it_sends_loses_nothing_and_doubles_nothing() {
 
 #[test]
 fn what_cannot_be_known_resets_the_connection() {
-    let service = start(config());
+    let service = start(&config());
     let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
     let program = Program::hello(connection_of_it);
     let (here, mut there) = connection();
@@ -151,7 +151,7 @@ fn what_cannot_be_known_resets_the_connection() {
 
 #[test]
 fn an_error_of_the_kernel_is_told_at_the_place() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, there) = connection();
     let mut stream = program.promote(0, 1, &here);
@@ -171,7 +171,7 @@ fn an_error_of_the_kernel_is_told_at_the_place() {
 
 #[test]
 fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
-    let mut service = start(config());
+    let mut service = start(&config());
     let program = Program::attach(&service);
     let [(idle, _idle_peer), (busy, mut busy_peer)] = [connection(), connection()];
     let [idle, mut busy] = [program.promote(0, 1, &idle), program.promote(1, 1, &busy)];
@@ -194,7 +194,7 @@ fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
 #[test]
 fn what_a_dead_program_left_is_sent_by_a_service_that_ends() {
     for _ in 0..20 {
-        let mut service = start(config());
+        let mut service = start(&config());
         let (mut process, connection_of_it) = Lender::start(service.socket(), own_user());
         let program = Program::hello(connection_of_it);
         let (here, mut there) = connection();
@@ -237,7 +237,7 @@ fn left_full(program: &Program, wish: LeaveRequest) -> (usize, TcpStream) {
 #[test]
 fn a_service_that_ends_sends_first_what_was_left_to_it() {
     for wish in [LeaveRequest::Leave, LeaveRequest::ShutAndLeave] {
-        let mut service = start(config());
+        let mut service = start(&config());
         let program = Program::attach(&service);
         let (sent, mut there) = left_full(&program, wish);
         thread::scope(|scope| {
@@ -256,7 +256,7 @@ fn may_have_room() -> bool {
 
 #[test]
 fn a_peer_that_takes_nothing_in_time_is_told_that_it_has_not_got_all() {
-    let mut service = start(config());
+    let mut service = start(&config());
     let program = Program::attach(&service);
     let (sent, mut there) = left_full(&program, LeaveRequest::Leave);
     service.end();

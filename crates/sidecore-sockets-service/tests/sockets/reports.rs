@@ -39,7 +39,7 @@ fn told(asking: &OwnedFd, program: &Program, report: Report) {
 
 #[test]
 fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
-    let service = start(config());
+    let service = start(&config());
     let (asking, program) = (connect(service.socket()), Program::attach(&service));
     let (here, _there) = connection();
     let open = program.promote(0, 1, &here);
@@ -75,7 +75,7 @@ fn what_a_program_reports_is_listed_beside_what_is_in_rings() {
 
 #[test]
 fn a_report_that_is_not_right_costs_its_program_the_connection_and_no_other_anything() {
-    let service = start(config());
+    let service = start(&config());
     let (asking, neighbour) = (connect(service.socket()), Program::attach(&service));
     told(&asking, &neighbour, report(3..5));
     let one = |socket| Report { sockets: vec![socket], others: 0 };
@@ -110,7 +110,7 @@ fn a_report_that_is_not_right_costs_its_program_the_connection_and_no_other_anyt
 
 #[test]
 fn a_program_that_does_not_answer_is_asked_once_and_keeps_no_list_waiting() {
-    let service = start(config());
+    let service = start(&config());
     let (asking, silent, other) = (connect(service.socket()), Program::attach(&service), Program::attach(&service));
     for descriptor in 3..30 {
         assert_eq!(reports(&asking, true).0, 2);
@@ -132,7 +132,7 @@ fn a_program_that_does_not_answer_is_asked_once_and_keeps_no_list_waiting() {
 
 #[test]
 fn rows_of_programs_that_are_gone_are_few() {
-    let service = start(config());
+    let service = start(&config());
     let asking = connect(service.socket());
     for number in 0..CHURN as u32 {
         let program = Program::attach(&service);
@@ -150,7 +150,7 @@ fn programs_of_another_user_are_asked_by_root_alone() {
     if own_user() != 0 {
         return skipped("only root can: start programs of another user");
     }
-    let service = start(config());
+    let service = start(&config());
     open_to_all(service.socket());
     let (_process, control) = Lender::start(service.socket(), OTHER);
     let [own, other] = [Program::attach(&service), Program::hello(control)];

@@ -4,19 +4,19 @@ use crate::common::{
     Lender, OTHER, Program, config, connect, connection, got, limited, open_to_all, own_user, page, rows, rows_by,
     rows_from, start, until,
 };
-use sidecore::config::SocketsConfig;
 use sidecore::core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
 use sidecore::core::streams::place::{LeaveRequest, PlaceState};
 use sidecore::core::streams::rule::PathReason;
 use sidecore::core::streams::saving::WRITE_NS;
 use sidecore_sockets::protocol::Row;
+use sidecore_sockets_service::SocketsConfig;
 use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;
 
 #[test]
 fn each_socket_is_told_with_its_path_and_its_counts() {
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     assert_eq!(rows(service.socket()), []);
     let (here, mut there) = connection();
@@ -60,7 +60,7 @@ fn what_fewer_calls_saved_is_told_once_calls_were_measured() {
     // Transfers, which the service samples, and bytes of each.
     const CALLS: u64 = 300;
     const BYTES: u64 = 64;
-    let service = start(config());
+    let service = start(&config());
     let program = Program::attach(&service);
     let (here, mut there) = connection();
     let mut stream = program.promote(0, 1, &here);
@@ -87,7 +87,7 @@ fn what_fewer_calls_saved_is_told_once_calls_were_measured() {
 
 #[test]
 fn more_sockets_than_one_answer_takes_are_told_in_several() {
-    let service = start(config());
+    let service = start(&config());
     let mut programs = [Program::attach(&service), Program::attach(&service)];
     programs[0].add_bank().unwrap();
     let (here, _there) = connection();
@@ -99,7 +99,7 @@ fn more_sockets_than_one_answer_takes_are_told_in_several() {
 
 #[test]
 fn programs_that_end_between_two_answers_hide_and_double_no_other() {
-    let service = start(config());
+    let service = start(&config());
     let (here, _there) = connection();
     let mut programs: Vec<_> = (0..3).map(|_| Program::attach(&service)).collect();
     for (first, program) in (0..).step_by(100).zip(&programs) {
@@ -127,7 +127,7 @@ fn programs_that_end_between_two_answers_hide_and_double_no_other() {
 
 #[test]
 fn one_answer_looks_at_so_many_places_and_the_next_goes_on() {
-    let service = limited(SocketsConfig { ring_kib: 4, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { ring_kib: 4, ..SocketsConfig::default() });
     let mut program = Program::attach(&service);
     (0..64).for_each(|_| program.add_bank().unwrap());
     let (here, _there) = connection();
@@ -148,7 +148,7 @@ fn a_user_is_told_of_its_own_programs_and_root_of_all() {
         skipped("only root can: start programs of another user");
         return;
     }
-    let service = start(config());
+    let service = start(&config());
     open_to_all(service.socket());
     let (here, _there) = connection();
     let (_process, control) = Lender::start(service.socket(), OTHER);

@@ -1,9 +1,9 @@
 //! Order of service: counted in transfers of others, so that a slow machine changes nothing.
 
 use crate::common::{Program, connection, got, limited, until, until_at_once};
-use sidecore::config::SocketsConfig;
 use sidecore::core::streams::cursor::word;
 use sidecore::core::streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_sockets_service::SocketsConfig;
 use std::sync::atomic::Ordering;
 
 /// Streams that are flooded: all places of the first bank.
@@ -24,7 +24,7 @@ fn transfers(program: &Program) -> u64 {
 
 #[test]
 fn a_quiet_connection_does_not_wait_behind_flooded_ones() {
-    let service = limited(SocketsConfig { ring_kib: (EACH >> 10) as u32, ..SocketsConfig::default() });
+    let service = limited(&SocketsConfig { ring_kib: (EACH >> 10) as u32, ..SocketsConfig::default() });
     let mut program = Program::attach(&service);
     program.add_bank().unwrap();
     let mut flooded = Vec::new();

@@ -7,7 +7,7 @@ use crate::common::{
 use sidecore::config::Config;
 use sidecore::core::streams::place::PlaceState;
 use sidecore::service::StartError;
-use sidecore::sockets::Sockets;
+use sidecore_sockets_service::{Sockets, SocketsConfig};
 use sidecore_testing::skipped;
 use std::fs;
 
@@ -17,7 +17,7 @@ fn a_user_whose_socket_holds_its_thread_up_is_alone_with_that() {
         skipped("only root can: have another user wait for pages that never come");
         return;
     }
-    let mut service = start(config());
+    let mut service = start(&config());
     open_to_all(service.socket());
     let Some(mut holding) = held_up(service.socket(), OTHER) else {
         skipped("userfaultfd, which this kernel does not have");
@@ -92,7 +92,7 @@ fn a_killed_service_that_a_user_holds_up_gives_its_place_back_by_hand() {
     killed.kill();
     until("its other threads have ended", || killed.threads() == held);
     let socket = killed.socket().to_owned();
-    let start = || Sockets::start(&Config { socket: socket.clone(), ..config() });
+    let start = || Sockets::start(&Config { socket: socket.clone(), ..config() }, &SocketsConfig::default());
     assert!(matches!(start(), Err(StartError::AlreadyRunning(_))), "it has lock and socket");
     for end in ["", ".lock"] {
         fs::remove_file(format!("{}{end}", socket.display())).unwrap();

@@ -104,9 +104,9 @@ pub enum ConfigErrorKind {
         "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a file elsewhere"
     )]
     ChangesInside,
-    /// The section `[sockets]`.
+    /// The section of a service of another crate.
     #[error("{0}")]
-    Sockets(String),
+    Section(String),
     /// A setting is no key with a value.
     #[error("write key=value, e.g. notify=park or device.NAME=drain")]
     NoSetting,

@@ -2,32 +2,60 @@
 
 use super::error::{ConfigError, ConfigErrorKind, unknown};
 use serde::de::DeserializeOwned;
+use std::collections::BTreeMap;
+use toml::de::DeTable;
+use toml::{Deserializer, Spanned};
 
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
-    let deserializer = toml::Deserializer::parse(text).map_err(|error| in_words("", &error, text))?;
-    serde_path_to_error::deserialize(deserializer)
-        .map_err(|error| in_words(&error.path().to_string(), error.inner(), text))
+    let deserializer = Deserializer::parse(text).map_err(|error| in_words("", &error, text, None))?;
+    deserialize(deserializer, text, None)
 }
 
-fn in_words(key: &str, error: &toml::de::Error, text: &str) -> ConfigError {
+/// Reads TOML, and this section of it as something else.
+pub(super) fn read_with<T, S>(text: &str, section: &str) -> Result<(T, Option<S>), ConfigError>
+where
+    T: DeserializeOwned,
+    S: DeserializeOwned,
+{
+    let mut file = DeTable::parse(text).map_err(|error| in_words("", &error, text, None))?;
+    let own: DeTable<'_> = file.get_mut().remove_entry(section).into_iter().collect();
+    let own = Spanned::new(file.span(), own);
+    let rest = deserialize(file.into(), text, Some(section))?;
+    let mut own: BTreeMap<String, S> = deserialize(own.into(), text, None)?;
+    Ok((rest, own.remove(section)))
+}
+
+/// `beside`: a key of the file that is read apart.
+fn deserialize<T: DeserializeOwned>(
+    from: Deserializer<'_>,
+    text: &str,
+    beside: Option<&str>,
+) -> Result<T, ConfigError> {
+    serde_path_to_error::deserialize(from)
+        .map_err(|error| in_words(&error.path().to_string(), error.inner(), text, beside))
+}
+
+fn in_words(key: &str, error: &toml::de::Error, text: &str, beside: Option<&str>) -> ConfigError {
     let span = error.span().unwrap_or_default();
     let line = text[..span.start.min(text.len())].matches('\n').count() + 1;
     let error = if error.message() == "duplicate key" {
         ConfigErrorKind::Twice(text.get(span).unwrap_or_default().to_owned()).into()
     } else {
-        at_key(key, error.message())
+        at_key(key, error.message(), beside)
     };
     ConfigError { line: Some(line), ..error }
 }
 
 /// Rewords the library's message, which names Rust types and puts names in backquotes.
-fn at_key(key: &str, message: &str) -> ConfigError {
+fn at_key(key: &str, message: &str, beside: Option<&str>) -> ConfigError {
     let names: Vec<&str> = message.split('`').skip(1).step_by(2).collect();
     // The library writes `.` for a text without a key.
     let at = |kind: ConfigErrorKind| if matches!(key, "" | ".") { kind.into() } else { kind.at(key) };
     if let Some((name, known)) = names.split_first() {
         if message.starts_with("unknown field") {
-            return unknown("key", name, known.iter().copied()).into();
+            // A key of the file itself has no path.
+            let beside = beside.filter(|_| key == *name);
+            return unknown("key", name, known.iter().copied().chain(beside)).into();
         }
         if message.starts_with("unknown variant") {
             return at(unknown("value", name, known.iter().copied()));

@@ -1,5 +1,4 @@
-//! The permitted system calls of a service. A service of sockets opens no file, and a service of keys queries no
-//! socket.
+//! The permitted system calls of a service, by its duty.
 //!
 //! There are three filters; the strictest answer counts:
 //!
@@ -10,8 +9,8 @@
 //! - `clone3` does not exist: its flags are in memory, where a filter cannot see them, and C libraries then use
 //!   `clone`.
 
+use super::Duty;
 use super::error::Lack;
-use crate::sys::message::SO_PASSRIGHTS;
 use libc::{c_long, c_ulong};
 use seccompiler::{
     BackendError, BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
@@ -23,17 +22,11 @@ use std::os::fd::RawFd;
 
 type Rules = BTreeMap<i64, Vec<SeccompRule>>;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Duty {
-    Keys,
-    Sockets,
-}
-
 macro_rules! numbers {
     ($($name:ident)*) => { &[$(libc::$name),*] };
 }
 
-/// Permitted with any arguments, for both kinds. The open descriptors limit their effect.
+/// Permitted with any arguments, for each duty. The open descriptors limit their effect.
 const ALLOWED: &[c_long] = numbers! {
     // Waiting and waking.
     SYS_futex SYS_ppoll SYS_epoll_pwait SYS_epoll_pwait2 SYS_epoll_ctl SYS_epoll_create1
@@ -54,15 +47,10 @@ const ALLOWED: &[c_long] = numbers! {
     SYS_clone3
 };
 
-/// For keys: files below the service's directories.
+/// For a duty with files: those below the service's directories.
 const WITH_FILES: &[c_long] = numbers! {
     SYS_openat SYS_fallocate SYS_pread64 SYS_pwrite64 SYS_lseek SYS_statx SYS_getdents64 SYS_fchmod SYS_fsync SYS_fdatasync
     SYS_renameat SYS_renameat2 SYS_faccessat SYS_faccessat2
-};
-
-/// For sockets: the peer of a program's connection. No call opens a file.
-const WITH_SOCKETS: &[c_long] = numbers! {
-    SYS_getpeername
 };
 
 /// Older names of the same, where the architecture has them.
@@ -109,12 +97,16 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
+/// Whether that call is permitted, with some arguments at least.
+pub(super) fn permits(duty: Duty, call: c_long) -> bool {
+    let is_none = DEADLY.contains(&call) || NEVER_THERE.contains(&call);
+    !is_none && allowed(duty, std::process::id(), 0).is_ok_and(|rules| rules.contains_key(&call))
+}
+
+/// All permitted calls, with the arguments that some must have.
 fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
-    let own: &[&[c_long]] = match duty {
-        Duty::Keys => &[WITH_FILES, WITH_FILES_HERE],
-        Duty::Sockets => &[WITH_SOCKETS],
-    };
-    let any = [ALLOWED, ALLOWED_HERE].iter().chain(own).copied().flatten();
+    let files: &[&[c_long]] = if duty.files { &[WITH_FILES, WITH_FILES_HERE] } else { &[] };
+    let any = [ALLOWED, ALLOWED_HERE, duty.calls].into_iter().chain(files.iter().copied()).flatten();
     let mut rules: Rules = any.map(|call| (*call, Vec::new())).collect();
     for (call, conditions) in conditional(duty, u64::from(pid), door) {
         let conditions =
@@ -150,11 +142,9 @@ fn conditional(duty: Duty, pid: u64, door: RawFd) -> Vec<(c_long, Vec<Condition>
     // Length of the queue of the listening socket.
     let of_door = |backlog: &u32| vec![equal(0, flags(door)), equal(1, u64::from(*backlog))];
     rows.extend([intake::WIDE, intake::NARROW].iter().map(|backlog| (libc::SYS_listen, of_door(backlog))));
-    if duty == Duty::Sockets {
-        rows.push((libc::SYS_ioctl, vec![wide(1, libc::TIOCOUTQ)]));
-        let of_socket = |option: &i32| vec![equal(1, flags(libc::SOL_SOCKET)), equal(2, flags(*option))];
-        rows.extend(SOCKET_OPTIONS.iter().map(|option| (libc::SYS_setsockopt, of_socket(option))));
-    }
+    rows.extend(duty.requests.iter().map(|request| (libc::SYS_ioctl, vec![wide(1, *request)])));
+    let of_socket = |option: &i32| vec![equal(1, flags(libc::SOL_SOCKET)), equal(2, flags(*option))];
+    rows.extend(duty.options.iter().map(|option| (libc::SYS_setsockopt, of_socket(option))));
     rows.extend(DESCRIPTOR_COMMANDS.iter().map(|command| (libc::SYS_fcntl, vec![equal(1, flags(*command))])));
     rows
 }
@@ -170,10 +160,6 @@ const NAMESPACES: i32 = libc::CLONE_NEWUSER
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWUTS
     | libc::CLONE_NEWCGROUP;
-
-/// For sockets: that a program's connection to the service hands descriptors over, and how a program's socket is
-/// reset.
-const SOCKET_OPTIONS: &[i32] = &[libc::SO_PASSCRED, SO_PASSRIGHTS, libc::SO_LINGER];
 
 /// Without the commands that send signals.
 const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
@@ -204,7 +190,13 @@ fn flags(flags: i32) -> u64 {
 mod tests {
     use super::*;
 
-    const DUTIES: [Duty; 2] = [Duty::Keys, Duty::Sockets];
+    const MORE: Duty = Duty {
+        calls: &[libc::SYS_getpeername],
+        options: &[libc::SO_LINGER],
+        requests: &[libc::TIOCOUTQ],
+        ..Duty::NONE
+    };
+    const DUTIES: [Duty; 3] = [Duty::KEYS, Duty::NONE, MORE];
 
     #[test]
     fn nothing_is_both_allowed_and_deadly() {
@@ -217,11 +209,19 @@ mod tests {
     }
 
     #[test]
-    fn who_serves_sockets_opens_no_file() {
-        let rules = allowed(Duty::Sockets, 1, 3).unwrap();
+    fn a_duty_without_files_opens_none() {
         let files = [libc::SYS_openat, libc::SYS_openat2, libc::SYS_open_by_handle_at, libc::SYS_renameat2];
-        assert!(files.iter().chain(WITH_FILES_HERE).all(|call| !rules.contains_key(call)));
-        assert!(allowed(Duty::Keys, 1, 3).unwrap().contains_key(&libc::SYS_openat), "keys are files");
+        assert!(files.iter().chain(WITH_FILES_HERE).all(|call| !MORE.permits(*call)));
+        assert!(Duty::KEYS.permits(libc::SYS_openat), "keys are files");
+    }
+
+    #[test]
+    fn a_duty_permits_its_own_calls_and_options() {
+        for call in [libc::SYS_getpeername, libc::SYS_setsockopt] {
+            assert_eq!(DUTIES.map(|duty| duty.permits(call)), [false, false, true]);
+        }
+        let requests = |duty| allowed(duty, 1, 3).unwrap()[&libc::SYS_ioctl].len();
+        assert_eq!(DUTIES.map(requests), [1, 1, 2]);
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The few directories that a service works in.
 
+use super::Duty;
 use super::error::{Lack, SandboxError};
 use super::user::User;
 use crate::config::Config;
@@ -16,8 +17,8 @@ use std::path::PathBuf;
 /// Version of the kernel's rules to request. An older kernel applies only known ones.
 const KNOWN: ABI = ABI::V6;
 
-pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<(), SandboxError> {
-    for directory in directories(config).into_keys() {
+pub(super) fn make_directories(config: &Config, duty: Duty, owner: Option<&User>) -> Result<(), SandboxError> {
+    for directory in directories(config, duty).into_keys() {
         let at = |error| SandboxError::Directory { path: directory.clone(), error };
         for missing in missing(&directory) {
             let mode = if config.keys.directory.as_deref() == Some(&missing) { 0o700 } else { 0o755 };
@@ -32,8 +33,8 @@ pub(super) fn make_directories(config: &Config, owner: Option<&User>) -> Result<
 
 /// Denies access to all files outside the service's directories, for reading and writing, and with them connections
 /// over TCP and signals to other processes.
-pub(super) fn restrict(config: &Config) -> Result<Option<Lack>, SandboxError> {
-    let enforced = enforce(&directories(config)).map_err(SandboxError::Files)?;
+pub(super) fn restrict(config: &Config, duty: Duty) -> Result<Option<Lack>, SandboxError> {
+    let enforced = enforce(&directories(config, duty)).map_err(SandboxError::Files)?;
     Ok((enforced == RulesetStatus::NotEnforced).then_some(Lack::Landlock))
 }
 
@@ -52,7 +53,7 @@ fn enforce(directories: &BTreeMap<PathBuf, BitFlags<AccessFs>>) -> Result<Rulese
     Ok(rules.restrict_self()?.ruleset)
 }
 
-fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
+fn directories(config: &Config, duty: Duty) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     let files =
         AccessFs::MakeReg | AccessFs::ReadFile | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::RemoveFile;
     let mut directories = BTreeMap::new();
@@ -62,7 +63,7 @@ fn directories(config: &Config) -> BTreeMap<PathBuf, BitFlags<AccessFs>> {
     // The socket's directory also holds the file whose lock makes it this service's alone.
     let lock = AccessFs::MakeReg | AccessFs::ReadFile;
     add(parent(&config.socket), lock | AccessFs::MakeSock | AccessFs::RemoveFile);
-    if config.sockets.is_some() {
+    if !duty.files {
         return directories;
     }
     add(parent(&config.counters_path()), files);
@@ -97,7 +98,9 @@ mod tests {
             },
             ..Config::default()
         };
-        let directories = directories(&config);
+        let socket_alone = directories(&config, Duty::NONE);
+        assert_eq!(socket_alone.keys().collect::<Vec<_>>(), [Path::new("/run/a")]);
+        let directories = directories(&config, Duty::KEYS);
         let names: Vec<&Path> = directories.keys().map(PathBuf::as_path).collect();
         assert_eq!(names, ["/run/a", "/run/b", "/var/count", "/var/keys", "."].map(Path::new));
         assert!(!directories[Path::new("/run/a")].contains(AccessFs::WriteFile));

@@ -115,30 +115,12 @@ pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
     true
 }
 
-/// A TCP socket that takes a day to close, and its peer.
-#[cfg(test)]
-pub(crate) fn lingering() -> (std::net::TcpStream, std::net::TcpStream) {
-    use rustix::net::sockopt;
-    use std::io::Write;
-    use std::net::{TcpListener, TcpStream};
-
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    // A small buffer is enough where the peer's room is smaller.
-    sockopt::set_socket_recv_buffer_size(&listener, 2048).unwrap();
-    let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
-    let there = listener.accept().unwrap().0;
-    sockopt::set_socket_send_buffer_size(&here, 32_768).unwrap();
-    here.set_nonblocking(true).unwrap();
-    while (&here).write(&[7; 8192]).is_ok() {}
-    sockopt::set_socket_linger(&here, Some(std::time::Duration::from_secs(86_400))).unwrap();
-    (here, there)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::sys::packet::send;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
+    use sidecore_testing::lingering;
     use std::io::Read;
     use std::net::TcpStream;
     use std::os::fd::AsFd;

@@ -13,8 +13,9 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 /// Connections that are accepted in a row before other work.
 const MAX_ACCEPTED: u32 = 64;
 
+/// A listening socket, with its declined connections and the length of its queue.
 #[derive(Debug)]
-pub(crate) struct Door {
+pub struct Door {
     socket: OwnedFd,
     refuses_descriptors: bool,
     declined: Declined,
@@ -23,7 +24,8 @@ pub(crate) struct Door {
 }
 
 impl Door {
-    pub(crate) fn new(socket: OwnedFd, most_declined: usize) -> Self {
+    /// For a listening socket. At most `most_declined` connections may wait to be closed.
+    pub fn new(socket: OwnedFd, most_declined: usize) -> Self {
         let refuses_descriptors = message::refuses_descriptors(&socket);
         let declined = Declined::new(most_declined);
         Self { socket, refuses_descriptors, declined, intake: Intake::default(), backlog: intake::WIDE }
@@ -33,7 +35,7 @@ impl Door {
     ///
     /// # Errors
     /// Those of the system. `AGAIN`: there is none.
-    pub(crate) fn accept(&mut self) -> Result<Option<OwnedFd>, Errno> {
+    pub fn accept(&mut self) -> Result<Option<OwnedFd>, Errno> {
         let socket = packet::accept(&self.socket)?;
         if !packet::has_hung_up(&socket) {
             return Ok(Some(socket));
@@ -43,16 +45,19 @@ impl Door {
         Ok(None)
     }
 
-    pub(crate) fn at_once(&self) -> u32 {
+    /// Most connections to accept in a row before other work.
+    pub fn at_once(&self) -> u32 {
         // Under a permanent stream of connections, the queue and one more.
         MAX_ACCEPTED.min(self.backlog + 1)
     }
 
-    pub(crate) fn is_full(&self) -> bool {
+    /// Whether too many wait to be closed: none is to be accepted.
+    pub fn is_full(&self) -> bool {
         self.declined.is_full()
     }
 
-    pub(crate) fn close(&self, socket: OwnedFd) {
+    /// Closes a connection later, where it may hold descriptors.
+    pub fn close(&self, socket: OwnedFd) {
         // Where the kernel refuses descriptors, a connection holds nothing that takes long to close.
         if !self.refuses_descriptors {
             self.declined.close(socket);
@@ -60,23 +65,24 @@ impl Door {
     }
 
     /// Closes a connection immediately, unless it may hold descriptors.
-    pub(crate) fn try_close(&self, socket: OwnedFd) -> Option<OwnedFd> {
+    pub fn try_close(&self, socket: OwnedFd) -> Option<OwnedFd> {
         (!self.refuses_descriptors && may_hold_descriptors(&socket)).then_some(socket)
     }
 
-    pub(crate) fn wasted(&mut self, connections: u32) {
+    /// Counts connections that were of no use.
+    pub fn wasted(&mut self, connections: u32) {
         self.intake.wasted(clock::now(), connections);
     }
 
     /// Sets the length of the kernel's queue. Returns the time of the next call.
-    pub(crate) fn set_backlog(&mut self, now: Nanos) -> Option<Nanos> {
+    pub fn set_backlog(&mut self, now: Nanos) -> Option<Nanos> {
         let backlog = self.intake.backlog(now);
         self.widen_to(backlog);
         self.intake.wide_at()
     }
 
     /// Stops accepting: the next service finds the clients in the queue.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.widen_to(intake::WIDE);
     }
 

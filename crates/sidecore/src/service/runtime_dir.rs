@@ -25,7 +25,7 @@ const ATTEMPTS: u32 = 100;
 
 /// A socket of one service alone. Dropping it removes its files.
 #[derive(Debug)]
-pub(crate) struct RuntimeFiles {
+pub struct RuntimeFiles {
     files: Vec<Owned>,
     lock: Owned,
     /// A socket that already listens there, from the service before.
@@ -42,7 +42,10 @@ struct Owned {
 
 impl RuntimeFiles {
     /// Takes the socket's path, also from a service that died. `held`: sockets from a service manager.
-    pub(crate) fn take(path: &Path, held: Vec<OwnedFd>) -> Result<Self, StartError> {
+    ///
+    /// # Errors
+    /// Another service has the path, or it cannot be used.
+    pub fn take(path: &Path, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         if let Some(directory) = path.parent().filter(|directory| !directory.as_os_str().is_empty()) {
             if directory.exists() && !directory.is_dir() {
@@ -61,7 +64,10 @@ impl RuntimeFiles {
 
     /// Listens there. Before this, clients find no service. During a start they therefore act as without a service,
     /// and do not mistake the start for a late answer.
-    pub(crate) fn listen(&mut self, path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
+    ///
+    /// # Errors
+    /// The path cannot be used.
+    pub fn listen(&mut self, path: &Path, mode: u32) -> Result<OwnedFd, StartError> {
         let at = |error| StartError::Path(path.to_owned(), error);
         let socket = match self.inherited.take() {
             Some(socket) => packet::prepare(&socket).map(|()| socket),

@@ -15,7 +15,7 @@ use std::io::{self, IoSliceMut};
 use std::os::fd::{AsFd, AsRawFd};
 
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
-pub(crate) const SO_PASSRIGHTS: c_int = 83;
+pub const SO_PASSRIGHTS: c_int = 83;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ReceivedMessage {
@@ -34,7 +34,10 @@ pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
 }
 
 /// Lets a connection of such a listening socket take descriptors from now on, without naming senders.
-pub(crate) fn take_descriptors(socket: impl AsFd) -> io::Result<()> {
+///
+/// # Errors
+/// Those of the socket.
+pub fn take_descriptors(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, false)?;
     match pass_descriptors(&socket, true) {
         // There is no such option, and they pass.

@@ -14,9 +14,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::Path;
 
+pub(crate) use sidecore_client::sys::packet::MAX_PACKET;
 #[cfg(test)]
 pub(crate) use sidecore_client::sys::packet::send;
-pub(crate) use sidecore_client::sys::packet::{MAX_PACKET, receive};
 use sidecore_client::sys::packet::{connect_by, socket};
 
 /// Longest wait of a starting service for another one at its socket.
@@ -73,6 +73,9 @@ pub(crate) fn connect_to(path: &Path) -> io::Result<OwnedFd> {
 }
 
 /// The next client of a listening socket. Its socket does not block.
-pub(crate) fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
+///
+/// # Errors
+/// Those of the system. `AGAIN`: there is none.
+pub fn accept(listener: impl AsFd) -> Result<OwnedFd, Errno> {
     retry_on_intr(|| accept_with(&listener, SocketFlags::CLOEXEC | SocketFlags::NONBLOCK))
 }

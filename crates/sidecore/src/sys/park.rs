@@ -27,7 +27,7 @@ pub struct ParkTimes {
 
 impl ParkTimes {
     /// Defaults until the measurement ends.
-    pub(crate) const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
+    pub const ASSUMED: Self = Self { cost: 5_000, wake: 20_000 };
 }
 
 /// Measures a ping-pong where each side sleeps until the other wakes it: one side's CPU time, and half of the

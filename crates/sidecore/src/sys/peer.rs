@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-pub(crate) use sidecore_client::sys::peer::{Credentials, credentials};
+pub use sidecore_client::sys::peer::{Credentials, credentials};
 
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
@@ -48,7 +48,10 @@ pub(crate) struct Peer {
 
 /// A descriptor of the very process that connected this socket, whose number may be reused by now. It becomes
 /// readable when the process has ended. From Linux 6.5 on.
-pub(crate) fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// Those of the socket.
+pub fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(getsockopt(&socket, PeerPidfd)?)
 }
 

@@ -11,51 +11,72 @@ use std::os::fd::{AsFd, OwnedFd};
 pub(crate) const BATCH: usize = 64;
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
+/// An epoll instance with its events.
 #[derive(Debug)]
-pub(crate) struct Poller {
+pub struct Poller {
     epoll: OwnedFd,
     numbers: Vec<u64>,
 }
 
 impl Poller {
-    pub(crate) fn new() -> io::Result<Self> {
+    /// An empty set.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn new() -> io::Result<Self> {
         Ok(Self { epoll: epoll::create(CreateFlags::CLOEXEC)?, numbers: Vec::with_capacity(BATCH) })
     }
 
     /// Reports each new write to an eventfd or a pipe once; nothing has to be read.
-    pub(crate) fn add_edge(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn add_edge(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::ET)?)
     }
 
     /// Reports a source as long as it can be read or has hung up.
-    pub(crate) fn add_level(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn add_level(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), EventFlags::IN | EventFlags::RDHUP)?)
     }
 
     /// Reports a source once: when it can be read or has hung up. Then not again until [`Poller::watch_again`].
-    pub(crate) fn add_once(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn add_once(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::add(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
 
     /// Reports such a source once more.
-    pub(crate) fn watch_again(&self, source: impl AsFd, number: u64) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn watch_again(&self, source: impl AsFd, number: u64) -> io::Result<()> {
         Ok(epoll::modify(&self.epoll, source, EventData::new_u64(number), ONCE)?)
     }
 
     /// Reports a source once: when it takes bytes again, or never will. `known`: it was reported so before.
-    pub(crate) fn watch_writable(&self, source: impl AsFd, number: u64, known: bool) -> io::Result<()> {
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn watch_writable(&self, source: impl AsFd, number: u64, known: bool) -> io::Result<()> {
         let (data, flags) = (EventData::new_u64(number), EventFlags::OUT | EventFlags::ONESHOT);
         let watch = if known { epoll::modify } else { epoll::add };
         Ok(watch(&self.epoll, source.as_fd(), data, flags)?)
     }
 
-    pub(crate) fn remove(&self, source: impl AsFd) {
+    /// Reports nothing of that source any more.
+    pub fn remove(&self, source: impl AsFd) {
         // Fails only if the source is not in the set.
         let _ = epoll::delete(&self.epoll, source);
     }
 
     /// Waits at most that long (`None`: no limit) and yields the numbers of the sources with events.
-    pub(crate) fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
+    pub fn wait(&mut self, timeout: Option<Nanos>) -> impl Iterator<Item = u64> + '_ {
         if let Some(nanos @ 1..) = timeout {
             // epoll itself counts in milliseconds before Linux 5.11; an epoll set can be polled, and poll counts in
             // ns. An interrupted wait is only a shorter one.

@@ -5,14 +5,19 @@ use rustix::io::{retry_on_intr, write};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub(crate) use sidecore_client::sys::wake::{drain_pipe, pipe, ring_pipe};
+pub use sidecore_client::sys::wake::pipe;
+pub(crate) use sidecore_client::sys::wake::{drain_pipe, ring_pipe};
 
-pub(crate) fn event() -> io::Result<OwnedFd> {
+/// A new eventfd.
+///
+/// # Errors
+/// Those of the system.
+pub fn event() -> io::Result<OwnedFd> {
     Ok(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)
 }
 
 /// Wakes the thread that waits on this eventfd. A full counter has woken it already.
-pub(crate) fn ring(event: impl AsFd) {
+pub fn ring(event: impl AsFd) {
     let _ = retry_on_intr(|| write(&event, &1u64.to_ne_bytes()));
 }
 

@@ -4,12 +4,13 @@
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
 use sidecore::config::Config;
-use sidecore::sandbox::{self, Sandbox, SandboxError};
+use sidecore::sandbox::{self, Duty};
 use sidecore::service::Service;
-use sidecore::sockets::Sockets;
+use sidecore::service::runtime_dir::RuntimeFiles;
 use std::fs::File;
 use std::io::{self, Error};
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::AsRawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -82,26 +83,30 @@ mod ffi {
 
 /// Serves in `directory`, tries `what` on `victim` (a path or a process), and prints the result.
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
-    let section = if how == "sockets" { "[sockets]" } else { "" };
     let socket = directory.join("socket");
-    let config = format!("socket = '{}'\n{section}\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
+    let config = format!("socket = '{}'\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
     let config = Config::parse(&config).expect("a good configuration");
-    let sandbox = (how != "outside").then(|| sandbox::enter(&config).unwrap_or_else(|error| fail(&error)));
-    if how == "sockets" {
-        let sockets = Sockets::start(&config).expect("a service of sockets");
-        shut(sandbox, |sandbox| sandbox.filter_calls_of_sockets(&sockets));
-        say(attempt(what, victim));
-        return;
-    }
-    let service = Service::start(config).expect("a service");
-    shut(sandbox, |sandbox| sandbox.filter_calls(&service));
-    say(attempt(what, victim));
-    assert!(service.is_alive(), "a thread of the service ended");
-}
-
-fn shut(sandbox: Option<Sandbox>, filter: impl FnOnce(&mut Sandbox) -> Result<(), SandboxError>) {
-    if let Some(mut sandbox) = sandbox {
-        filter(&mut sandbox).unwrap_or_else(|error| fail(&error));
+    match how {
+        "outside" => {
+            let service = Service::start(config).expect("a service");
+            say(attempt(what, victim));
+            assert!(service.is_alive(), "a thread of the service ended");
+        }
+        "inside" => {
+            let mut sandbox = sandbox::enter(&config, Duty::KEYS).unwrap_or_else(|error| fail(&error));
+            let service = Service::start(config).expect("a service");
+            sandbox.filter_calls(service.door()).unwrap_or_else(|error| fail(&error));
+            say(attempt(what, victim));
+            assert!(service.is_alive(), "a thread of the service ended");
+        }
+        "idle" => {
+            let mut sandbox = sandbox::enter(&config, Duty::NONE).unwrap_or_else(|error| fail(&error));
+            let mut files = RuntimeFiles::take(&config.socket, Vec::new()).expect("a place");
+            let door = files.listen(&config.socket, config.socket_mode).expect("a socket");
+            sandbox.filter_calls(door.as_raw_fd()).unwrap_or_else(|error| fail(&error));
+            say(attempt(what, victim));
+        }
+        _ => panic!("no such service: {how}"),
     }
 }
 
@@ -112,7 +117,7 @@ fn say(attempted: io::Result<()>) {
     }
 }
 
-fn fail(error: &SandboxError) -> ! {
+fn fail(error: &sandbox::SandboxError) -> ! {
     println!("no sandbox: {error}");
     std::process::exit(3)
 }

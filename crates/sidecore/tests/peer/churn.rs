@@ -4,11 +4,9 @@ use crate::neighbour::become_user;
 use crate::raw::attach_request;
 use crate::wait_for_line;
 use sidecore::control;
-use sidecore::core::streams::layout::ABI;
 use sidecore::sys::clock;
 use sidecore_client::sys::packet::connect_by;
 use sidecore_client::sys::poll::wait_readable;
-use sidecore_sockets::protocol::Ask;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
@@ -45,7 +43,6 @@ fn once(socket: &str, what: &str) {
     let _ = match what {
         "nothing" => Ok(()),
         "lane" => control::send(&connection, &attach_request(8, 4096), &[]),
-        "program" => control::send(&connection, &Ask::Hello { abi: ABI, name: "churn".to_owned() }, &[]),
         _ => panic!("nothing to ask for: {what}"),
     };
     if what != "nothing" {

@@ -15,13 +15,11 @@ mod forks;
 mod greedy;
 mod hostile;
 mod impostor;
-mod lend;
 mod neighbour;
 mod older;
 mod owner;
 mod raw;
 mod signals;
-mod sys;
 
 use checked::Load;
 use rustix::process::{Resource, Rlimit, setrlimit};
@@ -73,9 +71,6 @@ fn main() {
         ["attempt", what, how, directory, victim] => attempt::run(what, how, directory.as_ref(), victim),
         ["owner", socket, uid, gids] => owner::run(socket, uid, gids),
         ["impostor", socket, uid] => impostor::run(socket, uid),
-        ["sockets", socket, config] => lend::serve(socket, config),
-        ["hold-up", socket, uid] => lend::hold_up(socket, number(uid) as u32),
-        ["lend", socket, uid] => lend::run(socket, number(uid) as u32),
         ["visit", socket] => impostor::visit(socket),
         ["fork", scenario, socket] => forks::run(scenario, socket),
         _ => panic!("no such part to play: {arguments:?}"),

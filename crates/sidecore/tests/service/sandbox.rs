@@ -3,67 +3,34 @@
 
 use rustix::io::Errno;
 use sidecore::core::policy::intake;
-use sidecore_testing::skipped;
+use sidecore_testing::intruder::{self, Outcome, expect, not_tried};
 use std::fs;
-use std::os::unix::process::ExitStatusExt;
-use std::path::Path;
 use std::process::{Child, Command};
 
-#[derive(Debug, PartialEq, Eq)]
-enum Outcome {
-    Done,
-    Refused(Errno),
-    Killed,
-    /// This machine has no such sandbox.
-    NoSandbox(String),
-}
+const PEER: &str = env!("CARGO_BIN_EXE_sidecore-peer");
 
 fn attempt(what: &str, how: &str, victim: &str) -> Outcome {
     let scratch = tempfile::tempdir().unwrap();
-    attempt_in(scratch.path(), what, how, victim)
+    intruder::attempt(PEER, scratch.path(), [what, how, victim])
 }
 
-fn attempt_in(directory: &Path, what: &str, how: &str, victim: &str) -> Outcome {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-peer"));
-    let output = command.args(["attempt", what, how]).arg(directory).arg(victim).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-    if output.status.signal() == Some(libc::SIGSYS) {
-        return Outcome::Killed;
-    }
-    if let Some(why) = said.strip_prefix("no sandbox: ") {
-        return Outcome::NoSandbox(why.to_owned());
-    }
-    assert!(output.status.success(), "{what} {how}: {}", String::from_utf8_lossy(&output.stderr));
-    if let Some(number) = said.strip_prefix("refused ") {
-        return Outcome::Refused(Errno::from_raw_os_error(number.parse().unwrap()));
-    }
-    assert_eq!(said, "done", "{what} {how}");
-    Outcome::Done
-}
-
-/// The attempt is possible outside the sandbox, and has the expected result inside that of each service.
+/// The attempt is possible outside the sandbox, and has the expected result inside that of the service of keys, and of a
+/// service without a duty.
 fn inside(what: &str, victim: &str, expected: &Outcome) {
     assert_eq!(attempt(what, "outside", victim), Outcome::Done, "{what} without the sandbox");
     comes_to(what, "inside", victim, expected);
-    comes_to(what, "sockets", victim, expected);
+    comes_to(what, "idle", victim, expected);
 }
 
 fn comes_to(what: &str, how: &str, victim: &str, expected: &Outcome) {
-    match attempt(what, how, victim) {
-        Outcome::NoSandbox(why) => not_tried(what, &why),
-        outcome => assert_eq!(&outcome, expected, "{what} {how}"),
-    }
+    expect(what, how, &attempt(what, how, victim), expected);
 }
 
-/// A file: the service of keys may open those below its directories, and the service of sockets none.
+/// A file: the service of keys may open those below its directories, and a service without a duty none.
 fn denied(what: &str, file: &str) {
     assert_eq!(attempt(what, "outside", file), Outcome::Done, "{what} without the sandbox");
     comes_to(what, "inside", file, &Outcome::Refused(Errno::ACCESS));
-    comes_to(what, "sockets", file, &Outcome::Refused(Errno::PERM));
-}
-
-fn not_tried(what: &str, why: &str) {
-    skipped(&format!("{what} inside the sandbox: {why}"));
+    comes_to(what, "idle", file, &Outcome::Refused(Errno::PERM));
 }
 
 /// A process to attack. Killed when dropped.
@@ -156,13 +123,10 @@ fn what_serving_takes_is_still_possible() {
     for (what, how, victim, expected) in [
         ("thread", "inside", "", Outcome::Done),
         ("create", "inside", own, Outcome::Done),
-        ("thread", "sockets", "", Outcome::Done),
+        ("thread", "idle", "", Outcome::Done),
         // Next to its socket, where it has made its files: no further one.
-        ("create", "sockets", own, Outcome::Refused(Errno::PERM)),
+        ("create", "idle", own, Outcome::Refused(Errno::PERM)),
     ] {
-        match attempt_in(scratch.path(), what, how, victim) {
-            Outcome::NoSandbox(why) => not_tried(what, &why),
-            outcome => assert_eq!(outcome, expected, "{what} {how}"),
-        }
+        expect(what, how, &intruder::attempt(PEER, scratch.path(), [what, how, victim]), &expected);
     }
 }

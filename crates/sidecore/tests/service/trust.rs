@@ -6,10 +6,8 @@ use crate::common::root_or_skipped;
 use crate::peer::Peer;
 use sidecore::client::{Client, ConnectError, Options};
 use sidecore::config::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET};
-use sidecore_sockets::ask;
 use sidecore_testing::copy_program;
 use std::fs::{self, Permissions, set_permissions};
-use std::io;
 use std::os::unix::fs::{PermissionsExt, chown};
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -75,18 +73,6 @@ fn who_listens_at_the_socket_without_being_trusted_gets_no_message() {
     let error = Client::connect(&named).unwrap_err();
     assert!(!matches!(error, ConnectError::ForeignService { .. }), "{error}");
     assert_ne!(impostor.line(), "0 bytes");
-}
-
-#[test]
-fn who_listens_for_sockets_without_being_trusted_gets_none() {
-    let Some(directory) = place() else { return };
-    let (mut impostor, socket) = impostor(&directory, SOMEBODY);
-    let refused = ask::listens(&socket).unwrap_err();
-    assert_eq!(refused.kind(), io::ErrorKind::PermissionDenied);
-    assert!(refused.to_string().contains("user 64031"), "{refused}");
-    impostor.expect("0 bytes");
-    assert!(ask::rows(&socket).unwrap_err().to_string().contains("user 64031"));
-    impostor.expect("0 bytes");
 }
 
 #[test]

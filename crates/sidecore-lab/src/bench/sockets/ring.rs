@@ -1,10 +1,10 @@
 //! Requirements of a program for sending through rings: a socket service in this process, and the preloaded library.
 
 use crate::bench::BenchError;
-use sidecore::config::{Config, NotifyConfig, Sidecores, SocketsConfig};
+use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::PathReason;
-use sidecore::sockets::Sockets;
+use sidecore_sockets_service::{Sockets, SocketsConfig};
 use sidecore_terminal::programs;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -40,10 +40,10 @@ impl<'l> Ring<'l> {
             socket: directory.path().join("sockets"),
             sidecores: Sidecores { cpus: cpu.into_iter().collect(), owned: waits == Notify::Spin },
             notify: NotifyConfig::all(waits),
-            sockets: Some(SocketsConfig { max_sockets: MAX_SOCKETS, max_mib: MAX_MIB, ..SocketsConfig::default() }),
             ..Config::default()
         };
-        Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })
+        let limits = SocketsConfig { max_sockets: MAX_SOCKETS, max_mib: MAX_MIB, ..SocketsConfig::default() };
+        Ok(Self { service: Sockets::start(&config, &limits)?, library, _directory: directory })
     }
 
     /// Environment variables that make an unmodified program use it.

@@ -8,11 +8,12 @@ const START: u64 = 0x4354_0004;
 const STOP: u64 = 0x4354_0005;
 
 /// Starts callgrind's count, in all threads. Without valgrind it has no effect.
-pub(crate) fn start_instrumentation() {
+pub fn start_instrumentation() {
     request(START);
 }
 
-pub(crate) fn stop_instrumentation() {
+/// Stops it.
+pub fn stop_instrumentation() {
     request(STOP);
 }
 

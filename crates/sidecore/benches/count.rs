@@ -1,9 +1,6 @@
 //! The program that `cargo xtask count` runs under callgrind: rounds of requests of one kind, client and sidecore in
 //! threads of one process, or the same operation by the library alone. Only the rounds after a few are instrumented.
 
-mod sends;
-mod sys;
-
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use sidecore::client::{Buffer, Client, Options, Request, Session};
 use sidecore::config::{Config, NotifyConfig};
@@ -12,6 +9,7 @@ use sidecore::core::session::Class;
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::service::Service;
+use sidecore_testing::sys;
 use std::error::Error;
 use std::hint::black_box;
 use std::slice;
@@ -27,22 +25,16 @@ const WARM_UP: u32 = 8;
 const NAP: Duration = Duration::from_millis(5);
 /// The name of the operation without sidecore: [`PAYLOAD`] bytes sealed by the library.
 const LIBRARY: &str = "library";
-/// Name of the operation of programs under the service of sockets: [`PAYLOAD`] bytes go into a ring.
-const SEND: &str = "send";
 /// Bytes of payload of an operation that has one.
 const PAYLOAD: usize = 64;
 
-/// Called with the name of a class, [`LIBRARY`] or [`SEND`], the number of rounds to count, and how many requests a
-/// round has.
+/// Called with the name of a class or [`LIBRARY`], the number of rounds to count, and how many requests a round has.
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, rounds, depth] = arguments.as_slice() else { return Err("run it by `cargo xtask count`".into()) };
     let (rounds, depth) = (rounds.parse()?, depth.parse()?);
     if what == LIBRARY {
         return library(rounds * depth);
-    }
-    if what == SEND {
-        return sends::sends(rounds, depth);
     }
     let class = Class::from_name(what).ok_or_else(|| format!("no operation {what:?}"))?;
     through_a_lane(class, rounds, depth)

@@ -1,32 +1,50 @@
-//! Small messages into a ring of the service of sockets, as the preloaded library offers them.
+//! The program that `cargo xtask count` runs under callgrind for programs: small messages into a ring of the service of
+//! sockets, as the preloaded library offers them. Only the rounds after a few are instrumented.
 
-use crate::{NAP, PAYLOAD, Result, WARM_UP, sys};
-use sidecore::config::{Config, NotifyConfig, SocketsConfig};
+use sidecore::config::{Config, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::PathReason;
 use sidecore::core::streams::slot::{Key, SlotWord};
-use sidecore::sockets::Sockets;
 use sidecore_client::shm::span::Span;
 use sidecore_sockets::program::{Candidate, Process, promote};
 use sidecore_sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_sockets::stream::{Offered, Sent, Stream};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
+use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_testing::sys;
+use std::error::Error;
 use std::hint::black_box;
 use std::io;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::thread;
+use std::time::Duration;
 
+type Result<T> = std::result::Result<T, Box<dyn Error>>;
+
+/// Rounds before the first counted one.
+const WARM_UP: u32 = 8;
+/// Interval of the program's looks: the sidecore is done within it, too.
+const NAP: Duration = Duration::from_millis(5);
+/// Bytes of a message.
+const PAYLOAD: usize = 64;
 /// Naps before giving up on a service that valgrind slows down.
 const TRIES: u32 = 12_000;
 
+/// Called with the number of rounds to count, and how many messages a round has.
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let [rounds, depth] = arguments.as_slice() else { return Err("run it by `cargo xtask count`".into()) };
+    sends(rounds.parse()?, depth.parse()?)
+}
+
 /// Rounds of `depth` messages. After each the program sleeps until the ring is empty, so that all of the next one
 /// fit.
-pub(crate) fn sends(rounds: u32, depth: u32) -> Result<()> {
+fn sends(rounds: u32, depth: u32) -> Result<()> {
     let socket = std::env::var_os(SOCKET_VARIABLE).ok_or("no socket is named for the service")?.into();
     let notify = NotifyConfig::all(Notify::Park);
-    let config = Config { notify, socket, sockets: Some(SocketsConfig::default()), ..Config::default() };
-    let _service = Sockets::start(&config)?;
+    let config = Config { notify, socket, ..Config::default() };
+    let _service = Sockets::start(&config, &SocketsConfig::default())?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let connection = TcpStream::connect(listener.local_addr()?)?;
     let (mut peer, _) = listener.accept()?;

@@ -1,0 +1,52 @@
+//! A user that connects and hangs up in a loop.
+
+use crate::user::become_user;
+use crate::wait_for_line;
+use sidecore::control;
+use sidecore::core::streams::layout::ABI;
+use sidecore::sys::clock;
+use sidecore_client::sys::packet::connect_by;
+use sidecore_client::sys::poll::wait_readable;
+use sidecore_sockets::protocol::Ask;
+use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+
+/// Connections at a time: more than this machine has cores, in all likelihood.
+const AT_A_TIME: usize = 8;
+/// Longest time of a connection or an answer, ns.
+const TIMEOUT_NS: u64 = 60_000_000_000;
+
+/// Prints for each line the number of connections so far.
+pub(crate) fn run(socket: &str, what: &str, uid: u32) {
+    become_user(uid);
+    let connections = AtomicU64::new(0);
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    once(socket, what);
+                    connections.fetch_add(1, Ordering::Relaxed);
+                }
+            });
+        }
+        println!("churning");
+        while wait_for_line().is_some() {
+            println!("{}", connections.load(Ordering::Relaxed));
+        }
+        std::process::exit(0);
+    });
+}
+
+fn once(socket: &str, what: &str) {
+    let connection = connect_by(socket.as_ref(), clock::now() + TIMEOUT_NS).expect("the service listens");
+    match what {
+        "nothing" => {}
+        "program" => {
+            // It may have been declined, with the connection closed.
+            let _ = control::send(&connection, &Ask::Hello { abi: ABI, name: "churn".to_owned() }, &[]);
+            wait_readable(connection.as_fd(), Some(TIMEOUT_NS)).expect("an answer");
+        }
+        _ => panic!("nothing to ask for: {what}"),
+    }
+}
