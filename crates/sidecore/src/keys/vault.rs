@@ -263,14 +263,14 @@ impl Vault {
         let number = self.list.keys.get(name).copied().unwrap_or_default();
         let file = file_of(name, number);
         let at = |what| self.directory.at(&file, what);
-        let sealed = match self.directory.read(&file, MAX_FILE).map_err(at)? {
-            Some(sealed) => sealed,
+        let placed = self.directory.read(&file, MAX_FILE).map_err(at)?;
+        let sealed = if let Some(placed) = placed {
+            placed
+        } else {
             // A change could not rename it to its place.
-            None => {
-                let beside = beside(&file);
-                let sealed = self.directory.read(&beside, MAX_FILE).map_err(|what| self.directory.at(&beside, what))?;
-                sealed.ok_or_else(|| at(VaultErrorKind::Gone))?
-            }
+            let beside = beside(&file);
+            let sealed = self.directory.read(&beside, MAX_FILE).map_err(|what| self.directory.at(&beside, what))?;
+            sealed.ok_or_else(|| at(VaultErrorKind::Gone))?
         };
         let opened = self.master.open_key(name, number, &sealed);
         let (acl, pkcs8) = opened.map_err(|why| at(VaultErrorKind::Key(why)))?;

@@ -149,7 +149,6 @@ fn conditional(duty: Duty, pid: u64, door: RawFd) -> Vec<(c_long, Vec<Condition>
     rows
 }
 
-/// A number without a descriptor, and a flag.
 const NO_DESCRIPTOR: u64 = u32::MAX as u64;
 const UNSHARE: u64 = libc::CLOSE_RANGE_UNSHARE as u64;
 

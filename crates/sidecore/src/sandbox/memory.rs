@@ -8,7 +8,6 @@ use rustix::thread::{CapabilitySet, set_no_new_privs};
 
 const UNLIMITED: Rlimit = Rlimit { current: None, maximum: None };
 
-/// Raises the limit of locked memory as far as the system permits.
 pub(super) fn raise_limit() {
     if setrlimit(Resource::Memlock, UNLIMITED).is_err() {
         // Without root: as far as possible. `lock` checks the result.

@@ -56,7 +56,7 @@ pub(super) fn public(kind: Kind, spki: &[u8]) -> Result<Opened, SessionError> {
         Kind::X25519 => (Algorithm::X25519, &[Op::Derive], "a public X25519 key in DER"),
         _ => (Algorithm::MlKem768, &[Op::Encapsulate, Op::Decapsulate], "an ML-KEM-768 encapsulation key in DER"),
     };
-    let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or_else(|| SessionError::Malformed(what))?;
+    let key = PKey::public(spki).filter(|key| key.kind() == Some(kind)).ok_or(SessionError::Malformed(what))?;
     Ok(Opened { algorithm, ops, mechanism: Box::new(Exchange { key }) })
 }
 

@@ -87,7 +87,6 @@ impl Session {
     }
 }
 
-/// The public part in the place of the whole key.
 struct Public(Box<dyn Mechanism>);
 
 impl Mechanism for Public {

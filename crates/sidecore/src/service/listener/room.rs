@@ -65,7 +65,6 @@ impl Listener {
         }
     }
 
-    /// Objects of this user were freed: the first of its waiting connections gets a turn.
     pub(super) fn room_for_next(&mut self, user: u32) {
         self.call_next(user, |_| true);
     }

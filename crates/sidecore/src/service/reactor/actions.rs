@@ -181,7 +181,6 @@ fn place(config: &DeviceConfig) -> ThreadCore {
     ThreadCore::new(config.cpu, config.owned)
 }
 
-/// Rates of a device without observations.
 fn rates(config: &DeviceConfig, calibration: &Calibration) -> Rates {
     match config.kind {
         DeviceKind::Inline | DeviceKind::Worker | DeviceKind::Batch => calibration.rates(|here, _| here),
