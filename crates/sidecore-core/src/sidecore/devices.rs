@@ -152,7 +152,7 @@ impl<L, R> Sidecore<L, R> {
 
     fn abandon<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done, status: Status) {
         let request = self.requests[ticket.index()].take();
-        self.answer(host, done, status, None, request);
+        self.answer(host, done, status, None, request.as_ref());
     }
 
     /// The device gains or loses a remote key.

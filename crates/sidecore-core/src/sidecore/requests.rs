@@ -337,13 +337,13 @@ impl<L, R> Sidecore<L, R> {
         let Some(done) = done else { return };
         let request = self.requests[ticket.index()].take();
         self.release(host, usize::from(done.device));
-        self.answer_now(host, &done, status(reply.outcome), request);
+        self.answer_now(host, &done, status(reply.outcome), request.as_ref());
     }
 
     pub(super) fn rerun_inline<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket, done: &Done) {
         if let Some(request) = self.requests[ticket.index()].take() {
             let outcome = host.rerun_inline(usize::from(done.device), &request);
-            self.answer_now(host, done, status(outcome), Some(request));
+            self.answer_now(host, done, status(outcome), Some(&request));
         }
     }
 
@@ -353,7 +353,7 @@ impl<L, R> Sidecore<L, R> {
         host: &mut H,
         done: &Done,
         status: Status,
-        request: Option<R>,
+        request: Option<&R>,
     ) {
         let stamps = done.work.submitted.map(|submitted| {
             self.now = host.now();
@@ -369,10 +369,10 @@ impl<L, R> Sidecore<L, R> {
         done: &Done,
         status: Status,
         stamps: Option<Stamps>,
-        request: Option<R>,
+        request: Option<&R>,
     ) {
         let id = done.work.lane;
-        let (request, times) = (request.as_ref(), stamps.as_ref());
+        let times = stamps.as_ref();
         let Some(lane) = self.lanes[id.0 as usize].as_mut().filter(|_| done.lane_open) else {
             return host.on(Event::Answered { lane: None, done, request, status, stamps: times });
         };
