@@ -476,7 +476,9 @@ impl KeyRouter {
                 waits
             }
         });
-        abandoned.into_iter().for_each(|tag| self.end(tag, Ended::Elsewhere));
+        for tag in abandoned {
+            self.end(tag, Ended::Elsewhere);
+        }
     }
 
     fn give(&mut self, tag: u32, member: NodeId, ticket: Ticket) {

@@ -100,7 +100,7 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         written.map_err(|source| LabError::Write { path: file.clone(), source })?;
     }
     if args.command.is_empty() {
-        return Ok(print(&format!("\n{text}"))?);
+        return print(&format!("\n{text}"));
     }
     tell(format_args!("the link has counted\n{text}"));
     Ok(())
