@@ -15,7 +15,7 @@ pub(crate) use net::{
 };
 pub(crate) use sim::{Choose, Fit, Gathering, Output, Plans, Replay, Sim, SimCommand};
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
+use clap::{Args, Parser, Subcommand};
 use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -62,8 +62,8 @@ pub(crate) struct Try {
 #[derive(Debug, Args)]
 pub(crate) struct Bench {
     /// Scenarios to run; all by default
-    #[arg(value_enum)]
-    pub(crate) scenarios: Vec<Scenario>,
+    // `main` gives it the words.
+    pub(crate) scenarios: Vec<String>,
     /// Fewer cases and shorter runs: under 30 seconds
     #[arg(long)]
     pub(crate) quick: bool,
@@ -88,42 +88,4 @@ pub(crate) struct Bench {
     /// File for the plan that calibrate writes
     #[arg(long, value_name = "FILE", default_value = "machine.toml")]
     pub(crate) plan: PathBuf,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Scenario {
-    /// The lane against a bare ping-pong and a bare echo
-    Lane,
-    /// Operations and sizes against the same library inline and OpenSSL inline
-    Crypto,
-    /// The table of the OpenBSD Cryptographic Framework's paper on this machine
-    Ocf,
-    /// Notify policies under load: latency, CPU, stages
-    Notify,
-    /// Balance policies on devices of unequal speed
-    Balance,
-    /// More clients and more sidecores
-    Scaling,
-    /// Private keys through the OpenSSL provider; not among all
-    Keys,
-    /// TLS handshakes of nginx with its key in a file and in the service; not among all
-    Nginx,
-    /// TLS handshakes of `HAProxy` with its key in a file and in the service; not among all
-    #[value(name = "haproxy")]
-    HaProxy,
-    /// Private operations of several clients side by side on one core; not among all
-    Batch,
-    /// Small messages over TCP and UDP, by an unmodified program; not among all
-    Sockets,
-    /// The network laboratory against iperf3 and sockperf on the same path; not among all
-    Net,
-    /// Throughput of `sidecore net link`, and its moderation against the simulated policy; not among all
-    Link,
-    /// This machine as a plan for `sidecore sim`, alone, or with notify and between its cases; not among all
-    Calibrate,
-}
-
-impl Scenario {
-    /// Scenarios that run by default.
-    pub(crate) const ALL: [Self; 6] = [Self::Lane, Self::Crypto, Self::Ocf, Self::Notify, Self::Balance, Self::Scaling];
 }

@@ -8,6 +8,16 @@ use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{KeyMaterial, Scheme};
 use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Half, Key, MAX_DIGEST_BYTES, Mac, Operation};
 
+/// An operation without a private key among the samples.
+#[derive(Debug, thiserror::Error)]
+#[error("no key for {0}")]
+pub(crate) struct NoKey(String);
+
+/// Name and version of the system's library, e.g. `openssl 3.0.19`.
+pub(crate) fn openssl_library() -> Option<String> {
+    Some(format!("openssl {}", Context::system().ok()?.version().split(' ').nth(1)?))
+}
+
 /// Runs the operation once. An error names the failed call of the library and its reason.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
 
@@ -38,10 +48,6 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
         op => signature(openssl, &key, kind.digest, op, size)?,
     }))
 }
-
-#[derive(Debug, thiserror::Error)]
-#[error("no key for {0}")]
-pub(crate) struct NoKey(String);
 
 /// The private key of that operation's sample. Both libraries use the same key.
 pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, NoKey> {

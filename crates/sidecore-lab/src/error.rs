@@ -1,10 +1,10 @@
 //! Errors of the laboratory. A text is complete: it contains its cause and, where there is one, a remedy.
 
+use crate::export::ExportError;
 use crate::interrupt::{STOPPED, SignalError};
 use crate::net::error::{LoadError, PeerError, SettingError, ToolError};
 use sidecore_sim::fit::FreeError;
 use sidecore_sim::plan::PlanError;
-use sidecore_terminal::error::TerminalError;
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
@@ -52,7 +52,7 @@ pub(crate) enum LabError {
     #[error(transparent)]
     Free(#[from] FreeError),
     #[error(transparent)]
-    Terminal(#[from] TerminalError),
+    Export(#[from] ExportError),
 }
 
 impl LabError {

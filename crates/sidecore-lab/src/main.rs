@@ -6,7 +6,7 @@
 //! |`bench`|scenarios; `experiment` alternates variants; `testbed` is a service with clients; `trial` is `sidecore try`|
 //! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `tools`|
 //! |`sim`|front of the simulator|
-//! |`report`|rows and their exporters: text, Markdown, JSON, HTML, plots; `column` describes each figure|
+//! |`report`, `export`|plots and headlines; rows and their formats are those of `sidecore-report`; files|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
 //! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
 //! |`outcome`, `error`|rows and notes of a run with their output; errors|
@@ -18,16 +18,16 @@ mod args;
 mod baseline;
 mod bench;
 mod error;
+mod export;
 mod ffi;
 mod interrupt;
 mod net;
-mod outcome;
 mod progress;
 mod report;
 mod sim;
 
 use args::{Cli, Command};
-use clap::CommandFactory;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use sidecore_report::paths;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::{arguments, output, programs};
@@ -38,8 +38,34 @@ use std::process::ExitCode;
 const COMMAND: [&str; 2] = [".", "../../bin"];
 
 fn main() -> ExitCode {
-    arguments::run(Cli::command, |cli: Cli| run(cli.command), output::print_usage)
+    arguments::run(Line::command, |line: Line| run(line.0.command), output::print_usage)
 }
+
+/// The command line with the scenarios of the bench, which `args` does not know.
+struct Line(Cli);
+
+impl CommandFactory for Line {
+    fn command() -> clap::Command {
+        let words = |scenarios: clap::Arg| scenarios.value_parser(bench::words());
+        Cli::command().mut_subcommand("bench", |bench| bench.mut_arg("scenarios", words))
+    }
+
+    fn command_for_update() -> clap::Command {
+        Self::command()
+    }
+}
+
+impl FromArgMatches for Line {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        Cli::from_arg_matches(matches).map(Self)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        self.0.update_from_arg_matches(matches)
+    }
+}
+
+impl Parser for Line {}
 
 /// Returns the exit code.
 fn run(command: Command) -> Result<u8, String> {
@@ -54,7 +80,7 @@ fn run(command: Command) -> Result<u8, String> {
         Command::NetEnd => net::run_end().map(|()| 0).map_err(|error| error.to_string()),
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
         Command::Manuals(args) => {
-            let all = arguments::shown(Cli::command());
+            let all = arguments::shown(Line::command());
             arguments::write_pages(arguments::visible(&all), &args.directory)?;
             Ok(0)
         }

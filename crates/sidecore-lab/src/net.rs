@@ -4,6 +4,7 @@
 
 mod account;
 mod breakdown;
+mod columns;
 mod end;
 pub(crate) mod error;
 mod flow;
@@ -18,6 +19,7 @@ mod path;
 mod peer;
 mod protocol;
 mod sampling;
+mod sections;
 mod space;
 mod tools;
 mod tune;
@@ -26,6 +28,9 @@ use crate::args::{Net, NetCommand, NetPeer};
 use crate::error::LabError;
 pub(crate) use end::serve::run as run_end;
 pub(crate) use link::check::measure as check_link;
+#[cfg(test)]
+pub(crate) use sections::SECTIONS;
+pub(crate) use sections::{LINK, TOOLS, TOOLS_LINE};
 use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};

@@ -15,7 +15,7 @@ mod tables;
 
 use crate::args::{Plans, Sim, SimCommand};
 use crate::error::LabError;
-use crate::outcome::print;
+use crate::export::print;
 use crate::report::Grid;
 pub(crate) use paper_rows::{Predictions, value};
 use sidecore_sim::bakeoff::Setup;
@@ -47,7 +47,7 @@ fn plans(args: &Plans) -> Result<bool, LabError> {
     let plans = tables::read(&args.files, &args.set)?;
     if args.parameters {
         let text: String = plans.iter().map(|plan| tables::parameters(plan).to_text() + "\n").collect();
-        return print(&text).map(|()| true);
+        return Ok(print(&text).map(|()| true)?);
     }
     if args.sensitivity {
         return fit::sensitivity(&plans, args);

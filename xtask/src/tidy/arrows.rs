@@ -25,7 +25,7 @@ const ALLOWED: [(&str, &[&str]); 18] = [
     ("sidecore-openssl", &["sidecore-client", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-client", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-terminal", &[]),
-    ("sidecore-report", &[]),
+    ("sidecore-report", &["sidecore-client"]),
     // What root runs links nothing that simulates or measures.
     (
         "sidecore-cli",

@@ -1,6 +1,6 @@
 //! Files that a command writes.
 
-use super::{Bench, Command, Files, Net, NetCommand, Output, Scenario, Sim, SimCommand};
+use super::{Bench, Command, Files, Net, NetCommand, Output, Sim, SimCommand};
 use sidecore_report::paths::Named;
 use std::path::PathBuf;
 
@@ -19,7 +19,7 @@ impl Command {
 impl Bench {
     fn named(&self) -> Vec<Named<'_>> {
         let mut named = self.files.named();
-        if self.scenarios.contains(&Scenario::Calibrate) {
+        if self.scenarios.iter().any(|word| word == "calibrate") {
             named.push(("--plan", &self.plan));
         }
         named

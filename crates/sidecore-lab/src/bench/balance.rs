@@ -2,15 +2,32 @@
 
 mod mix;
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::scenario::{DEVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::{LARGE, Series, along, panels, ratio_title};
+use crate::report::{Group, Outcome, Row, column, most, section};
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "balance",
+    "Balance policies on devices of unequal speed",
+    measure,
+    &[section(
+        "balance",
+        "Balance: which device gets the next request",
+        "The highest stable load divided by what the devices could carry at best: 1.00 x loses nothing.",
+    )
+    .plots(|rows| vec![by_policy(rows)])
+    .headline(|_, rows| most(rows, column::RATIO, "of the highest load the devices could carry"))],
+)
+.by_default()
+.alone(DEVICES);
 
 const OP: &str = "aes-256-gcm";
 const POLICIES: [&str; 5] = ["round-robin", "sed", "eft", "tokens", "priced"];
@@ -50,20 +67,20 @@ impl Pool {
     }
 
     fn case(&self, size: u32, ns: u64) -> Case<'static, Testbed> {
-        let case = Case::new("balance").with(Key::Op, OP).with(Key::Devices, self.name).with(Key::Clients, 1);
+        let case = Case::new("balance").with(column::OP, OP).with(column::DEVICES, self.name).with(column::CLIENTS, 1);
         let name = format!("{size} B on {} devices", self.models.len());
         let bound = By::Bound(self.sum_of_rates(input_len(size)));
-        POLICIES.into_iter().fold(case.with(Key::Size, size), |case, policy| {
+        POLICIES.into_iter().fold(case.with(column::SIZE, size), |case, policy| {
             let run = move |testbed: &mut Testbed, _: &Turn<'_>| {
                 testbed.set(&format!("balance={policy}"))?;
                 testbed.closed(1, (OP, size), DEPTH, ns)
             };
-            case.variant(Variant::new(&name, run).with(Key::Balance, policy).against(bound, "sum of rates"))
+            case.variant(Variant::new(&name, run).with(column::BALANCE, policy).against(bound, "sum of rates"))
         })
     }
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     if settings.mix {
         return mix::measure(settings, progress);
     }
@@ -87,6 +104,22 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 /// Bytes that a device computes its time from: the payload and the head before it.
 fn input_len(size: u32) -> usize {
     Class::from_name(OP).map_or(size as usize, |class| sample(class, size as usize, 1).input.len())
+}
+
+/// A bar for each policy's ratio, and its 99th percentile against load; both for each mix.
+fn by_policy(rows: &[&Row]) -> Group {
+    // If the variant differs from the policy, it is the mix of requests.
+    let mixes = rows.iter().any(|row| row.text(column::BALANCE).is_some_and(|policy| policy != row.variant()));
+    let apart = [column::LOAD, column::VARIANT, column::DEVICES, column::SIZE];
+    let mut series = Series::of(rows, if mixes { &apart } else { &apart[..1] });
+    // Without mixes all rows share one panel: none of them has this key.
+    let mix = if mixes { column::VARIANT } else { column::LIMIT };
+    let mut figures =
+        panels(rows, mix, &ratio_title(rows), |rows| series.bar_plot(LARGE.0, rows, along::RATIO, Some(1.0)));
+    figures.extend(panels(rows, mix, "Latency, 99th percentile", |rows| {
+        series.line_plot(LARGE, rows, along::LOAD, along::TAIL)
+    }));
+    Group { legend: series.names, figures }
 }
 
 #[cfg(test)]

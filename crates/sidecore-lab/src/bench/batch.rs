@@ -1,18 +1,46 @@
 //! Operations of 1 to 8 client processes on one core that computes them side by side. Compared with the same core
 //! without batches, with OpenSSL and with a worker. Also measures latency at open loads.
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use super::scenario::{SERVICES, Scenario, Settings};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings, openssl_library};
+use crate::baseline::openssl_library;
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Column, Outcome, column, section};
 use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
+use sidecore_report::columns;
+use sidecore_report::format::plain;
+
+columns! {
+    after column::JOBS;
+
+    /// Requests in flight for a device that computes several side by side.
+    FILL = Column::set("fill", 0, plain);
+}
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "batch",
+    "Private operations of several clients side by side on one core; not among all",
+    measure,
+    &[section(
+    "batch",
+    "Batch: private operations side by side",
+    "Operations a second of client processes with one request in flight each, on one core that does them side by side, \
+     against the same core with one after another.",
+),
+        section(
+    "batch-open",
+    "Batch: random arrivals",
+    "Latency of requests that come at random times, at a share of what the batch device does at most. Down is better.",
+)],
+).ops(ops).alone(SERVICES);
 
 /// An operation, and the bytes that it is about: the length of a message to be signed or encrypted.
 type Op = (&'static str, u32);
@@ -42,13 +70,13 @@ struct Testbeds {
     batch: Testbed,
 }
 
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     let mut names: Vec<_> = OPS.into_iter().map(|(name, _)| name).collect();
     names.dedup();
     names
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut testbeds = Testbeds { worker: start(DeviceConfig::worker)?, batch: start(DeviceConfig::batch)? };
     let (ops, fills): (&[Op], &[usize]) = if settings.quick { (&QUICK_OPS, &QUICK_FILLS) } else { (&OPS, &FILLS) };
     let named: Vec<Op> = OPS.into_iter().filter(|(op, _)| settings.ops.iter().any(|named| named == op)).collect();
@@ -86,7 +114,11 @@ fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Testbe
 fn case(testbeds: &Testbeds, scenario: &str, (op, size): Op, clients: usize) -> Case<'static, Testbeds> {
     let pinned = &testbeds.batch.pinning;
     let described = format!("clients and sidecore {:?}, device {:?}", pinned.clients, pinned.sidecores);
-    Case::new(scenario).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients).with(Key::Pinned, described)
+    Case::new(scenario)
+        .with(column::OP, op)
+        .with(column::SIZE, size)
+        .with(column::CLIENTS, clients)
+        .with(column::PINNED, described)
 }
 
 fn filled(testbeds: &Testbeds, op: Op, (clients, jobs): (usize, usize), ns: u64) -> Case<'static, Testbeds> {
@@ -106,14 +138,14 @@ fn filled(testbeds: &Testbeds, op: Op, (clients, jobs): (usize, usize), ns: u64)
     let batch = move |testbeds: &mut Testbeds, _: &Turn<'_>| {
         served(&mut testbeds.batch, |testbed| testbed.closed(clients, op, jobs as u32, ns))
     };
-    let batch = Variant::new("batch", batch).with(Key::Library, "sidecore-batch");
-    let lanes = Variant::new("lanes", lanes).with(Key::Library, "sidecore-batch").against(By::Rate, "inline");
+    let batch = Variant::new("batch", batch).with(column::LIBRARY, "sidecore-batch");
+    let lanes = Variant::new("lanes", lanes).with(column::LIBRARY, "sidecore-batch").against(By::Rate, "inline");
     let closed = case(testbeds, "batch", op, clients)
-        .with(Key::Jobs, jobs)
-        .with(Key::Fill, clients * jobs)
-        .variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"))
-        .variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()))
-        .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc").against(By::Rate, "inline"))
+        .with(column::JOBS, jobs)
+        .with(FILL, clients * jobs)
+        .variant(Variant::new("inline", inline).with(column::LIBRARY, "aws-lc"))
+        .variant(Variant::new("openssl", openssl).with(column::LIBRARY, openssl_library()))
+        .variant(Variant::new("worker", worker).with(column::LIBRARY, "aws-lc").against(By::Rate, "inline"))
         .variant(["inline", "openssl", "worker"].iter().fold(batch, |batch, name| batch.against(By::Rate, name)));
     if jobs == 1 && is_side_by_side(op) { closed.variant(lanes) } else { closed }
 }
@@ -150,7 +182,7 @@ fn arriving(testbeds: &Testbeds, op: Op, load: f64, capacity: f64, ns: u64) -> C
         served(&mut testbeds.batch, |testbed| Ok(Run::of(testbed.together(1, task)?)))
     };
     case(testbeds, "batch-open", op, 1)
-        .with(Key::Load, load)
-        .variant(Variant::new("worker", worker).with(Key::Library, "aws-lc"))
-        .variant(Variant::new("batch", batch).with(Key::Library, "sidecore-batch").against(By::Median, "worker"))
+        .with(column::LOAD, load)
+        .variant(Variant::new("worker", worker).with(column::LIBRARY, "aws-lc"))
+        .variant(Variant::new("batch", batch).with(column::LIBRARY, "sidecore-batch").against(By::Median, "worker"))
 }

@@ -7,9 +7,10 @@
 mod plan;
 mod sleep;
 
-use super::BenchError;
+use super::error::BenchError;
 use super::task::{Measured, Task};
 use super::testbed::{Plan, Testbed};
+use crate::export::print;
 use crate::interrupt::{INTERRUPTED, Interrupt};
 use crate::progress::Progress;
 use hdrhistogram::Histogram;
@@ -22,6 +23,11 @@ use sidecore_terminal::output;
 use sleep::{GAP, Sleep, spread};
 use std::collections::BTreeMap;
 use std::path::Path;
+
+/// Its word on the command line, and its line in the help.
+pub(crate) const WORD: &str = "calibrate";
+pub(super) const ABOUT: &str =
+    "This machine as a plan for `sidecore sim`, alone, or with notify and between its cases; not among all";
 
 /// Operations measured at all sizes, and operations with a time independent of size.
 const SIZED: [&str; 4] = [REFERENCE, "aes-256-gcm", "chacha20-poly1305", "sha-256"];
@@ -117,7 +123,7 @@ impl Calibration {
     pub(super) fn start() -> Result<Self, BenchError> {
         let plan = Plan { notify: NotifyConfig::all(Notify::Park), ..Plan::inline(1) };
         if plan.pinning.clients.is_empty() {
-            return Err("calibrate needs two cores, one for a client and one for a sidecore".into());
+            return Err(BenchError::Machine("calibrate needs two cores, one for a client and one for a sidecore"));
         }
         let cores = (plan.pinning.clients[0], plan.pinning.sidecores[0]);
         let [seldom, often] = SAMPLES.map(|sample_every| Testbed::start(&Plan { sample_every, ..plan.clone() }));
@@ -160,10 +166,10 @@ impl Calibration {
         let machine = self.found.machine();
         let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));
         // The times are printed even if they make no valid plan.
-        output::print(&format!("{found}\n"))?;
+        print(&format!("{found}\n"))?;
         written?;
         let path = path.display();
-        Ok(output::print(&format!("Written to {path}: run it with `sidecore sim {path}`.\n"))?)
+        Ok(print(&format!("Written to {path}: run it with `sidecore sim {path}`.\n"))?)
     }
 }
 
@@ -194,7 +200,7 @@ pub(super) fn abandon(path: &Path) {
 
 fn once(quantity: Quantity, testbed: &mut Testbed) -> Result<Measured, BenchError> {
     let measured = testbed.together(1, |start| quantity.task(start))?;
-    Ok(measured.into_iter().next().ok_or("a crew without a client")?)
+    measured.into_iter().next().ok_or(BenchError::State("a crew without a client"))
 }
 
 impl Found {

@@ -1,8 +1,8 @@
 //! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::host_monitor`] reads the
 //! system.
 
-use super::testbed::Pinning;
-use crate::report::{Caveat, Key, Reason, Row};
+use super::pinning::Pinning;
+use crate::report::{Caveat, Reason, Row, column};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.
 const MAX_SPREAD: f64 = 0.1;
@@ -24,12 +24,12 @@ pub(super) struct HostActivity {
 
 /// Caveats from the row itself; `wanted`: the intended number of repeats.
 pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
-    let repeats = row.number(Key::Repeats);
+    let repeats = row.number(column::REPEATS);
     let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
     let stopped = stopped.map(|repeats| Caveat::new(Reason::Stopped, format!("{repeats} of {wanted} repeats")));
     let few = repeats.filter(|repeats| *repeats < FEWEST_REPEATS);
     let few = few.map(|repeats| Caveat::new(Reason::Repeats, format!("{repeats}, at least {FEWEST_REPEATS}")));
-    [stopped, row.number(Key::Spread).and_then(spread), few].into_iter().flatten().collect()
+    [stopped, row.number(column::SPREAD).and_then(spread), few].into_iter().flatten().collect()
 }
 
 fn spread(spread: f64) -> Option<Caveat> {
@@ -88,7 +88,8 @@ mod tests {
 
     #[test]
     fn repeats_that_differ_or_are_few_are_doubtful() {
-        let row = |spread: f64, repeats: u32| Row::default().with(Key::Spread, spread).with(Key::Repeats, repeats);
+        let row =
+            |spread: f64, repeats: u32| Row::default().with(column::SPREAD, spread).with(column::REPEATS, repeats);
         assert!(of_row(&row(0.1, 3), 3).is_empty());
         assert_eq!(of_row(&row(0.41, 3), 3), [Caveat::new(Reason::Spread, "41.0 %, the limit is 10 %")]);
         assert_eq!(reasons(&of_row(&row(0.0, 2), 2)), [Reason::Repeats]);

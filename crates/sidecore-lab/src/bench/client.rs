@@ -1,6 +1,6 @@
 //! One client process of a measurement: receives orders on standard input, answers on standard output.
 
-use super::BenchError;
+use super::error::BenchError;
 use super::task::{Answer, Counts, Measured, Mix, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
@@ -110,9 +110,9 @@ impl Member {
             Task::Sign(signatures) => signing::sign(self.provided.as_mut(), signatures, &private_key(&signatures.op)?)?,
             Task::Token { module, pin, op, start, ns } => {
                 if self.token.is_none() {
-                    self.token = Some(Token::open(module, pin)?);
+                    self.token = Some(Token::open(module, pin).map_err(BenchError::said(BenchError::Token))?);
                 }
-                let token = self.token.as_ref().ok_or("no token")?;
+                let token = self.token.as_ref().ok_or(BenchError::State("no token"))?;
                 token::sign(token, op, &private_key(op)?, (*start, *ns))?
             }
             Task::Send(sending) if sending.traffic == Traffic::Datagrams => datagrams::send(sending)?,
@@ -121,17 +121,17 @@ impl Member {
     }
 
     fn client(&mut self) -> Result<&mut Client, BenchError> {
-        Ok(self.client.as_mut().ok_or("not attached")?)
+        self.client.as_mut().ok_or(BenchError::State("not attached"))
     }
 
     fn exchange(&self, exchange: Exchange, depth: u32, ns: u64) -> Result<Measured, BenchError> {
-        let exchanged = self.bare.as_ref().ok_or("no bare memory")?.ask(exchange, depth, ns);
+        let exchanged = self.bare.as_ref().ok_or(BenchError::State("no bare memory"))?.ask(exchange, depth, ns);
         Ok(Measured { ops: exchanged.count, ns: exchanged.took, ..Measured::default() })
     }
 }
 
 fn class(op: &str) -> Result<Class, BenchError> {
-    Ok(Class::from_name(op).ok_or_else(|| format!("no operation {op:?}"))?)
+    Class::from_name(op).ok_or_else(|| BenchError::NoOperation(op.to_owned()))
 }
 
 fn input(op: &str, size: u32) -> Result<Sample, BenchError> {
@@ -139,23 +139,25 @@ fn input(op: &str, size: u32) -> Result<Sample, BenchError> {
 }
 
 fn openssl(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
-    let mut run = operation(&Context::system()?, class(op)?, size as usize)?.ok_or("OpenSSL does not have this")?;
+    let run = operation(&Context::system()?, class(op)?, size as usize)?;
+    let mut run = run.ok_or(BenchError::State("OpenSSL does not have this"))?;
     repeat(ns, || Ok(run()?))
 }
 
 fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
     let Sample { spec, op, head_len, input, output_len } = input(op, size)?;
-    let session = Session::open(&spec)?;
+    let session = Session::open(&spec).map_err(BenchError::said(BenchError::Session))?;
     let mut output = vec![0; output_len];
     repeat(ns, || match session.run(op, head_len, &input, &mut output) {
         Ok(_) => Ok(()),
-        Err(refusal) => Err(refusal.message().into()),
+        Err(refusal) => Err(BenchError::State(refusal.message())),
     })
 }
 
 fn side_by_side(op: &str, size: u32, fill: usize, ns: u64) -> Result<Measured, BenchError> {
-    let mut jobs = SideBySide::new(&input(op, size)?).ok_or("this machine does not do this side by side")?;
-    let measured = repeat(ns, || jobs.run(fill).then_some(()).ok_or("a result came out wrong".into()))?;
+    let jobs = SideBySide::new(&input(op, size)?);
+    let mut jobs = jobs.ok_or(BenchError::Machine("this machine does not do this side by side"))?;
+    let measured = repeat(ns, || jobs.run(fill).then_some(()).ok_or(BenchError::State("a result came out wrong")))?;
     Ok(Measured { ops: measured.ops * fill as u64, ..measured })
 }
 

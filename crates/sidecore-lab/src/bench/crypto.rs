@@ -1,19 +1,37 @@
 //! Operations through the lane, compared with the same library inline, OpenSSL inline, and inline plus moving the
 //! bytes.
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use super::series::total_per_s;
+use super::scenario::{Scenario, Settings};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings, openssl_library};
+use crate::baseline::openssl_library;
 use crate::baseline::operation;
+use crate::bench::series::total_per_s;
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::by_operation;
+use crate::report::{Outcome, column, section};
 use sidecore::bare::Exchange;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore_libcrypto::Context;
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "crypto",
+    "Operations and sizes against the same library inline and OpenSSL inline",
+    measure,
+    &[section(
+        "crypto",
+        "Crypto: operations through a lane",
+        "Operations a second, against the same library called in the client's own process. \
+     Up is better; a dashed line is a baseline.",
+    )
+    .plots(|rows| vec![by_operation(rows)])],
+)
+.by_default()
+.ops(ops);
 
 const DEPTH: u32 = 64;
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 4096, 16_384];
@@ -80,7 +98,7 @@ fn points(settings: &Settings) -> Vec<Point> {
 }
 
 /// Names that `--op` accepts; more than those measured by default.
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     Class::all().map(Class::name).collect()
 }
 
@@ -98,7 +116,7 @@ fn not_in_openssl(op: &str, size: u32) -> Option<String> {
     matches!(run, None | Some(Ok(None))).then(|| format!("OpenSSL has no {op}"))
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let points = points(settings);
     let most = points.iter().map(|point| point.clients).max().unwrap_or(1);
     // The wake-up call for each completion would be charged to the sidecore: a client with its own core polls.
@@ -127,9 +145,9 @@ impl Point {
         let Self { op, size, clients, sized } = self;
         let ns = if sized { settings.pick(20_000_000, 50_000_000) } else { settings.pick(50_000_000, 150_000_000) };
         let mut case = Case::new("crypto")
-            .with(Key::Op, op.as_str())
-            .with(Key::Size, size)
-            .with(Key::Clients, clients)
+            .with(column::OP, op.as_str())
+            .with(column::SIZE, size)
+            .with(column::CLIENTS, clients)
             .pinned(&testbed.pinning, clients)
             .payload(sized);
         let task = Task::Inline { op: op.clone(), size, ns };
@@ -137,7 +155,7 @@ impl Point {
             let alone = total_per_s(&testbed.together(clients, |_| task.clone())?);
             Ok(Run::at(alone / clients as f64))
         };
-        case = case.variant(Variant::new("inline", inline).with(Key::Library, "aws-lc"));
+        case = case.variant(Variant::new("inline", inline).with(column::LIBRARY, "aws-lc"));
         if clients == 1 {
             let task = Task::OpenSsl { op: op.clone(), size, ns };
             let missing = not_in_openssl(&op, size);
@@ -145,7 +163,7 @@ impl Point {
                 Some(why) => Ok(Run::missing(why)),
                 None => Ok(Run::of(testbed.together(1, |_| task.clone())?)),
             };
-            case = case.variant(Variant::new("openssl", openssl).with(Key::Library, openssl_library()));
+            case = case.variant(Variant::new("openssl", openssl).with(column::LIBRARY, openssl_library()));
         }
         if clients == 1 && sized && !testbed.pinning.sidecores.is_empty() {
             let moving = move |testbed: &mut Testbed, turn: &Turn<'_>| {
@@ -156,8 +174,8 @@ impl Point {
             case = case.variant(Variant::new("inline+move", moving));
         }
         let lane = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.closed(clients, (&op, size), DEPTH, ns);
-        let lane = Variant::new("sidecore", lane).with(Key::Library, "aws-lc");
-        let lane = if testbed.is_beside() { lane } else { lane.with(Key::Notify, "spin") };
+        let lane = Variant::new("sidecore", lane).with(column::LIBRARY, "aws-lc");
+        let lane = if testbed.is_beside() { lane } else { lane.with(column::NOTIFY, "spin") };
         case.variant(["inline", "openssl", "inline+move"].iter().fold(lane, |lane, name| lane.against(By::Rate, name)))
     }
 }

@@ -4,11 +4,11 @@
 mod found;
 
 use super::caveats::{of_crowd, of_row, of_time};
+use super::error::BenchError;
 use super::host_monitor::{HostMonitor, host_activity};
-use super::testbed::Pinning;
-use super::{BenchError, Outcome};
+use super::pinning::Pinning;
 use crate::progress::Progress;
-use crate::report::{Caveat, Key, Row, caveat};
+use crate::report::{Caveat, Column, Outcome, Row, caveat, column};
 pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
 use sidecore_report::statistics::{quotients, ratio_of};
@@ -31,7 +31,6 @@ pub(super) struct Variant<'e, L> {
 type Measure<'e, L> = dyn FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e;
 
 pub(super) struct Turn<'f> {
-    /// Number of the repeat, from 0.
     pub(super) repeat: usize,
     /// Rates of the variants before this one in the same turn.
     rates: &'f [(String, f64)],
@@ -53,21 +52,20 @@ pub(super) enum By {
 impl<'e, L> Case<'e, L> {
     pub(super) fn new(scenario: &str) -> Self {
         Self {
-            row: Row::default().with(Key::Scenario, scenario),
+            row: Row::default().with(column::SCENARIO, scenario),
             payload: false,
             caveats: Vec::new(),
             variants: Vec::new(),
         }
     }
 
-    pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
+    pub(super) fn with(mut self, key: &'static Column, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
     }
 
-    /// Sets the placement of that number of clients.
     pub(super) fn pinned(self, pinning: &Pinning, clients: usize) -> Self {
-        self.crowded(of_crowd(pinning, clients)).with(Key::Pinned, pinning.describe(clients))
+        self.crowded(of_crowd(pinning, clients)).with(column::PINNED, pinning.describe(clients))
     }
 
     pub(super) fn crowded(mut self, caveat: Option<Caveat>) -> Self {
@@ -106,11 +104,11 @@ impl<'e, L> Case<'e, L> {
 
 impl<'e, L> Variant<'e, L> {
     pub(super) fn new(name: &str, run: impl FnMut(&mut L, &Turn<'_>) -> Result<Run, BenchError> + 'e) -> Self {
-        let row = Row::default().with(Key::Variant, name);
+        let row = Row::default().with(column::VARIANT, name);
         Self { row, run: Box::new(run), against: Vec::new(), found: Run::default() }
     }
 
-    pub(super) fn with(mut self, key: Key, value: impl Into<serde_json::Value>) -> Self {
+    pub(super) fn with(mut self, key: &'static Column, value: impl Into<serde_json::Value>) -> Self {
         self.row = self.row.with(key, value);
         self
     }
@@ -123,7 +121,7 @@ impl<'e, L> Variant<'e, L> {
 
     /// Whether a row has that name. Its policy or devices distinguish variants of the same name.
     fn names(&self, name: &str) -> bool {
-        [Key::Variant, Key::Notify, Key::Devices].iter().any(|key| self.row.text(*key) == Some(name))
+        [column::VARIANT, column::NOTIFY, column::DEVICES].iter().any(|key| self.row.text(key) == Some(name))
     }
 }
 
@@ -168,11 +166,11 @@ pub(super) fn measure_all<L>(
 
 pub(super) fn with_caveats(row: Row, of_case: &[Caveat], repeats: usize) -> Row {
     let caveats = [of_case, &of_row(&row, repeats)].concat();
-    row.with(Key::Doubts, caveat::to_json(&caveats))
+    row.with(column::DOUBTS, caveat::to_json(&caveats))
 }
 
 fn in_words(row: &Row) -> String {
-    let axes = [Key::Op, Key::Size, Key::Clients, Key::Jobs, Key::Load, Key::Devices].map(Key::column);
+    let axes = [column::OP, column::SIZE, column::CLIENTS, column::JOBS, column::LOAD, column::DEVICES];
     let said = axes.into_iter().filter_map(|axis| Some(format!("{} {}", axis.header, axis.cell(row)?)));
     said.collect::<Vec<_>>().join(", ")
 }
@@ -181,13 +179,13 @@ fn rows<L>(case: &Case<'_, L>) -> Vec<Row> {
     let mut rows = Vec::new();
     for Variant { row, against, found, .. } in case.variants.iter().filter(|variant| !variant.found.rates.is_empty()) {
         let row = found.row(case.row.clone().and(row), case.payload);
-        let row = found.figures.iter().fold(row, |row, (key, values)| ranged(row, *key, values));
+        let row = found.figures.iter().fold(row, |row, (key, values)| ranged(row, key, values));
         let compared = against.iter().filter_map(|(by, name)| {
             let baseline = case.variants.iter().find(|variant| variant.names(name)).map(|variant| &variant.found);
             let ratio = by.divide(found, baseline)?;
-            let row = row.clone().with(Key::Ratio, ratio).with(Key::RatioBetter, by.better(found));
-            let row = ranged(row, Key::Ratio, &by.quotients(found, baseline).unwrap_or_default());
-            Some(row.with(Key::Baseline, name.as_str()))
+            let row = row.clone().with(column::RATIO, ratio).with(column::RATIO_BETTER, by.better(found));
+            let row = ranged(row, column::RATIO, &by.quotients(found, baseline).unwrap_or_default());
+            Some(row.with(column::BASELINE, name.as_str()))
         });
         let compared: Vec<_> = compared.collect();
         rows.extend(if compared.is_empty() { vec![row] } else { compared });
@@ -210,12 +208,11 @@ impl By {
         Some(match self {
             Self::Rate => quotients(own.compared(), baseline?.compared()),
             Self::Time => quotients(baseline?.compared(), own.compared()),
-            Self::Median => quotients(own.each(Key::TotalP50), baseline?.each(Key::TotalP50)),
+            Self::Median => quotients(own.each(column::TOTAL_P50), baseline?.each(column::TOTAL_P50)),
             Self::Bound(rate) => quotients(own.compared(), &vec![rate; own.rates.len()]),
         })
     }
 
-    /// The better direction of the ratio.
     fn better(self, own: &Run) -> &'static str {
         match self {
             Self::Rate | Self::Bound(_) if own.more_is_better() => "more",
@@ -225,14 +222,14 @@ impl By {
 }
 
 /// Adds the least and the greatest of several values.
-fn ranged(row: Row, key: Key, values: &[f64]) -> Row {
-    let mut ranges = row.get(Key::Ranges).cloned().unwrap_or_else(|| json!({}));
+fn ranged(row: Row, key: &'static Column, values: &[f64]) -> Row {
+    let mut ranges = row.get(column::RANGES).cloned().unwrap_or_else(|| json!({}));
     let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(*v), m.max(*v)));
     // The figure itself may be of all samples together and lie outside.
     let own = row.number(key).unwrap_or(least);
     if values.len() > 1 && least.is_finite() && most.is_finite() {
-        ranges[key.column().name] = json!([least.min(own), most.max(own)]);
-        return row.with(Key::Ranges, ranges);
+        ranges[key.name] = json!([least.min(own), most.max(own)]);
+        return row.with(column::RANGES, ranges);
     }
     row
 }
@@ -253,7 +250,7 @@ mod tests {
 
     #[test]
     fn variants_run_in_turn_and_rows_have_medians_and_ratios_of_pairs() {
-        let case = || Case::new("lane").with(Key::Op, "noop").with(Key::Size, 1_000).payload(true);
+        let case = || Case::new("lane").with(column::OP, "noop").with(column::SIZE, 1_000).payload(true);
         let double = Variant::new("double", |_: &mut Vec<String>, turn: &Turn<'_>| {
             Ok(Run::at(2.0 * turn.rate("bare").expect("it was measured before")))
         });
@@ -263,13 +260,13 @@ mod tests {
                 .variant(double)
                 .variant(variant("none", &[]).against(By::Rate, "bare"))
                 .variant(variant("lane", &[3.0, 4.0, 4.0]).against(By::Rate, "bare").against(By::Bound(8.0), "most"))
-                .variant(variant("trip", &[1.0, 1.0, 1.0]).against(By::Time, "bare").with(Key::AtMost, 2.5)),
+                .variant(variant("trip", &[1.0, 1.0, 1.0]).against(By::Time, "bare").with(column::AT_MOST, 2.5)),
         ];
         let mut ran = Vec::new();
         let outcome = measure_all(&mut ran, cases, 3, &Progress::new(0)).unwrap();
         assert_eq!(ran[..5], ["bare0", "none0", "lane0", "trip0", "bare1"]);
         assert_eq!(outcome.left_out, ["lane: there is none"]);
-        let found = |row: &Row| (row.variant().to_owned(), row.number(Key::OpsPerS), row.number(Key::Ratio));
+        let found = |row: &Row| (row.variant().to_owned(), row.number(column::OPS_PER_S), row.number(column::RATIO));
         assert_eq!(
             outcome.rows.iter().map(found).collect::<Vec<_>>(),
             [
@@ -281,12 +278,12 @@ mod tests {
             ]
         );
         let row = &outcome.rows[2];
-        assert_eq!((row.text(Key::Baseline), row.text(Key::Op)), (Some("bare"), Some("noop")));
-        assert_eq!((row.number(Key::MbitPerS), row.number(Key::Repeats)), (Some(0.032), Some(3.0)));
-        assert_eq!((row.range(Key::OpsPerS), row.range(Key::Ratio)), (Some((3.0, 4.0)), Some((1.0, 3.0))));
-        let better = |row: &Row| row.text(Key::RatioBetter).map(str::to_owned);
+        assert_eq!((row.text(column::BASELINE), row.text(column::OP)), (Some("bare"), Some("noop")));
+        assert_eq!((row.number(column::MBIT_PER_S), row.number(column::REPEATS)), (Some(0.032), Some(3.0)));
+        assert_eq!((row.range(column::OPS_PER_S), row.range(column::RATIO)), (Some((3.0, 4.0)), Some((1.0, 3.0))));
+        let better = |row: &Row| row.text(column::RATIO_BETTER).map(str::to_owned);
         assert_eq!([2, 4].map(|at| better(&outcome.rows[at])), [Some("more".to_owned()), Some("less".to_owned())]);
-        assert_eq!(Key::Reach.column().cell(&outcome.rows[4]).as_deref(), Some("≤ 2.50 x, held"));
+        assert_eq!(column::REACH.cell(&outcome.rows[4]).as_deref(), Some("≤ 2.50 x, held"));
     }
 
     #[test]
@@ -299,7 +296,11 @@ mod tests {
                 stop.store(turn.repeat == at, Ordering::Relaxed);
                 ran.push(turn.repeat.to_string());
                 // An interrupt ends a measured program like this.
-                if fails && turn.repeat == at { Err("a client process ended".into()) } else { Ok(Run::at(1.0)) }
+                if fails && turn.repeat == at {
+                    Err(BenchError::State("a client process ended"))
+                } else {
+                    Ok(Run::at(1.0))
+                }
             })
         };
         let rates = [1.0, 2.0, 4.0];
@@ -310,13 +311,14 @@ mod tests {
             let mut ran = Vec::new();
             let outcome = measure_all(&mut ran, cases, 3, &progress).unwrap();
             assert_eq!(ran, ["bare0", "0", "bare1", "1"]);
-            let found = |row: &Row| (row.variant().to_owned(), row.number(Key::Repeats));
+            let found = |row: &Row| (row.variant().to_owned(), row.number(column::REPEATS));
             let found: Vec<_> = outcome.rows.iter().map(found).collect();
             assert_eq!(found, ["bare", "ends"].map(|name| (name.to_owned(), Some(counted))));
         }
         stop.store(false, Ordering::Relaxed);
-        let failing =
-            Case::new("lane").variant(ending(9, false)).variant(Variant::new("fails", |_, _| Err("no".into())));
+        let failing = Case::new("lane")
+            .variant(ending(9, false))
+            .variant(Variant::new("fails", |_, _| Err(BenchError::State("no"))));
         assert!(measure_all(&mut Vec::new(), vec![failing], 3, &progress).is_err());
     }
 }

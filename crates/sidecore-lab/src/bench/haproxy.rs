@@ -1,10 +1,24 @@
 //! Cost of a TLS handshake in `HAProxy`. One process continues with other handshakes while the service signs, so it
 //! fills batches.
 
+use super::error::BenchError;
 use super::programs::need;
+use super::scenario::{SERVICES, Scenario, Settings};
 use super::web::{Crowd, Program};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
+use crate::report::{Outcome, section};
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "haproxy",
+    "TLS handshakes of `HAProxy` with its key in a file and in the service; not among all",
+    measure,
+    &[section(
+    "haproxy",
+    "HAProxy: many handshakes in one process",
+    "Full TLS 1.3 handshakes a second of CPU time of HAProxy and service together, against the same HAProxy with its key in \
+     a file. With the key in the service it goes on with other handshakes while one is signed for.",
+)],
+).ops(ops).alone(SERVICES);
 
 /// Clients for two batches: during the signatures of one batch, the handshakes of the next begin.
 const CROWD: Crowd = Crowd {
@@ -18,11 +32,11 @@ const CROWD: Crowd = Crowd {
            ssl-mode-async. All hops park. The ratio is that of handshakes a second of CPU time of HAProxy and service together.",
 };
 
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     vec![CROWD.op]
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     if let Err(why) = need(&["haproxy", "openssl"], "apt-get install haproxy openssl") {
         return Ok(Outcome::left_out(format!("haproxy: {why}")));
     }

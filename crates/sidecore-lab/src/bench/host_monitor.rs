@@ -17,7 +17,6 @@ const FEWEST_TICKS: u64 = 20;
 /// Processor time until an instant, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct HostMonitor {
-    /// Sum over all processors.
     all: u64,
     busy: u64,
     stolen: u64,

@@ -7,20 +7,30 @@ mod reach;
 pub(super) mod setup;
 mod waiting;
 
+use super::error::BenchError;
 use super::experiment::{Case, Turn, Variant};
+use super::scenario::{Scenario, Settings};
 use super::testbed::Testbed;
-use super::{BenchError, Outcome, Settings, openssl_library};
+use crate::baseline::openssl_library;
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Outcome, column};
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "keys",
+    "Private keys through the OpenSSL provider; not among all",
+    measure,
+    &[reach::SECTION, grid::SECTION, waiting::WAITING, waiting::INTERRUPTS, packaged::SECTION],
+)
+.ops(ops);
 
 const BASELINE: &str = "openssl";
 
 /// The other tables use a subset of these.
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     grid::OPS.into()
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let mut outcome = Outcome::default();
     if settings.socket.is_some() {
         outcome
@@ -36,12 +46,11 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     Ok(outcome)
 }
 
-/// One operation in that many processes.
 fn case<L>(scenario: &str, testbed: &Testbed, op: &str, processes: usize) -> Case<'static, L> {
-    Case::new(scenario).with(Key::Op, op).with(Key::Clients, processes).pinned(&testbed.pinning, processes)
+    Case::new(scenario).with(column::OP, op).with(column::CLIENTS, processes).pinned(&testbed.pinning, processes)
 }
 
 fn own(op: &'static str, processes: usize, ns: u64) -> Variant<'static, Testbed> {
     let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.own(op, processes, ns);
-    Variant::new(BASELINE, run).with(Key::Library, openssl_library())
+    Variant::new(BASELINE, run).with(column::LIBRARY, openssl_library())
 }

@@ -1,15 +1,31 @@
 //! The lane alone: a no-op compared with a bare ping-pong of one word, and pipelined no-ops compared with a bare echo
 //! of slots.
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::scenario::{Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::{LARGE, Series, along, figure, ratios};
+use crate::report::{Group, Outcome, Row, column, grouped, most, section};
 use sidecore::bare::Exchange;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use std::path::Path;
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "lane",
+    "The lane against a bare ping-pong and a bare echo",
+    measure,
+    &[section(
+        "lane",
+        "Lane: queues in shared memory",
+        "Messages between two processes without any work on them: what the path itself costs.",
+    )
+    .plots(|rows| vec![exchanges(rows), ratios(rows)])
+    .headline(|_, rows| most(rows, column::OPS_PER_S, "messages a second through a lane"))],
+)
+.by_default();
 
 const DEPTH: u32 = 128;
 /// Dormant lanes next to a busy one.
@@ -37,15 +53,16 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
         let _idle = testbed.idle_lanes(IDLE_LANES)?;
         testbed.closed(1, ("noop", 0), DEPTH, ns)
     };
-    let spinning = |variant: Variant<'static, Testbed>, jobs| variant.with(Key::Notify, "spin").with(Key::Jobs, jobs);
+    let spinning =
+        |variant: Variant<'static, Testbed>, jobs| variant.with(column::NOTIFY, "spin").with(column::JOBS, jobs);
     let case = Case::new("lane")
-        .with(Key::Op, "noop")
-        .with(Key::Clients, 1)
+        .with(column::OP, "noop")
+        .with(column::CLIENTS, 1)
         .pinned(&testbed.pinning, 1)
-        .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)).with(Key::Jobs, 1))
+        .variant(Variant::new("ping-pong", bare(Exchange::PingPong, 1)).with(column::JOBS, 1))
         // For a round trip the ratio is of times: the lane's divided by the bare one's.
         .variant(spinning(Variant::new("round-trip", lane(1)), 1).against(By::Time, "ping-pong"))
-        .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)).with(Key::Jobs, DEPTH))
+        .variant(Variant::new("echo", bare(Exchange::Echo { size: 0 }, DEPTH)).with(column::JOBS, DEPTH))
         .variant(spinning(Variant::new("pipelined", lane(DEPTH)), DEPTH).against(By::Rate, "echo"))
         .variant(spinning(Variant::new("beside 1000 idle lanes", beside_idle), DEPTH).against(By::Rate, "pipelined"));
     let outcome = measure_all(&mut testbed, vec![case], repeats, progress)?;
@@ -60,12 +77,25 @@ fn beside(socket: &Path, settings: &Settings, progress: &Progress) -> Result<Out
     let (repeats, ns) = settings.pick(QUICK_REPEATS, REPEATS);
     let variant = |name, depth| {
         let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.closed(1, ("noop", 0), depth, ns);
-        Variant::new(name, run).with(Key::Jobs, depth)
+        Variant::new(name, run).with(column::JOBS, depth)
     };
-    let case = Case::new("lane").with(Key::Op, "noop").with(Key::Clients, 1).pinned(&testbed.pinning, 1);
+    let case = Case::new("lane").with(column::OP, "noop").with(column::CLIENTS, 1).pinned(&testbed.pinning, 1);
     let case = case.variant(variant("round-trip", 1)).variant(variant("pipelined", DEPTH));
     let outcome = measure_all(&mut testbed, vec![case], repeats, progress)?;
     Ok(outcome.noted(
         "lane: the service ran already and waits as it is set; bare exchanges would take its core, so there is no baseline.",
     ))
+}
+
+/// Separate plots for round trips and for pipelined messages.
+fn exchanges(rows: &[&Row]) -> Group {
+    let figures = grouped(rows, |row| row.number(column::JOBS)).into_iter().map(|(jobs, rows)| {
+        let title = match jobs {
+            Some(1.0) => "Round trips a second, one after the other".to_owned(),
+            Some(jobs) => format!("Messages a second, {jobs} in flight"),
+            None => "Operations a second".to_owned(),
+        };
+        figure(&title, Series::of(&rows, &[column::JOBS]).bar_plot(LARGE.0, &rows, along::RATE, None))
+    });
+    Group { legend: Vec::new(), figures: figures.collect() }
 }

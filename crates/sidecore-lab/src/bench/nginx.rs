@@ -1,19 +1,37 @@
 //! Cost of a TLS handshake in nginx, with its key in a file and in the service.
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::programs::need;
+use super::scenario::{SERVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
 use super::web::{BASELINE, Crowd, Identity, Load, Program, WebServer, identity, provided, run};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Outcome, column, section};
 use sidecore::config::Sidecores;
 use sidecore::sys::cpu;
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "nginx",
+    "TLS handshakes of nginx with its key in a file and in the service; not among all",
+    measure,
+    &[section(
+    "nginx",
+    "nginx: what a handshake costs",
+    "Full TLS 1.3 handshakes a second of CPU time of server and service together, against the same \
+     server with its key in a file.",
+),
+        section(
+    "nginx-crowd",
+    "nginx with eight workers",
+    "Full TLS handshakes a second of CPU time, of server and service together, as a batch device does the private operations of \
+     eight workers side by side.",
+)],
+).ops(ops).alone(SERVICES);
 
 /// Keys with the promised ratio of handshakes a second of CPU time.
 const KEYS: [(&str, f64); 3] = [("rsa-2048-sign", 0.97), ("p-256-sign", 0.97), ("rsa-4096-sign", 1.5)];
 const CLIENTS: usize = 2;
-/// The server of the tables with one worker.
 const ONE: Program = Program::Nginx { workers: 1 };
 /// Workers wait for their signatures simultaneously. Clients outnumber workers, so that no worker is idle.
 const CROWD: Crowd = Crowd {
@@ -26,11 +44,11 @@ const CROWD: Crowd = Crowd {
            shares with them; all hops park.",
 };
 
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     KEYS.iter().map(|(op, _)| *op).collect()
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     if let Err(why) = need(&["nginx", "openssl"], "apt-get install nginx openssl") {
         return Ok(Outcome::left_out(format!("nginx: {why}")));
     }
@@ -91,15 +109,16 @@ fn case(services: &Services, op: &str, reach: f64, seconds: u64) -> Case<'static
     let load = Load { clients: CLIENTS, seconds, cpu: services.other.pinning.sidecores.first().copied() };
     let variant = |number: usize, name: &str, sidecores: &str| {
         let run = move |servers: &mut Servers, _: &Turn<'_>| run(&servers.0[number], &load);
-        Variant::new(name, run).with(Key::Pinned, format!("{worker}{sidecores}"))
+        Variant::new(name, run).with(column::PINNED, format!("{worker}{sidecores}"))
     };
-    let provided = |variant: Variant<'static, Servers>| variant.with(Key::Notify, "park").against(By::Rate, BASELINE);
+    let provided =
+        |variant: Variant<'static, Servers>| variant.with(column::NOTIFY, "park").against(By::Rate, BASELINE);
     let on_last = format!(", sidecore {:?}", services.other.pinning.sidecores);
     let same = provided(variant(1, "key in sidecore, same core", ", a sidecore on each core"));
     Case::new("nginx")
-        .with(Key::Op, op)
-        .with(Key::Clients, CLIENTS)
+        .with(column::OP, op)
+        .with(column::CLIENTS, CLIENTS)
         .variant(variant(0, BASELINE, ""))
-        .variant(same.with(Key::AtLeast, reach))
+        .variant(same.with(column::AT_LEAST, reach))
         .variant(provided(variant(2, "key in sidecore, other core", &on_last)))
 }

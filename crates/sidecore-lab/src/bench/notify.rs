@@ -1,11 +1,30 @@
 //! Notify policies under load: latency and CPU time of each.
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
+use super::scenario::{Scenario, Settings, WAITS};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Key, Row};
+use crate::report::figures::{LARGE, Series, along, bar_chart, figure};
+use crate::report::plot::{Bar, Scale};
+use crate::report::{Column, Group, Headline, Outcome, Row, column, grouped, micros, plain, ratio, section};
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "notify",
+    "Notify policies under load: latency, CPU, stages",
+    measure,
+    &[section(
+        "notify",
+        "Notify: how to wait",
+        "What each waiting policy costs in latency and in CPU time as the load grows. Spinning is the \
+     yardstick for latency, parking the one for CPU.",
+    )
+    .plots(|rows| vec![against_load(rows), stages(rows)])
+    .headline(|_, rows| closest(rows))],
+)
+.by_default()
+.alone(WAITS);
 
 const OP: &str = "aes-256-gcm";
 const SIZE: u32 = 1024;
@@ -30,7 +49,7 @@ enum Arrival {
     Closed(usize),
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     measure_beside(settings, progress, &mut |_| Ok(()))
 }
 
@@ -57,7 +76,7 @@ pub(super) fn measure_beside(
         for arrival in arrivals.into_iter().take_while(|_| !progress.is_stopped()) {
             before_case(&testbed)?;
             let case = arrival.case(&testbed, capacity, settings.seed, ns);
-            let case = case.with(Key::ParkCostNs, sleeping.cost).with(Key::WakeTimeNs, sleeping.wake);
+            let case = case.with(column::PARK_COST_NS, sleeping.cost).with(column::WAKE_TIME_NS, sleeping.wake);
             part.add(measure_all(&mut testbed, vec![case], repeats, progress)?);
         }
         if clients == 1 {
@@ -82,9 +101,9 @@ fn capacity(testbed: &mut Testbed, ns: u64) -> Result<f64, BenchError> {
 
 /// A note if the load exceeded the policy's capacity.
 fn fell_behind(row: &Row, capacity: f64) -> Option<String> {
-    let (load, rate) = (row.number(Key::Load)?, row.number(Key::OpsPerS)?);
+    let (load, rate) = (row.number(column::LOAD)?, row.number(column::OPS_PER_S)?);
     let share = rate / (load * capacity);
-    let policy = row.text(Key::Notify)?;
+    let policy = row.text(column::NOTIFY)?;
     (share < KEPT_UP).then(|| {
         format!(
             "notify: {policy} at load {load} did {:.0} % of the offered requests; its latency grows with the time.",
@@ -115,12 +134,12 @@ impl Arrival {
             Self::Closed(_) => ("closed", None),
         };
         let case = Case::new("notify")
-            .with(Key::Op, OP)
-            .with(Key::Size, SIZE)
-            .with(Key::Clients, self.clients())
-            .with(Key::Load, load)
-            .with(Key::Seed, load.map(|_| seed))
-            .with(Key::OfferedS, load.map(|_| ns as f64 / 1e9))
+            .with(column::OP, OP)
+            .with(column::SIZE, SIZE)
+            .with(column::CLIENTS, self.clients())
+            .with(column::LOAD, load)
+            .with(column::SEED, load.map(|_| seed))
+            .with(column::OFFERED_S, load.map(|_| ns as f64 / 1e9))
             .pinned(&testbed.pinning, self.clients());
         POLICIES.into_iter().fold(case, |case, policy| {
             let run = move |testbed: &mut Testbed, turn: &Turn<'_>| {
@@ -134,21 +153,119 @@ impl Arrival {
                     Self::Closed(_) => run,
                 })
             };
-            case.variant(Variant::new(variant, run).with(Key::Notify, policy).against(By::Median, POLICIES[0]))
+            case.variant(Variant::new(variant, run).with(column::NOTIFY, policy).against(By::Median, POLICIES[0]))
         })
     }
+}
+
+/// Latency and CPU time against load, and against each other.
+fn against_load(rows: &[&Row]) -> Group {
+    let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(column::LOAD).is_some()).collect();
+    let mut series = Series::of(&rows, &[column::LOAD]);
+    let plots = [
+        ("Median latency", along::LOAD, along::MEDIAN),
+        ("Latency, 99th percentile", along::LOAD, along::TAIL),
+        ("CPU time, clients and service together", along::LOAD, along::CPU),
+        ("Median latency against CPU time", along::CPU, along::MEDIAN),
+    ];
+    let figures = plots.map(|(title, x, y)| figure(title, series.line_plot(LARGE, &rows, x, y))).into();
+    Group { legend: series.names, figures }
+}
+
+/// Load whose stage times are shown if there are several: busy, not saturated.
+const TYPICAL_LOAD: f64 = 0.5;
+
+/// Consecutive stages of a request, with their mean times.
+const STAGES: [(&str, &Column); 3] = [
+    ("queue: submitted to handed over", column::QUEUE_MEAN),
+    ("device: handed over to reply taken", column::DEVICE_MEAN),
+    ("deliver: reply taken to received", column::DELIVER_MEAN),
+];
+
+/// Mean stage times of each policy at one load.
+pub(super) fn stages(rows: &[&Row]) -> Group {
+    let is_staged = |row: &&Row| STAGES.iter().all(|(_, key)| row.number(key).is_some());
+    let mut rows: Vec<_> = rows.iter().copied().filter(is_staged).collect();
+    let far = |load: &f64| (load - TYPICAL_LOAD).abs();
+    let loads = rows.iter().filter_map(|row| row.number(column::LOAD));
+    let typical = loads.min_by(|a, b| far(a).total_cmp(&far(b)));
+    rows.retain(|row| row.number(column::LOAD) == typical);
+    let series = Series::of(&rows, &[]);
+    let stacked = |row: &&Row| {
+        let parts: Vec<_> = STAGES.iter().filter_map(|(_, key)| row.number(key)).enumerate().collect();
+        Bar { name: series.name(row), text: micros(parts.iter().map(|part| part.1).sum()), parts, range: None }
+    };
+    let bars: Vec<_> = rows.iter().map(stacked).collect();
+    let at = typical.map_or(String::new(), |load| format!(", at load {}", plain(load)));
+    let svg = bar_chart(2 * LARGE.0, ("mean time", Scale::Linear, column::TOTAL_MEAN), &bars, None);
+    let legend = STAGES.map(|(name, _)| (name.to_owned(), false)).into();
+    Group { legend, figures: vec![figure(&format!("Where the time goes{at}"), svg)] }
+}
+
+/// The policy whose worst load is least bad: its latency compared with spinning, its CPU time compared with parking.
+fn closest(rows: &[&Row]) -> Option<Headline> {
+    let of = |name| rows.iter().copied().filter(|row| policy(row) == name).collect::<Vec<_>>();
+    let (spin, park) = (of("spin"), of("park"));
+    let others = grouped(rows, policy).into_iter().filter(|(name, _)| *name != "spin" && *name != "park");
+    let judged = others.filter_map(|(name, rows)| {
+        Some((name, worst(&rows, &spin, column::TOTAL_P50)?, worst(&rows, &park, column::CLIENT_CPU)?))
+    });
+    let (name, latency, cpu) = judged.min_by(|a, b| a.1.max(a.2).total_cmp(&b.1.max(b.2)))?;
+    Some(Headline {
+        value: format!("{latency:.2} / {}", ratio(cpu)),
+        label: "latency of spinning / CPU time of parking, each at its worst load".to_owned(),
+        detail: name.to_owned(),
+    })
+}
+
+fn policy(row: &Row) -> &str {
+    row.text(column::NOTIFY).unwrap_or_else(|| row.variant())
+}
+
+/// The largest ratio of a value to the yardstick's at the same load, operation and size.
+fn worst(rows: &[&Row], yardstick: &[&Row], key: &'static Column) -> Option<f64> {
+    let same = [column::LOAD, column::OP, column::SIZE, column::CLIENTS];
+    let ratios = rows.iter().filter_map(|row| {
+        let unit = yardstick.iter().find(|unit| same.iter().all(|key| row.get(key) == unit.get(key)))?;
+        Some(row.figure(key)? / unit.figure(key)?).filter(|ratio| ratio.is_finite())
+    });
+    ratios.max_by(f64::total_cmp)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::report::Times;
 
     #[test]
     fn a_load_that_is_not_kept_up_is_noted() {
         let row = |ops: f64| {
-            Row::new("notify", "open").with(Key::Notify, "park").with(Key::Load, 0.5).with(Key::OpsPerS, ops)
+            Row::new("notify", "open").with(column::NOTIFY, "park").with(column::LOAD, 0.5).with(column::OPS_PER_S, ops)
         };
         assert_eq!(fell_behind(&row(499.0), 1000.0), None);
         assert!(fell_behind(&row(250.0), 1000.0).unwrap().contains("did 50 %"));
+    }
+
+    fn waiting(policy: &str, load: f64, p50: f64, service: f64) -> Row {
+        Row::new("notify", policy)
+            .with(column::LOAD, load)
+            .with_times(column::TOTAL, Some(Times { p50, ..Times::default() }))
+            .with(column::CLIENT_CPU, 0.0)
+            .with(column::SERVICE_CPU, service)
+    }
+
+    #[test]
+    fn a_policy_is_judged_at_its_worst_load() {
+        let rows = [
+            waiting("spin", 0.1, 1.0, 100.0),
+            waiting("spin", 0.9, 1.0, 10.0),
+            waiting("park", 0.1, 50.0, 10.0),
+            waiting("park", 0.9, 50.0, 5.0),
+            waiting("learn", 0.1, 1.1, 20.0),
+            waiting("learn", 0.9, 1.2, 5.0),
+            waiting("timer", 0.1, 9.0, 10.0),
+        ];
+        let headline = closest(&rows.iter().collect::<Vec<_>>()).unwrap();
+        assert_eq!((headline.value.as_str(), headline.detail.as_str()), ("1.20 / 2.00 x", "learn"));
     }
 }

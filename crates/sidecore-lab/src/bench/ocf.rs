@@ -1,12 +1,31 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
 use super::caveats::of_crowd;
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::scenario::{Scenario, Settings, WAITS};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::{LARGE, Series, along, panels};
+use crate::report::plot::Scale;
+use crate::report::{Group, Outcome, Row, column, most, section};
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "ocf",
+    "The table of the OpenBSD Cryptographic Framework's paper on this machine",
+    measure,
+    &[section(
+        "ocf",
+        "OCF: clients and message sizes",
+        "3DES payload as messages grow, with more and more clients that each wait for one request. \
+     With accelerators a balancer that loses nothing reaches their rated sum.",
+    )
+    .plots(|rows| vec![by_size(rows)])
+    .headline(|_, rows| most(rows, column::MBIT_PER_S, "payload through the devices"))],
+)
+.by_default()
+.alone(WAITS);
 
 const OP: &str = "3des-cbc";
 /// Axes of the paper.
@@ -15,7 +34,7 @@ const SIZES: [u32; 6] = [16, 64, 256, 1024, 8192, 16_384];
 const QUICK_CLIENTS: [usize; 3] = [1, 2, 4];
 const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let (clients, sizes): (&[usize], &[u32]) = settings.pick((&QUICK_CLIENTS, &QUICK_SIZES), (&CLIENTS, &SIZES));
     let most = clients.iter().copied().max().unwrap_or(1);
     let mut testbed = Testbed::start(&Plan { slots: 8, ..Plan::inline(most) })?;
@@ -44,10 +63,25 @@ fn case(testbed: &Testbed, clients: usize, size: u32, settings: &Settings) -> Ca
         testbed.closed(clients, (OP, size), 1, ns)
     };
     let lane = Variant::new("sidecore", lane)
-        .with(Key::Notify, policy.to_string())
-        .with(Key::Pinned, testbed.pinning.describe(clients))
+        .with(column::NOTIFY, policy.to_string())
+        .with(column::PINNED, testbed.pinning.describe(clients))
         .against(By::Rate, "inline");
-    let case = Case::new("ocf").with(Key::Op, OP).with(Key::Size, size).with(Key::Clients, clients).payload(true);
+    let case =
+        Case::new("ocf").with(column::OP, OP).with(column::SIZE, size).with(column::CLIENTS, clients).payload(true);
     let case = case.crowded(of_crowd(&testbed.pinning, clients));
     case.variant(Variant::new("inline", inline)).variant(lane)
+}
+
+/// Payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline shares the
+/// colour of its comparison.
+fn by_size(rows: &[&Row]) -> Group {
+    let baseline = rows.iter().find_map(|row| row.text(column::BASELINE));
+    let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant() == *name));
+    let dashed = baseline.map_or_else(String::new, |name| format!("; dashed: {name}"));
+    let shown = [column::DEVICES, column::SIZE, column::LOAD, column::NOTIFY, column::VARIANT];
+    let mut series = Series::of(rows, if baseline.is_some() { &shown } else { &shown[..3] });
+    let figures = panels(rows, column::DEVICES, &format!("Payload by message size{dashed}"), |rows| {
+        series.line_plot(LARGE, rows, along::SIZE, ("payload", Scale::Linear, column::MBIT_PER_S))
+    });
+    Group { legend: series.names, figures }
 }

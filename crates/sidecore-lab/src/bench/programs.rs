@@ -1,6 +1,6 @@
 //! Other programs of a measurement, and CPU times of them and of the service.
 
-use super::BenchError;
+use super::error::BenchError;
 use sidecore::sys::clock;
 use std::fs;
 use std::net::TcpListener;
@@ -14,7 +14,6 @@ const SERVICE_THREADS: &str = "sidecore";
 /// Longest wait for a program to be ready, and to end, ns.
 const MAX_WAIT_NS: u64 = 5_000_000_000;
 
-/// A command pinned to a core, if one is given.
 pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     let Some(cpu) = cpu else { return Command::new(program) };
     let mut command = Command::new("taskset");
@@ -23,9 +22,10 @@ pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
 }
 
 /// Fails if one of these programs is missing; the error names the package to install.
-pub(super) fn need(programs: &[&str], install: &str) -> Result<(), String> {
+pub(super) fn need(programs: &[&str], install: &str) -> Result<(), BenchError> {
     let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
-    missing.map_or(Ok(()), |missing| Err(format!("{missing} is not installed: {install}")))
+    let Some(missing) = missing else { return Ok(()) };
+    Err(BenchError::Missing { what: format!("{missing} is not installed"), remedy: install.to_owned() })
 }
 
 pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
@@ -33,8 +33,8 @@ pub(super) fn done(command: &mut Command) -> Result<(), BenchError> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(format!("{} failed: {}", command.get_program().display(), said.trim()).into())
+    let (name, said) = (command.get_program().display().to_string(), String::from_utf8_lossy(&output.stderr));
+    Err(BenchError::Tool { name, said: said.trim().to_owned() })
 }
 
 pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
@@ -52,7 +52,7 @@ impl Server {
     /// Discards the program's output; its errors go to `errors`.
     pub(super) fn start(command: &mut Command, name: &str, errors: impl Into<Stdio>) -> Result<Self, BenchError> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn();
-        Ok(Self(started.map_err(|error| format!("cannot start {name}: {error}"))?))
+        started.map(Self).map_err(|error| BenchError::Start { name: name.to_owned(), error })
     }
 
     /// Whether the condition becomes true within five seconds while the program runs.
@@ -84,9 +84,9 @@ impl Drop for Server {
 /// CPU time of a thread so far, ns. For a process with one thread this is all of it.
 pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     let path = format!("/proc/{process}/task/{thread}/schedstat");
-    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let text = fs::read_to_string(&path).map_err(BenchError::on(&path))?;
     let ran = text.split(' ').next().and_then(|ns| ns.parse().ok());
-    Ok(ran.ok_or_else(|| format!("{path} does not begin with a time"))?)
+    ran.ok_or(BenchError::NoTime(path))
 }
 
 /// CPU time so far of the service's threads in this process, ns.
@@ -105,7 +105,6 @@ pub(super) fn service_cpu() -> Result<u64, BenchError> {
     Ok(sum)
 }
 
-/// A currently free port of the loopback interface.
 pub(super) fn free_port() -> Result<u16, BenchError> {
     Ok(TcpListener::bind(("127.0.0.1", 0))?.local_addr()?.port())
 }

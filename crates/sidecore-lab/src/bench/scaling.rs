@@ -1,14 +1,32 @@
 //! Eight clients on one, two and four sidecores.
 
 use super::caveats::of_crowd;
+use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::scenario::{SERVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::{LARGE, Series, along, differ, panels};
+use crate::report::plot::Scale;
+use crate::report::{Group, Outcome, Row, column, most, section};
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::cpu;
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "scaling",
+    "More clients and more sidecores",
+    measure,
+    &[section(
+        "scaling",
+        "Scaling: more clients, more devices",
+        "Operations a second as clients or devices are added. A straight line through the origin is ideal.",
+    )
+    .plots(|rows| vec![by_number(rows)])
+    .headline(|_, rows| most(rows, column::OPS_PER_S, "operations a second at the most"))],
+)
+.by_default()
+.alone(SERVICES);
 
 const CLIENTS: usize = 8;
 const SIDECORES: [usize; 3] = [1, 2, 4];
@@ -38,7 +56,7 @@ fn choose(cores: usize) -> Choice {
     Choice { counts: fit, cases: if alone { &CASES[..1] } else { &CASES }, left_out }
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let choice = choose(cpu::allowed().len());
     let (repeats, ns) = settings.pick((2, 100_000_000), (5, 300_000_000));
     let mut testbeds = choice.counts.iter().map(|count| start(*count)).collect::<Result<Vec<_>, _>>()?;
@@ -65,7 +83,7 @@ fn one_case(
     (op, size): (&'static str, u32),
     ns: u64,
 ) -> Case<'static, Vec<Testbed>> {
-    let case = Case::new("scaling").with(Key::Op, op).with(Key::Size, size).with(Key::Clients, CLIENTS);
+    let case = Case::new("scaling").with(column::OP, op).with(column::SIZE, size).with(column::CLIENTS, CLIENTS);
     let case = case.crowded(testbeds.first().and_then(|testbed| of_crowd(&testbed.pinning, CLIENTS)));
     counts.iter().zip(testbeds).enumerate().fold(case, |case, (index, (count, testbed))| {
         let policy = testbed.pinning.client_policy(CLIENTS);
@@ -77,11 +95,24 @@ fn one_case(
             Ok(run)
         };
         let variant = Variant::new("sidecore", run)
-            .with(Key::Devices, if *count == 1 { SINGLE.to_owned() } else { format!("{count} sidecores") })
-            .with(Key::Notify, policy.to_string())
-            .with(Key::Pinned, testbed.pinning.describe(CLIENTS));
+            .with(column::DEVICES, if *count == 1 { SINGLE.to_owned() } else { format!("{count} sidecores") })
+            .with(column::NOTIFY, policy.to_string())
+            .with(column::PINNED, testbed.pinning.describe(CLIENTS));
         case.variant(variant.against(By::Rate, SINGLE))
     })
+}
+
+/// A line over the number of clients, or over devices if only these differ.
+fn by_number(rows: &[&Row]) -> Group {
+    let key = if differ(rows, column::CLIENTS) { column::CLIENTS } else { column::DEVICES };
+    let name = key.header;
+    let mut series = Series::of(rows, &[column::OP, column::NOTIFY, key]);
+    // A single point is no line.
+    let rows = if differ(rows, key) { rows } else { &[] };
+    let figures = panels(rows, column::OP, &format!("Operations a second by {name}"), |rows| {
+        series.line_plot(LARGE, rows, (name, Scale::Linear, key), along::RATE)
+    });
+    Group { legend: series.names, figures }
 }
 
 #[cfg(test)]

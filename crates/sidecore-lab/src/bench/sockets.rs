@@ -10,16 +10,30 @@ mod peer;
 mod receiver;
 mod ring;
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::scenario::{NO_SERVICE, Scenario, Settings};
 use super::task::{TcpOptions, Traffic};
-use super::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Caveat, Key};
+use crate::report::figures::{LARGE, Series, along, figure, rates};
+use crate::report::{Caveat, Column, Group, Outcome, Row, column, counted, grouped, section};
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;
 
-const SCENARIO: &str = "sockets";
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    WORD,
+    "Small messages over TCP and UDP, by an unmodified program; not among all",
+    measure,
+    &[section(
+    "sockets",
+    "Sockets: small messages of an unmodified program",
+    "Messages a second that arrive over TCP or UDP, against the same program on the kernel's own path without \
+     delay. Of paced traffic the ratio is of the CPU time of program and service, of quiet connections of latencies: there less is better.",
+).plots(|rows| vec![by_connections(rows), payload_curves(rows)])],
+).ops(ops).alone(NO_SERVICE);
+
+const WORD: &str = "sockets";
 /// Configuration of most programs that send small messages.
 const BASELINE: &str = "direct";
 /// Messages sent for each message received where replies are pipelined.
@@ -91,14 +105,14 @@ const PACED_REACH: f64 = 1.05;
 /// Congestion control of programs that do not choose one.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
-pub(super) fn ops() -> Vec<&'static str> {
+fn ops() -> Vec<&'static str> {
     let mut names: Vec<_> = FULL.iter().map(|part| part.name).collect();
     names.dedup();
     names.push(idle::NAME);
     names
 }
 
-pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
     let descriptors = ffi::raise_descriptors()?;
     let mut laboratory = Laboratory::new(settings.check);
     let (repeats, warm_up, ns) = settings.pick((3, 40_000_000, 80_000_000), (5, 100_000_000, 250_000_000));
@@ -153,17 +167,17 @@ impl Part {
             Variant::new(name, run)
         };
         let kernel = |name, options| sent(name, Way::Kernel(options));
-        let ring = |name, waits: Notify| sent(name, Way::Ring(waits)).with(Key::Notify, waits.to_string());
+        let ring = |name, waits: Notify| sent(name, Way::Ring(waits)).with(column::NOTIFY, waits.to_string());
         let by = match load.traffic {
             Traffic::Quiet => By::Median,
             _ => By::Rate,
         };
         let parks = ring("ring", Notify::Park).against(by, BASELINE);
-        let case = Case::new(SCENARIO)
-            .with(Key::Op, self.name)
-            .with(Key::Size, load.size)
-            .with(Key::Clients, load.connections)
-            .with(Key::Pinned, places)
+        let case = Case::new(WORD)
+            .with(column::OP, self.name)
+            .with(column::SIZE, load.size)
+            .with(column::CLIENTS, load.connections)
+            .with(column::PINNED, places)
             .crowded(crowded)
             .payload(true)
             .variant(kernel(BASELINE, TcpOptions::NoDelay));
@@ -186,14 +200,39 @@ impl Part {
         .variant(ring("ring-spin", Notify::Spin).against(by, BASELINE))
     }
 
-    fn reach(&self, load: &Load) -> Option<(Key, f64)> {
+    fn reach(&self, load: &Load) -> Option<(&'static Column, f64)> {
         let point = (self.name, load.size, load.connections);
         match load.traffic {
-            Traffic::Answers(1) => Some((Key::AtLeast, ECHO_REACH)),
-            Traffic::Paced(_) => Some((Key::AtMost, PACED_REACH)),
-            _ => REACH.iter().find(|(known, _)| *known == point).map(|(_, least)| (Key::AtLeast, *least)),
+            Traffic::Answers(1) => Some((column::AT_LEAST, ECHO_REACH)),
+            Traffic::Paced(_) => Some((column::AT_MOST, PACED_REACH)),
+            _ => REACH.iter().find(|(known, _)| *known == point).map(|(_, least)| (column::AT_LEAST, *least)),
         }
     }
+}
+
+/// A small plot for each number of connections, with a line for each way of sending.
+fn by_connections(rows: &[&Row]) -> Group {
+    let mut series = Series::of(rows, &[column::OP, column::SIZE, column::LOAD, column::CLIENTS]);
+    let panels = grouped(rows, |row| (row.text(column::OP), row.number(column::CLIENTS)));
+    let figures = panels.into_iter().map(|((op, clients), rows)| {
+        let clients = clients.map_or_else(String::new, |clients| format!(", {}", counted(clients, "connection")));
+        figure(&format!("{}{clients}", op.unwrap_or("all traffic")), rates(&mut series, &rows))
+    });
+    let figures = figures.collect();
+    Group { legend: series.names, figures }
+}
+
+/// Payload over sizes on one connection, in one direction and as round trips, as in `NetPIPE`'s plots.
+fn payload_curves(rows: &[&Row]) -> Group {
+    let mut rows = rows.to_vec();
+    rows.retain(|row| row.number(column::CLIENTS) == Some(1.0));
+    let mut series = Series::of(&rows, &[column::OP, column::SIZE]);
+    let curves = [("stream", "Payload on one connection"), ("echo", "Payload of echoes on one connection")];
+    let figures = curves.map(|(op, title)| {
+        let rows: Vec<_> = rows.iter().copied().filter(|row| row.text(column::OP) == Some(op)).collect();
+        figure(title, series.line_plot(LARGE, &rows, along::SIZE, along::PAYLOAD))
+    });
+    Group { legend: series.names, figures: figures.into() }
 }
 
 #[cfg(test)]

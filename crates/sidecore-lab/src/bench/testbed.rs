@@ -1,7 +1,8 @@
 //! The measuring process's side: its own service, client processes, and their cores.
 
-use super::BenchError;
+use super::error::BenchError;
 use super::experiment::Run;
+use super::pinning::Pinning;
 use super::task::{Answer, Measured, Task};
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Admin, Client, Options};
@@ -26,46 +27,6 @@ const SLOTS: u32 = 256;
 const REST: Duration = Duration::from_millis(30);
 /// Time for two clients to receive their orders before the common start, ns.
 pub(super) const HEAD_START: u64 = 5_000_000;
-
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Pinning {
-    pub(crate) sidecores: Vec<usize>,
-    pub(crate) clients: Vec<usize>,
-    /// The service was running before, on unknown cores.
-    pub(crate) is_unknown: bool,
-}
-
-impl Pinning {
-    /// Sidecores receive the last allowed cores, clients the others. Both lists are empty if cores are too few: nothing
-    /// is pinned and nothing spins then.
-    pub(crate) fn new(sidecores: usize) -> Self {
-        let mut clients = cpu::allowed();
-        match clients.len().checked_sub(sidecores).filter(|left| *left > 0) {
-            Some(split) => Self { sidecores: clients.split_off(split), clients, is_unknown: false },
-            None => Self::default(),
-        }
-    }
-
-    /// Policy of that number of clients. Polling pays only with one core for each.
-    pub(crate) fn client_policy(&self, clients: usize) -> Notify {
-        if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
-    }
-
-    pub(super) fn client(&self, index: usize) -> Option<usize> {
-        (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
-    }
-
-    pub(crate) fn describe(&self, clients: usize) -> String {
-        if self.is_unknown {
-            return "nothing pinned, the service ran already".to_owned();
-        }
-        if self.clients.is_empty() {
-            return "one core, nothing pinned".to_owned();
-        }
-        let used = &self.clients[..clients.clamp(1, self.clients.len())];
-        format!("clients {used:?}, sidecores {:?}", self.sidecores)
-    }
-}
 
 /// A service and its clients. The clients end first.
 pub(crate) struct Testbed {
@@ -144,7 +105,9 @@ impl Testbed {
         let service = Host::Running(socket.to_owned());
         let testbed = Self { pinning, members: Vec::new(), bare: Bare::create()?, service, directory };
         // Any defect of the connection is reported here, once.
-        testbed.admin().map_err(|why| format!("cannot use the service at {}: {why}", socket.display()))?;
+        if let Err(why) = testbed.admin() {
+            return Err(BenchError::Service { socket: socket.to_owned(), why: Box::new(why) });
+        }
         Ok(testbed)
     }
 
@@ -180,8 +143,8 @@ impl Testbed {
 
     pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
         match &self.service {
-            Host::Own(service) => Ok(Snapshot::read(service.counters())?),
-            Host::Running(socket) => Err(format!("the counters of {} are not this bench's", socket.display()).into()),
+            Host::Own(service) => Snapshot::read(service.counters()).map_err(BenchError::said(BenchError::Counters)),
+            Host::Running(socket) => Err(BenchError::ForeignCounters(socket.clone())),
         }
     }
 
@@ -230,7 +193,7 @@ impl Testbed {
 
     pub(crate) fn set(&self, setting: &str) -> Result<(), BenchError> {
         if self.is_beside() {
-            return Err(format!("{} is not this bench's to change", self.socket().display()).into());
+            return Err(BenchError::ForeignSetting(self.socket().to_owned()));
         }
         self.admin()?.set(setting)?;
         Ok(())
@@ -282,7 +245,7 @@ impl Testbed {
             }
             let measured = member.measure(&task);
             stop.store(true, Ordering::Release);
-            peer.join().map_err(|_| "the thread of a bare exchange panicked")?;
+            peer.join().map_err(|_| BenchError::State("the thread of a bare exchange panicked"))?;
             measured
         })?;
         self.set("notify.service=spin")?;
@@ -296,7 +259,6 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// With these environment variables.
     pub(super) fn start(variables: &[(&str, &OsStr)]) -> Result<Self, BenchError> {
         let mut process = Command::new(std::env::current_exe()?)
             .arg("bench-client")
@@ -304,8 +266,8 @@ impl Member {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| format!("cannot start a client process: {error}"))?;
-        let answers = process.stdout.take().ok_or("a client process without output")?;
+            .map_err(|error| BenchError::Start { name: "a client process".to_owned(), error })?;
+        let answers = process.stdout.take().ok_or(BenchError::State("a client process without output"))?;
         Ok(Self { process, answers: BufReader::new(answers) })
     }
 
@@ -314,15 +276,16 @@ impl Member {
     }
 
     fn send(&mut self, task: &Task) -> Result<(), BenchError> {
-        let orders = self.process.stdin.as_mut().ok_or("a client process without input")?;
+        let orders = self.process.stdin.as_mut().ok_or(BenchError::State("a client process without input"))?;
         let line = serde_json::to_string(task)?;
-        Ok(writeln!(orders, "{line}").map_err(|error| format!("a client process ended: {error}"))?)
+        writeln!(orders, "{line}").map_err(BenchError::on("a client process ended"))
     }
 
     fn receive(&mut self) -> Result<Measured, BenchError> {
         let mut line = String::new();
         self.answers.read_line(&mut line)?;
-        Ok(serde_json::from_str::<Answer>(&line).map_err(|_| format!("a client process ended early: {line}"))??)
+        let Ok(answer) = serde_json::from_str::<Answer>(&line) else { return Err(BenchError::EndedEarly(line)) };
+        answer.map_err(BenchError::Client)
     }
 
     pub(super) fn measure(&mut self, task: &Task) -> Result<Measured, BenchError> {

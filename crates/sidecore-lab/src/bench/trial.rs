@@ -4,12 +4,15 @@
 mod fixture;
 mod secret;
 
+use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::lane;
 use super::programs::need;
-use super::{BenchError, Outcome, Settings, export, lane};
+use super::scenario::Settings;
 use crate::args::Try;
+use crate::export::export;
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Outcome, Section, column, section};
 use fixture::{Fixture, Server};
 use secret::{Numbers, Seen};
 use sidecore::core::stage::Stage;
@@ -17,6 +20,8 @@ use sidecore::counters::KeyCounter;
 use sidecore_libcrypto::Context;
 use std::thread;
 use std::time::Duration;
+
+static SECTION: Section = section("try", "try", "");
 
 /// Seconds of handshakes in each turn, and number of turns.
 const SECONDS: u64 = 1;
@@ -36,13 +41,13 @@ pub(crate) fn run(args: &Try) -> Result<(), BenchError> {
         Some(why) => only_the_lane(&mut progress, &why)?,
     };
     drop(progress);
-    Ok(export("sidecore try", &args.files, outcome)?)
+    Ok(export("sidecore try", &args.files, outcome, lane::SCENARIO.sections.iter().chain([&SECTION]))?)
 }
 
 fn missing() -> Option<String> {
     let remedy = "install OpenSSL 3, e.g. apt-get install openssl";
     if let Err(why) = need(&["openssl"], remedy) {
-        return Some(why);
+        return Some(why.to_string());
     }
     match Context::system() {
         Ok(library) if library.version().starts_with("OpenSSL 3") || library.version().starts_with("OpenSSL 4") => None,
@@ -122,8 +127,8 @@ fn rates(fixture: &mut Fixture, servers: [(&'static str, u16); 2], progress: &Pr
         })
     });
     let case = Case::new("try")
-        .with(Key::Op, "p-256-sign")
-        .with(Key::Clients, 1)
+        .with(column::OP, "p-256-sign")
+        .with(column::CLIENTS, 1)
         .variant(own)
         .variant(stored.against(By::Rate, servers[0].0));
     measure_all(fixture, vec![case], TURNS, progress)

@@ -5,7 +5,7 @@ mod handshakes;
 mod program;
 mod server;
 
-use super::BenchError;
+use super::error::BenchError;
 use super::experiment::{Better, Counted, Run};
 use super::keys::setup::pem;
 use super::programs::{certify, service_cpu, write_pem};
@@ -14,8 +14,8 @@ use super::testbed::Testbed;
 use crate::baseline::private_key;
 pub(super) use crowd::Crowd;
 pub(super) use handshakes::Load;
-pub(super) use program::Program;
-pub(super) use server::{Identity, WebServer};
+pub(super) use program::{Identity, Program};
+pub(super) use server::WebServer;
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -39,7 +39,7 @@ pub(super) fn provided(
 ) -> Result<WebServer, BenchError> {
     let directory = testbed.directory();
     let (key, configuration) = (directory.join("stored.pem"), directory.join("openssl.cnf"));
-    fs::write(&key, pem(op)?.ok_or_else(|| format!("{op} is not stored"))?)?;
+    fs::write(&key, pem(op)?.ok_or_else(|| BenchError::NotStored(op.to_owned()))?)?;
     let identity = Identity { certificate, key: &key, openssl: Some(&configuration) };
     WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))
 }

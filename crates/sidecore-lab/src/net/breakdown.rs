@@ -4,9 +4,12 @@ use super::packets::Packets;
 use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Setup, Share, Whose, online};
 use crate::args::NetWhere;
 use crate::error::LabError;
+use crate::export::write;
 use crate::interrupt::SignalError;
-use crate::outcome::{Outcome, export, write};
-use crate::report::{Key, Row, digits};
+use crate::net::columns;
+use crate::net::sections::export_net as export;
+use crate::report::Outcome;
+use crate::report::{Row, column, digits};
 use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 use std::fs;
 use std::path::Path;
@@ -41,7 +44,7 @@ pub(super) fn run(args: &NetWhere) -> Result<(), LabError> {
     let variant = args.command.first().map_or("machine", String::as_str);
     let rows = rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets);
     let outcome = Outcome::new(rows, notes(&watched, &breakdown), left_out(args, &watched));
-    export("sidecore net where", &args.files, outcome)
+    Ok(export("sidecore net where", &args.files, outcome)?)
 }
 
 struct Watched {
@@ -127,10 +130,10 @@ pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets
     let row = |name: &str, samples: u64, time_us: f64| {
         let per_packet = packets.map(|packets| time_us / packets as f64);
         like.clone()
-            .with(Key::Component, name)
-            .with(Key::CpuSeconds, time_us / 1e6)
-            .with(Key::UsPerPacket, per_packet)
-            .with(Key::Samples, samples)
+            .with(columns::COMPONENT, name)
+            .with(columns::CPU_SECONDS, time_us / 1e6)
+            .with(columns::US_PER_PACKET, per_packet)
+            .with(columns::SAMPLES, samples)
     };
     let part = |name: &str, samples: u64| {
         with_share(row(name, samples, profile.time_us(breakdown, samples)), breakdown.share(samples))
@@ -145,11 +148,11 @@ pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets
     let all = row("sum", breakdown.of_path(), profile.time_us(breakdown, breakdown.of_path()));
     let agreement = profile.agreement(breakdown);
     rows.push(
-        all.with(Key::Packets, packets)
-            .with(Key::Ratio, agreement)
-            .with(Key::Baseline, agreement.map(|_| "CPU time accounted"))
-            .with(Key::AtLeast, agreement.map(|_| AGREEMENT.0))
-            .with(Key::AtMost, agreement.map(|_| AGREEMENT.1)),
+        all.with(columns::PACKETS, packets)
+            .with(column::RATIO, agreement)
+            .with(column::BASELINE, agreement.map(|_| "CPU time accounted"))
+            .with(column::AT_LEAST, agreement.map(|_| AGREEMENT.0))
+            .with(column::AT_MOST, agreement.map(|_| AGREEMENT.1)),
     );
     if breakdown.elsewhere > 0 {
         rows.push(row("elsewhere", breakdown.elsewhere, profile.time_us(breakdown, breakdown.elsewhere)));
@@ -161,7 +164,7 @@ pub(super) fn rows(like: &Row, profile: &Profile, breakdown: &Breakdown, packets
 
 fn with_share(row: Row, share: Option<Share>) -> Row {
     let Some(Share { seen, low, high }) = share else { return row };
-    row.with(Key::CpuShare, seen).with(Key::ShareLow, low).with(Key::ShareHigh, high)
+    row.with(columns::CPU_SHARE, seen).with(columns::SHARE_LOW, low).with(columns::SHARE_HIGH, high)
 }
 
 fn notes(watched: &Watched, breakdown: &Breakdown) -> Vec<String> {

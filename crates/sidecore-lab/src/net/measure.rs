@@ -11,9 +11,11 @@ use super::path::Path;
 use super::protocol::{Direction, Load, Serving, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic, PORT};
 use crate::error::LabError;
+use crate::export::write;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::outcome::{Outcome, export, write};
+use crate::net::sections::export_net as export;
 use crate::progress::Progress;
+use crate::report::Outcome;
 pub(super) use case::Case;
 pub(super) use run::{Instruments, Run};
 use std::net::ToSocketAddrs;
@@ -103,7 +105,7 @@ fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), LabErro
     let Some(file) = file else { return Ok(()) };
     let mut lines: Vec<_> = cases.iter().flat_map(Case::stacks).collect();
     lines.push(String::new());
-    write(Some(file), &lines.join("\n"))
+    Ok(write(Some(file), &lines.join("\n"))?)
 }
 
 /// Parts of a path made for this run, which must outlive the measurement.

@@ -12,8 +12,9 @@ use super::pair::Pair;
 use crate::args::{NetPapers, Paper};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::outcome::{Outcome, export};
+use crate::net::sections::export_net as export;
 use crate::progress::Progress;
+use crate::report::Outcome;
 use crate::sim::Predictions;
 use contrast::Contrast;
 use effect::Effect;
@@ -56,7 +57,7 @@ pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     for study in &studies {
         study.add_to(&mut outcome, &args.plans);
     }
-    export("sidecore net papers", &args.files, outcome)
+    Ok(export("sidecore net papers", &args.files, outcome)?)
 }
 
 /// Runs each load on both of its links, `repeats` times; the first link alternates. Returns descriptions of missing

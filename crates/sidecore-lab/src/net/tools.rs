@@ -17,7 +17,7 @@ use super::protocol::{Direction, Load, Serving};
 use crate::args::PORT;
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::outcome::Outcome;
+use crate::report::Outcome;
 use case::{Case, Found, Way, cases};
 use indicatif::ProgressBar;
 use program::Port;

@@ -21,9 +21,9 @@ use super::path::Path;
 use crate::args::{Goal, InjectedProblem, NetJoint, NetTune};
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
-use crate::outcome::{Outcome, export};
+use crate::net::sections::export_net as export;
 use crate::progress::Progress;
-use crate::report::Row;
+use crate::report::{Outcome, Row};
 use apply::SettingsStore;
 use check::Tried;
 use estimate::{Estimate, deviation};
@@ -61,7 +61,7 @@ pub(super) fn run(args: &NetTune) -> Result<(), LabError> {
         None if args.check => check(args)?,
         None => tune_pair(args, args.plant, &Interrupt::new()?)?.0,
     };
-    export("sidecore net tune", &args.files, outcome)
+    Ok(export("sidecore net tune", &args.files, outcome)?)
 }
 
 fn revert(args: &NetTune, interface: &str) -> Result<(), LabError> {

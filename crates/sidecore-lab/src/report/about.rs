@@ -1,56 +1,25 @@
-//! The command, program, time and machine of a run: needed to judge rows and to repeat them.
+//! The current run: its command, time and machine.
 
 use procfs::{CpuInfo, Current};
-use serde::Serialize;
 use sidecore::sys::cpu;
-use sidecore_report::machine;
+use sidecore_report::{About, machine};
 use std::env::{self, consts::ARCH};
 use std::fs;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
-pub(crate) struct About {
-    /// The command line in a shell's syntax.
-    pub(crate) command: String,
-    pub(crate) version: String,
-    /// Time of completion, UTC.
-    pub(crate) date: String,
-    /// Cores that the program was allowed to use.
-    pub(crate) cores: usize,
-    pub(crate) cpu: String,
-    pub(crate) kernel: String,
-    /// Not serialized: each row has it.
-    #[serde(skip)]
-    pub(crate) machine: String,
-    /// Not serialized: each row has it.
-    #[serde(skip)]
-    pub(crate) commit: String,
-}
-
-impl About {
-    /// The current run of this program.
-    pub(crate) fn here() -> Self {
-        let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
-        Self {
-            command: command(&words),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-            date: date(OffsetDateTime::now_utc()),
-            cores: cpu::allowed().len(),
-            cpu: model().unwrap_or_else(|| ARCH.to_owned()),
-            kernel: kernel(),
-            machine: machine::describe(),
-            commit: machine::commit(),
-        }
-    }
-
-    pub(crate) fn lines(&self) -> [String; 3] {
-        let Self { command, version, date, cores, machine, commit, .. } = self;
-        [
-            format!("Command: {command}"),
-            format!("sidecore {version}, commit {commit}, {date}"),
-            format!("{machine}; {cores} to use"),
-        ]
+/// The current run of this program.
+pub(crate) fn here() -> About {
+    let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
+    About {
+        command: command(&words),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        date: date(OffsetDateTime::now_utc()),
+        cores: cpu::allowed().len(),
+        cpu: model().unwrap_or_else(|| ARCH.to_owned()),
+        kernel: kernel(),
+        machine: machine::describe(),
+        commit: machine::commit(),
     }
 }
 
@@ -93,7 +62,7 @@ mod tests {
 
     #[test]
     fn this_run_is_known() {
-        let here = About::here();
+        let here = here();
         assert!(here.cores > 0 && !here.version.is_empty() && here.date.ends_with('Z'), "{here:?}");
         assert!(here.machine.contains(&here.cpu), "{here:?}");
     }

@@ -18,14 +18,13 @@ use plotters::prelude::{
 };
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 
-use super::format::clean;
+use super::clean;
+use sidecore_report::colour;
 
 /// Colour of text and of the reference line.
 pub(crate) const INK: &str = "#1F2937";
 pub(crate) const GRID: &str = "#E5E7EB";
-/// Colours of series, distinguishable in a light and in a dark scheme.
-pub(crate) const COLOURS: [&str; 10] =
-    ["#2F6FDE", "#E0533D", "#189E77", "#D98E04", "#8A5CD6", "#0E97B5", "#C8448F", "#7A8B2A", "#A0653B", "#6B7280"];
+/// Names of [`COLOURS`].
 const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
 
 pub(crate) type Size = (u32, u32);
@@ -60,10 +59,6 @@ pub(crate) struct Bar {
     pub(crate) text: String,
     /// The least and the greatest value of its end.
     pub(crate) range: Option<(f64, f64)>,
-}
-
-pub(crate) fn colour(number: usize) -> &'static str {
-    COLOURS[number % COLOURS.len()]
 }
 
 pub(crate) fn colour_name(number: usize) -> &'static str {
@@ -255,8 +250,9 @@ fn rgb(colour: &str) -> RGBColor {
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::{rate, ratio};
     use super::*;
+    use sidecore_report::COLOURS;
+    use sidecore_report::format::{rate, ratio};
 
     fn axes() -> (Axis, Axis) {
         (Axis::new("size", Scale::Log2, |v| format!("{v}B")), Axis::new("ops/s", Scale::Log10, rate))

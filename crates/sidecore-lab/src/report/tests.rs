@@ -1,8 +1,25 @@
 //! Artificial rows of all scenarios, for the tests of all exporters.
 
-use super::column::{COLUMNS, Column};
+mod html;
+mod json;
+mod markdown;
+mod text;
+
 use super::*;
 use serde_json::json;
+use sidecore_report::About;
+
+/// All sections of the laboratory.
+fn sections() -> impl Iterator<Item = &'static Section> {
+    crate::bench::sections().chain(&crate::net::SECTIONS)
+}
+
+/// For rows of a plan.
+static PLAIN: Section = super::section("", "", "");
+
+pub(crate) fn section(name: &str) -> &'static Section {
+    sections().find(|section| section.name == name).unwrap_or(&PLAIN)
+}
 
 /// A small report with every scenario.
 pub(crate) fn sample() -> Report {
@@ -18,6 +35,7 @@ pub(crate) fn sample() -> Report {
             machine: "Some Processor, 2 cores, Linux 6.18".into(),
             commit: "87fbb54".into(),
         },
+        sections: sections().collect(),
         caveats: vec![Caveat::new(Reason::Busy, "12 %, the limit is 5 %")],
         rows: [lane(), crypto(), ocf(), notify(), balance(), scaling()].concat(),
         notes: vec!["Clients and service share two cores: rows with more than one client are pessimistic.".into()],
@@ -27,30 +45,33 @@ pub(crate) fn sample() -> Report {
 
 /// A row with a value in every column.
 pub(crate) fn full_row() -> Row {
-    let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column.key).is_none();
-    COLUMNS.iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
+    let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column).is_none();
+    column::ALL.into_iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
         _ if !missing(&row, column) => row,
-        _ if column.key == Key::Doubts => row.with(column.key, caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")])),
-        true => row.with(column.key, 2.5),
-        false => row.with(column.key, format!("some {}", column.name)),
+        _ if column == column::DOUBTS => row.with(column, caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")])),
+        true => row.with(column, 2.5),
+        false => row.with(column, format!("some {}", column.name)),
     })
 }
 
 /// Sets the ratio to that baseline, if there is one.
 fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
-    row.with(Key::Ratio, ratio)
-        .with(Key::Baseline, ratio.map(|_| baseline))
-        .with(Key::RatioBetter, ratio.map(|_| "more"))
+    row.with(column::RATIO, ratio)
+        .with(column::BASELINE, ratio.map(|_| baseline))
+        .with(column::RATIO_BETTER, ratio.map(|_| "more"))
 }
 
 fn lane() -> Vec<Row> {
     let row = |variant: &str, jobs: u32, ops_per_s: f64| {
         let ranges = json!({ "ops_per_s": [ops_per_s * 0.98, ops_per_s * 1.01] });
-        let row = Row::new("lane", variant).with(Key::Op, "noop").with(Key::OpsPerS, ops_per_s).with(Key::Jobs, jobs);
-        row.with(Key::Spread, 0.03).with(Key::Ranges, ranges)
+        let row = Row::new("lane", variant)
+            .with(column::OP, "noop")
+            .with(column::OPS_PER_S, ops_per_s)
+            .with(column::JOBS, jobs);
+        row.with(column::SPREAD, 0.03).with(column::RANGES, ranges)
     };
-    let timed = |row: Row, ratio| against(row, Some(ratio), "bare ping-pong").with(Key::RatioBetter, "less");
-    let rated = |row: Row, ratio| against(row, Some(ratio), "bare echo").with(Key::RatioBetter, "more");
+    let timed = |row: Row, ratio| against(row, Some(ratio), "bare ping-pong").with(column::RATIO_BETTER, "less");
+    let rated = |row: Row, ratio| against(row, Some(ratio), "bare echo").with(column::RATIO_BETTER, "more");
     vec![
         row("bare ping-pong", 1, 5.2e6),
         timed(row("sequence in the slot", 1, 4.3e6), 1.2),
@@ -75,9 +96,10 @@ fn crypto() -> Vec<Row> {
 /// The baseline in process, and a lane with one and with four clients.
 fn crypto_rows(op: &str, size: Option<u32>, alone: f64) -> Vec<Row> {
     let row = |variant: &str, ops_per_s: f64, clients: u32, ratio| {
-        let row = Row::new("crypto", variant).with(Key::Op, op).with(Key::Clients, clients).with(Key::Size, size);
+        let row =
+            Row::new("crypto", variant).with(column::OP, op).with(column::CLIENTS, clients).with(column::SIZE, size);
         let mbit_per_s = size.map(|size| ops_per_s * f64::from(size) * 8.0 / 1e6);
-        against(row.with(Key::OpsPerS, ops_per_s).with(Key::MbitPerS, mbit_per_s), ratio, "in process")
+        against(row.with(column::OPS_PER_S, ops_per_s).with(column::MBIT_PER_S, mbit_per_s), ratio, "in process")
     };
     let through = |clients: f64| 1.0 / (1.0 / alone + 90e-9 / clients);
     vec![
@@ -94,9 +116,9 @@ fn ocf() -> Vec<Row> {
             for size in [16, 64, 256, 1024, 8192, 16_384] {
                 let share = f64::from(clients.min(4)) / 4.0;
                 let mbit = rated * share * f64::from(size) / (f64::from(size) + 300.0);
-                let row = Row::new("ocf", "emulated").with(Key::Op, "3des-cbc").with(Key::Balance, "eft");
-                let row = row.with(Key::Devices, devices).with(Key::Clients, clients).with(Key::Size, size);
-                rows.push(row.with(Key::MbitPerS, mbit));
+                let row = Row::new("ocf", "emulated").with(column::OP, "3des-cbc").with(column::BALANCE, "eft");
+                let row = row.with(column::DEVICES, devices).with(column::CLIENTS, clients).with(column::SIZE, size);
+                rows.push(row.with(column::MBIT_PER_S, mbit));
             }
         }
     }
@@ -126,17 +148,17 @@ fn notify_row(policy: &str, load: f64, delay: f64, cpu: f64) -> Row {
     let times = |mean: f64| Some(Times { mean, p50: mean * 0.9, p99: mean * 3.5 });
     let queue = 0.3 / (1.0 - load) + delay * 0.4;
     Row::new("notify", policy)
-        .with(Key::Op, "aes-256-gcm")
-        .with(Key::Notify, policy)
-        .with(Key::Clients, 1)
-        .with(Key::Size, 1024)
-        .with_times(Key::TotalMean, times(queue + 1.4 + delay * 0.6))
-        .with_times(Key::QueueMean, times(queue))
-        .with_times(Key::DeviceMean, times(1.4))
-        .with_times(Key::DeliverMean, times(delay * 0.6))
-        .with(Key::ClientCpu, cpu * 0.4)
-        .with(Key::ServiceCpu, cpu * 0.6 + 0.9)
-        .with(Key::Load, load)
+        .with(column::OP, "aes-256-gcm")
+        .with(column::NOTIFY, policy)
+        .with(column::CLIENTS, 1)
+        .with(column::SIZE, 1024)
+        .with_times(column::TOTAL, times(queue + 1.4 + delay * 0.6))
+        .with_times(column::QUEUE, times(queue))
+        .with_times(column::DEVICE, times(1.4))
+        .with_times(column::DELIVER, times(delay * 0.6))
+        .with(column::CLIENT_CPU, cpu * 0.4)
+        .with(column::SERVICE_CPU, cpu * 0.6 + 0.9)
+        .with(column::LOAD, load)
 }
 
 fn balance() -> Vec<Row> {
@@ -144,13 +166,13 @@ fn balance() -> Vec<Row> {
     for (policy, share) in
         [("round-robin", 0.61), ("p2c", 0.66), ("sed", 0.72), ("tokens", 0.77), ("eft", 0.79), ("priced", 0.98)]
     {
-        let row = Row::new("balance", "95 % 256 B, 5 % 16 KiB").with(Key::Balance, policy);
-        let row = row.with(Key::Devices, "2 fast, 2 slow");
+        let row = Row::new("balance", "95 % 256 B, 5 % 16 KiB").with(column::BALANCE, policy);
+        let row = row.with(column::DEVICES, "2 fast, 2 slow");
         rows.push(against(row.clone(), Some(share), "linear program"));
         for load in [0.5, 0.8, 0.9_f64] {
             let p99 = 12.0 / (1.02 - load.min(share) * 1.02 / share).max(0.02);
             let times = Some(Times { mean: p99 * 0.3, p50: p99 * 0.2, p99 });
-            rows.push(row.clone().with(Key::Load, load).with_times(Key::TotalMean, times));
+            rows.push(row.clone().with(column::LOAD, load).with_times(column::TOTAL, times));
         }
     }
     rows
@@ -160,8 +182,8 @@ fn scaling() -> Vec<Row> {
     let mut rows = Vec::new();
     for clients in [1, 2, 4, 8, 16] {
         for (variant, each, most) in [("1 sidecore", 2.9e6, 4.1e6), ("2 sidecores", 2.9e6, 8.0e6)] {
-            let row = Row::new("scaling", variant).with(Key::Op, "noop").with(Key::Clients, clients);
-            rows.push(row.with(Key::OpsPerS, (each * f64::from(clients)).min(most)));
+            let row = Row::new("scaling", variant).with(column::OP, "noop").with(column::CLIENTS, clients);
+            rows.push(row.with(column::OPS_PER_S, (each * f64::from(clients)).min(most)));
         }
     }
     rows
@@ -169,12 +191,12 @@ fn scaling() -> Vec<Row> {
 
 #[test]
 fn groups_keep_the_order_of_their_first_row() {
-    let rows = [("b", 1), ("a", 2), ("b", 3)].map(|(name, n)| Row::new(name, "v").with(Key::Clients, n));
+    let rows = [("b", 1), ("a", 2), ("b", 3)].map(|(name, n)| Row::new(name, "v").with(column::CLIENTS, n));
     let report = Report { rows: rows.to_vec(), ..Report::default() };
     let groups = report.by_scenario();
     let found: Vec<_> = groups
         .iter()
-        .map(|(name, rows)| (*name, rows.iter().filter_map(|row| row.number(Key::Clients)).collect()))
+        .map(|(name, rows)| (*name, rows.iter().filter_map(|row| row.number(column::CLIENTS)).collect()))
         .collect();
     assert_eq!(found, [("b", vec![1.0, 3.0]), ("a", vec![2.0])]);
 }
@@ -188,4 +210,13 @@ fn a_report_gives_every_format() {
     assert!(report.to_text(100).starts_with("sidecore bench\n"));
     assert!(report.to_markdown().starts_with("# sidecore bench\n"));
     assert!(report.to_html().starts_with("<!doctype html>"));
+}
+
+#[test]
+fn each_section_has_a_name_of_its_own_and_words() {
+    let all: Vec<_> = sections().collect();
+    for section in &all {
+        assert_eq!(all.iter().filter(|other| other.name == section.name).count(), 1, "{}", section.name);
+        assert!(!section.title.is_empty() && !section.reading.is_empty(), "{}", section.name);
+    }
 }

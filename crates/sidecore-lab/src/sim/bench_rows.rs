@@ -6,7 +6,7 @@ use super::output::{predict, read_rows, show_cells};
 use super::{farm_rows, paper_rows};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::report::{Grid, Key, Row, digits};
+use crate::report::{Column, Grid, Row, column, digits};
 use sidecore_sim::compare::Cell;
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
@@ -96,28 +96,28 @@ fn read(path: &Path) -> Result<Vec<Row>, LabError> {
 fn case(plan: &Plan, row: &Row) -> Option<Case> {
     let (depth, load) = driven(plan, row)?;
     let op = [
-        ("client.op", row.text(Key::Op).unwrap_or_default().to_owned()),
-        ("client.size", row.number(Key::Size).unwrap_or_default().to_string()),
+        ("client.op", row.text(column::OP).unwrap_or_default().to_owned()),
+        ("client.size", row.number(column::SIZE).unwrap_or_default().to_string()),
         ("service.sample_every", if row.scenario() == "notify" { "4" } else { "64" }.to_owned()),
     ];
     // The plan's capacity may differ from the measured one: the offered requests a second must be the same.
-    let offered = row.number(Key::SentPerS).filter(|_| load > 0.0).unwrap_or(0.0);
-    let of = |key: Key| row.number(key).filter(|_| load > 0.0).unwrap_or(0.0);
+    let offered = row.number(column::SENT_PER_S).filter(|_| load > 0.0).unwrap_or(0.0);
+    let of = |key: &'static Column| row.number(key).filter(|_| load > 0.0).unwrap_or(0.0);
     // The number of requests that the bench offered in one repeat, and its arrival times.
-    let requests = (offered * of(Key::OfferedS)).round();
+    let requests = (offered * of(column::OFFERED_S)).round();
     let requests = (requests > 0.0).then(|| ("client.requests", requests.max(MIN_REQUESTS).to_string()));
     let arrivals = [
-        ("client.arrivals_seed", of(Key::Seed).to_string()),
-        ("client.arrivals_repeats", (of(Key::Repeats) * f64::from(row.number(Key::Seed).is_some())).to_string()),
+        ("client.arrivals_seed", of(column::SEED).to_string()),
+        ("client.arrivals_repeats", (of(column::REPEATS) * f64::from(row.number(column::SEED).is_some())).to_string()),
     ];
     // The policies use the park times that the bench's service measured at its start.
-    let park = [("wake.park_cost_ns", Key::ParkCostNs), ("wake.time_ns", Key::WakeTimeNs)];
+    let park = [("wake.park_cost_ns", column::PARK_COST_NS), ("wake.time_ns", column::WAKE_TIME_NS)];
     let park = park.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?.to_string())));
     let set = op.into_iter().chain(arrivals).chain(park).chain(requests).chain([
         ("client.depth", depth.to_string()),
         ("client.load", load.to_string()),
         ("client.rate_per_s", offered.to_string()),
-        ("service.notify", row.text(Key::Notify).unwrap_or_default().to_owned()),
+        ("service.notify", row.text(column::NOTIFY).unwrap_or_default().to_owned()),
     ]);
     let set = set.map(|(name, value)| (name.to_owned(), value)).collect();
     measured(row, (depth, load)).map(|(name, measured)| Case { name, set, measured })
@@ -125,15 +125,15 @@ fn case(plan: &Plan, row: &Row) -> Option<Case> {
 
 /// Requests in flight of the row, or its load. `None`: the plan cannot run it.
 fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
-    let op = row.text(Key::Op)?;
+    let op = row.text(column::OP)?;
     let is_measured = |parameter: &Parameter| parameter.name.strip_suffix(".at_64_ns") == Some(op);
-    let is_known = plan.system.parameters().iter().any(is_measured) && row.number(Key::Clients) == Some(1.0);
-    if !is_known || row.number(Key::Size).is_none() || row.text(Key::Notify).is_none() {
+    let is_known = plan.system.parameters().iter().any(is_measured) && row.number(column::CLIENTS) == Some(1.0);
+    if !is_known || row.number(column::SIZE).is_none() || row.text(column::NOTIFY).is_none() {
         return None;
     }
     match (row.scenario(), row.variant()) {
         ("crypto", "sidecore") => Some((64, 0.0)),
-        ("notify", "open") => Some((1, row.number(Key::Load)?)),
+        ("notify", "open") => Some((1, row.number(column::LOAD)?)),
         ("notify", "closed") => Some((1, 0.0)),
         _ => None,
     }
@@ -141,12 +141,12 @@ fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
 
 fn measured(row: &Row, (depth, load): (u32, f64)) -> Option<(String, Vec<(&'static str, f64)>)> {
     let how = if load > 0.0 { format!("load {load}") } else { format!("{depth} in flight") };
-    let (op, size, notify) = (row.text(Key::Op)?, row.number(Key::Size)?, row.text(Key::Notify)?);
-    let rate = row.number(Key::OpsPerS)?;
+    let (op, size, notify) = (row.text(column::OP)?, row.number(column::SIZE)?, row.text(column::NOTIFY)?);
+    let rate = row.number(column::OPS_PER_S)?;
     let mut measured = vec![("ops_per_s", rate)];
     // A bench that ends before its requests in flight were answered a few times has recorded only the fast ones.
     if load > 0.0 || f64::from(depth) / rate < SETTLED {
-        let times = [("p50_us", Key::TotalP50), ("p99_us", Key::TotalP99)];
+        let times = [("p50_us", column::TOTAL_P50), ("p99_us", column::TOTAL_P99)];
         measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));
     }
     Some((format!("{} {op} {size} B, {how}, {notify}", row.scenario()), measured))

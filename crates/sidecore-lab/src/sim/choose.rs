@@ -4,7 +4,7 @@ use super::output::{self, Members, STOPPED, progress};
 use super::{plots, tables};
 use crate::args;
 use crate::error::LabError;
-use crate::outcome::print;
+use crate::export::print;
 use crate::report::plot::{Axis, Line, Scale, lines, on_white};
 use crate::report::{Grid, digits};
 use serde_json::Value;

@@ -5,7 +5,7 @@ use super::output::{Members, STOPPED, progress, show};
 use super::tables;
 use crate::args::{self, Plans};
 use crate::error::LabError;
-use crate::outcome;
+use crate::export;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Published, median};
 use sidecore_sim::estimate::Effort;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let progress = progress("fit")?;
     let found = fit::fit(&targets, free, &effort, &progress)?;
     drop(progress);
-    outcome::write(args.write.as_deref(), &file(&found, &names(&args.to)))?;
+    export::write(args.write.as_deref(), &file(&found, &names(&args.to)))?;
     let title = format!("{}, fitted", plans[0].title);
     let command = format!("fit {} --to {} --seeds {}", names(&args.plans), names(&args.to), args.seeds);
     show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])

@@ -2,10 +2,10 @@
 
 use crate::args::Output;
 use crate::error::{LabError, Source};
+use crate::export::{self, print};
 use crate::interrupt::Interrupt;
 pub(super) use crate::interrupt::STOPPED;
 use crate::interrupt::SignalError;
-use crate::outcome::{self, print};
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
@@ -57,7 +57,8 @@ pub(super) fn predict<T>(rows: &[T], mut one: impl FnMut(&T) -> Result<(), LabEr
 pub(super) fn show_cells(files: &Output, cells: &[Cell], grid: &Grid) -> Result<bool, LabError> {
     let printed = print(&grid.to_text());
     write(files, cells, &grid.to_markdown(), &[])?;
-    printed.map(|()| true)
+    printed?;
+    Ok(true)
 }
 
 /// A line of JSON: its members in this order, without null values.
@@ -99,12 +100,12 @@ pub(super) fn write(
         let lines: Result<String, _> = lines.iter().map(|line| Ok(serde_json::to_string(line)? + "\n")).collect();
         let lines =
             lines.map_err(|error: serde_json::Error| LabError::Write { path: path.clone(), source: error.into() })?;
-        outcome::write(Some(path), &lines)?;
+        export::write(Some(path), &lines)?;
     }
     if let Some(path) = &files.markdown {
-        outcome::write(Some(path), markdown)?;
+        export::write(Some(path), markdown)?;
         for (name, svg) in plots {
-            outcome::write(Some(&path.with_file_name(name)), svg)?;
+            export::write(Some(&path.with_file_name(name)), svg)?;
         }
     }
     Ok(())

@@ -5,7 +5,7 @@ use super::compare::percent;
 use super::output::{predict, show_cells};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::report::{Grid, Key, Row, bytes, digits};
+use crate::report::{Grid, Row, bytes, column, digits};
 use serde_json::Value;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::plan::{Changes, MAX_CELLS, Plan};
@@ -38,7 +38,7 @@ impl Predictions {
 
     /// All finite results of the plan. `None`: the row has no settings for a plan.
     pub(crate) fn of(&mut self, row: &Row) -> Result<Option<BTreeMap<&'static str, f64>>, LabError> {
-        let Some(settings) = row.get(Key::Settings) else { return Ok(None) };
+        let Some(settings) = row.get(column::SETTINGS) else { return Ok(None) };
         let text = |(name, value): (&String, &Value)| Some((name.clone(), value.as_str()?.to_owned()));
         let set = settings.as_object().and_then(|settings| settings.iter().map(text).collect::<Option<Changes>>());
         let set = set.ok_or_else(|| LabError::Usage(format!("settings are names with texts, not {settings}")))?;
@@ -88,12 +88,12 @@ pub(super) fn compare(
     let mut predictions = Predictions::new(plan.clone(), args.effort.seed);
     let (mut cells, mut unknown) = (Vec::new(), 0);
     predict(&own, |row| {
-        let first = row.text(Key::Baseline).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
+        let first = row.text(column::BASELINE).and_then(|name| own.iter().find(|first| is_first(first, row, name)));
         let found = first.map(|first| changes(&mut predictions, first, row)).transpose();
         let found = found.map_err(|why| LabError::failed(path.display().to_string(), why))?;
         match found.flatten() {
             Some(found) => cells.extend(found),
-            None => unknown += usize::from(row.text(Key::Baseline).is_some()),
+            None => unknown += usize::from(row.text(column::BASELINE).is_some()),
         }
         Ok(())
     })?;
@@ -104,27 +104,29 @@ pub(super) fn compare(
 fn is_first(first: &Row, row: &Row, name: &str) -> bool {
     let same = |key| first.get(key) == row.get(key);
     let is_full = |row: &Row| {
-        row.number(Key::Size).zip(row.number(Key::Mtu)).is_some_and(|(size, mtu)| size as u64 + HEADERS == mtu as u64)
+        row.number(column::SIZE)
+            .zip(row.number(column::MTU))
+            .is_some_and(|(size, mtu)| size as u64 + HEADERS == mtu as u64)
     };
     first.variant() == name
-        && same(Key::Scenario)
-        && same(Key::Op)
-        && same(Key::Clients)
-        && (same(Key::Size) || (is_full(first) && is_full(row)))
+        && same(column::SCENARIO)
+        && same(column::OP)
+        && same(column::CLIENTS)
+        && (same(column::SIZE) || (is_full(first) && is_full(row)))
 }
 
 /// The change of each common figure. `None`: the plan cannot predict it.
 fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, LabError> {
     let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
-    let size = row.number(Key::Size).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));
-    let clients = row.number(Key::Clients).map_or_else(String::new, |clients| format!(", {clients} connections"));
+    let size = row.number(column::SIZE).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));
+    let clients = row.number(column::CLIENTS).map_or_else(String::new, |clients| format!(", {clients} connections"));
     let name = format!(
         "{}{size}{clients}: {} against {}",
-        row.text(Key::Op).unwrap_or_default(),
+        row.text(column::OP).unwrap_or_default(),
         row.variant(),
         first.variant()
     );
-    let measured = |row: &Row, metric: &str| row.get(Key::Metrics)?.get(metric)?.as_f64();
+    let measured = |row: &Row, metric: &str| row.get(column::METRICS)?.get(metric)?.as_f64();
     let cell = |(metric, before): (&&'static str, &f64)| {
         let published = measured(row, metric)? / measured(first, metric)?;
         let predicted = after.get(metric)? / before;

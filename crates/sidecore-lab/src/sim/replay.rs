@@ -3,7 +3,7 @@
 use super::output::{self, Members};
 use crate::args::{Output, Replay};
 use crate::error::LabError;
-use crate::outcome::print;
+use crate::export::print;
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
 use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffic};

@@ -4,8 +4,8 @@ use super::output::{self, STOPPED, progress};
 use super::plots::{self, Plot, Sheet};
 use crate::args::Plans;
 use crate::error::LabError;
-use crate::outcome::print;
-use crate::report::{Grid, Key, Row, digits};
+use crate::export::print;
+use crate::report::{Grid, Row, column, digits};
 use serde_json::{Map, Value};
 use sidecore_report::machine;
 use sidecore_sim::estimate::{Effort, Estimate};
@@ -220,17 +220,17 @@ fn sheet_rows(plan: &Plan, sheet: &Sheet, seed: u64) -> Vec<Row> {
         let settings: Map<_, _> = run.case.iter().map(|(name, value)| (name.clone(), value.as_str().into())).collect();
         let set = |name| settings.get(name).and_then(|value| value.as_str()?.parse::<u64>().ok());
         Row::new(&stem, &sheet.variant)
-            .with(Key::Clients, set("client.threads"))
-            .with(Key::Size, set("client.size"))
-            .with(Key::OpsPerS, metrics.get("ops_per_s").cloned())
-            .with(Key::MbitPerS, metrics.get("mbit_per_s").cloned())
-            .with(Key::Settings, settings)
-            .with(Key::Metrics, metrics)
-            .with(Key::Within, within)
-            .with(Key::Seeds, seeds)
-            .with(Key::Limit, run.outcome.limit.as_str())
-            .with(Key::Seed, seed)
-            .with(Key::Commit, commit.as_str())
+            .with(column::CLIENTS, set("client.threads"))
+            .with(column::SIZE, set("client.size"))
+            .with(column::OPS_PER_S, metrics.get("ops_per_s").cloned())
+            .with(column::MBIT_PER_S, metrics.get("mbit_per_s").cloned())
+            .with(column::SETTINGS, settings)
+            .with(column::METRICS, metrics)
+            .with(column::WITHIN, within)
+            .with(column::SEEDS, seeds)
+            .with(column::LIMIT, run.outcome.limit.as_str())
+            .with(column::SEED, seed)
+            .with(column::COMMIT, commit.as_str())
     };
     sheet.table.runs.iter().map(row).collect()
 }

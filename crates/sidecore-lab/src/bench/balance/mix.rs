@@ -3,13 +3,14 @@
 //!
 //! The pools are those of the simulator's bake-off, at a common speed: all devices are emulated on one core.
 
+use super::super::error::BenchError;
 use super::super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::super::scenario::Settings;
 use super::super::task::{Mix, Task};
 use super::super::testbed::{Plan, Testbed};
-use super::super::{BenchError, Outcome, Settings};
 use super::{OP, POLICIES, input_len};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::balance::Program;
 use sidecore::core::policy::notify::Notify;
@@ -81,8 +82,8 @@ impl Pool {
         // The offered rate includes the burst.
         let offered = per_s + f64::from(BURST) * 1e9 / ns as f64;
         let possible = offered.min(per_s * BURST_AFTER + PER_S * (1.0 - BURST_AFTER));
-        let case = Case::new("balance").with(Key::Op, OP).with(Key::Clients, 1).with(Key::Load, load);
-        POLICIES.into_iter().fold(case.with(Key::Seed, seed), |case, policy| {
+        let case = Case::new("balance").with(column::OP, OP).with(column::CLIENTS, 1).with(column::LOAD, load);
+        POLICIES.into_iter().fold(case.with(column::SEED, seed), |case, policy| {
             let run = move |testbed: &mut Testbed, turn: &Turn<'_>| {
                 testbed.set(&format!("balance={policy}"))?;
                 let mix = Mix { parts: self.parts.clone(), per_s, burst: BURST };
@@ -90,7 +91,7 @@ impl Pool {
                 let task = |start| Task::Mixed { op: OP.to_owned(), mix: mix.clone(), seed, start, ns };
                 Ok(Run::of(testbed.together(1, task)?).begun(offered))
             };
-            let variant = Variant::new(&name, run).with(Key::Balance, policy);
+            let variant = Variant::new(&name, run).with(column::BALANCE, policy);
             case.variant(variant.against(By::Bound(possible), "linear program"))
         })
     }
@@ -110,7 +111,7 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
             let mut testbed = Testbed::start(&plan)?;
             let cases = loads.iter().map(|load| {
                 let case = pool.case(*load, *depth, settings.seed, ns).pinned(&testbed.pinning, 1);
-                case.with(Key::Devices, format!("{count} emulated, depth {depth}"))
+                case.with(column::DEVICES, format!("{count} emulated, depth {depth}"))
             });
             let cases = cases.collect();
             outcome.add(measure_all(&mut testbed, cases, repeats, progress)?);
@@ -123,7 +124,6 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     )))
 }
 
-/// The pool of the regression test, and this number of random ones.
 fn pools(random: u64) -> impl Iterator<Item = Pool> {
     let regression = regression_pool(LOADS[0]);
     let first = Pool::new("regression", &regression.cards, &regression.sizes);

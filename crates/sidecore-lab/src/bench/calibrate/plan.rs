@@ -2,6 +2,8 @@
 
 use super::sleep::LONG_AFTER;
 use super::{Curve, SIZES, Spread};
+use crate::bench::error::BenchError;
+use crate::export::ExportError;
 use crate::report::{Grid, digits};
 use sidecore_sim::plan::Plan;
 use std::fmt::Write as _;
@@ -37,7 +39,6 @@ pub(super) struct Machine {
     /// From the wake-up call until the sleeper runs, after a short sleep and after a long one.
     pub(super) after_short: Spread,
     pub(super) after_long: Spread,
-    /// Time of the wake-up call.
     pub(super) ring: Spread,
     /// CPU time of falling asleep and waking.
     pub(super) sleep: f64,
@@ -176,15 +177,9 @@ impl Machine {
 ///
 /// # Errors
 /// The plan is refused, or the file cannot be written: the old file is unchanged.
-pub(super) fn put(path: &Path, text: &str) -> Result<(), String> {
-    Plan::parse(path, text).map_err(|refused| {
-        format!(
-            "{} is not written, for `sidecore sim` would refuse this calibration: {refused}. What to do: end other programs, \
-             and calibrate again",
-            path.display()
-        )
-    })?;
-    written(path, text).map_err(|error| format!("cannot write {}: {error}", path.display()))
+pub(super) fn put(path: &Path, text: &str) -> Result<(), BenchError> {
+    Plan::parse(path, text).map_err(|refused| BenchError::Plan { path: path.to_owned(), refused })?;
+    Ok(written(path, text).map_err(|error| ExportError::Write { path: path.to_owned(), error })?)
 }
 
 fn written(path: &Path, text: &str) -> io::Result<()> {
@@ -226,7 +221,7 @@ mod tests {
         // A time that could not be measured, a negative one, and decreasing quantiles.
         let falling = [80.0, 70.0, 60.0, 50.0, 40.0, 30.0, 20.0, 10.0];
         for hop in [[f64::NAN; 8], [-1.0; 8], falling] {
-            let why = put(&path, &Machine { hop, ..good.clone() }.to_toml()).unwrap_err();
+            let why = put(&path, &Machine { hop, ..good.clone() }.to_toml()).unwrap_err().to_string();
             assert!(why.contains("would refuse this calibration: ") && why.contains("calibrate again"), "{why}");
             assert_eq!(fs::read_to_string(&path).unwrap(), before);
         }

@@ -1,7 +1,7 @@
 //! Times of sleeping and waking on two cores, and the rate of interruptions by the host.
 
 use super::Spread;
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use hdrhistogram::Histogram;
 use sidecore::sys::{clock, cpu};
 use sidecore_report::statistics::histogram;
@@ -57,7 +57,7 @@ impl Sleep {
     /// Measures once more. `cores`: the waker's and the sleeper's; nothing else runs there.
     pub(super) fn look(&mut self, cores: (usize, usize)) -> Result<(), BenchError> {
         let looked = thread::scope(|scope| scope.spawn(|| self.look_pinned(cores)).join());
-        Ok(looked.map_err(|_| "the measuring thread panicked")??)
+        Ok(looked.map_err(|_| BenchError::State("the measuring thread panicked"))??)
     }
 
     fn look_pinned(&mut self, (here, there): (usize, usize)) -> std::io::Result<()> {

@@ -1,7 +1,7 @@
 //! The program of `bench sockets --op udp`: sends datagrams to one receiver by the C library's `send`, as a shipper of
 //! metrics does.
 
-use super::super::BenchError;
+use super::super::error::BenchError;
 use super::super::sockets::content::Content;
 use super::super::task::{Measured, Sending};
 use super::sending::CLOCK_EVERY;
@@ -21,7 +21,7 @@ pub(super) fn send(sending: &Sending) -> Result<Measured, BenchError> {
     loop {
         for _ in 0..CLOCK_EVERY {
             content.number(sent, &mut message);
-            socket.send(&message).map_err(|error| format!("datagram {sent}: {error}"))?;
+            socket.send(&message).map_err(BenchError::on(format!("datagram {sent}")))?;
             sent += 1;
         }
         let now = clock::now();

@@ -2,7 +2,7 @@
 //! as in a program with its own data.
 
 use super::{Measured, OVERSLEEP, Stages};
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use sidecore::client::{Buffer, Client, Error, Received, Request, Session};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
@@ -83,7 +83,7 @@ impl<'c> Load<'c> {
     /// Samples of one session with their probabilities. As many requests are in flight as the arena holds.
     pub(super) fn mixed(client: &'c mut Client, mut samples: Vec<(f64, Sample)>) -> Result<Self, BenchError> {
         samples.sort_by_key(|(_, sample)| sample.input.len());
-        let (_, largest) = samples.pop().ok_or("a mix of nothing")?;
+        let (_, largest) = samples.pop().ok_or(BenchError::State("a mix of nothing"))?;
         let depth = Self::most(client, &largest);
         Ok(Self { others: samples, ..Self::new(client, largest, depth)? })
     }
@@ -297,7 +297,7 @@ impl<'c> Load<'c> {
         }
         client.close_session(session)?;
         if failed > 0 {
-            return Err(format!("{failed} requests were refused or failed").into());
+            return Err(BenchError::Refused(failed));
         }
         stages.add_to(&mut measured);
         Ok(measured)

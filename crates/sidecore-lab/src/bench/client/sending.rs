@@ -1,7 +1,7 @@
 //! The program that `bench sockets` measures. It has no knowledge of sidecore: it sends on TCP connections like a
 //! broker, a log shipper or a server, by the C library's `send`, `recv` and `epoll`.
 
-use super::super::BenchError;
+use super::super::error::BenchError;
 use super::super::sockets::content::Content;
 use super::super::sockets::ffi::{Interest, Poll, set_cork};
 use super::super::task::{Measured, Sending, TcpOptions, Traffic};
@@ -60,7 +60,7 @@ struct Link {
 impl Sender {
     pub(super) fn connect(sending: &Sending) -> Result<Self, BenchError> {
         let links = (0..sending.connections).map(|_| Link::connect(sending)).collect::<io::Result<_>>();
-        let links = links.map_err(|error| format!("{} connections: {error}", sending.connections))?;
+        let links = links.map_err(BenchError::on(format!("{} connections", sending.connections)))?;
         let content = Content::new(sending.size * batch(sending), sending.checked);
         Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None })
     }
@@ -74,9 +74,9 @@ impl Sender {
             Traffic::Paced(per_s) => self.pace(begin, per_s)?,
             Traffic::Answers(each) => self.answer(begin, each)?,
             Traffic::Silence => self.fall_silent(begin)?,
-            Traffic::Datagrams => return Err("datagrams have no connections".into()),
+            Traffic::Datagrams => return Err(BenchError::State("datagrams have no connections")),
         }
-        let Start { at, cpu, sent } = self.measured.ok_or("it ended before it was measured")?;
+        let Start { at, cpu, sent } = self.measured.ok_or(BenchError::State("it ended before it was measured"))?;
         let (ns, cpu_ns) = (clock::now() - at, clock::process_cpu() - cpu);
         let ops = (self.counted() - sent) / self.sending.size as u64;
         let bytes = self.links.iter().map(|link| link.sent).sum();

@@ -2,7 +2,7 @@
 
 use super::{counts, wait_until};
 use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::task::{Measured, Signatures};
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
@@ -47,8 +47,11 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
     let kind = kind(&task.op)?;
     let own = Context::system()?;
     let own_key = kind.read(&own, pkcs8, "")?;
-    let (library, key) =
-        if task.provided { provided.ok_or("no provider is loaded")?.key(task, pkcs8, kind)? } else { (&own, &own_key) };
+    let (library, key) = if task.provided {
+        provided.ok_or(BenchError::State("no provider is loaded"))?.key(task, pkcs8, kind)?
+    } else {
+        (&own, &own_key)
+    };
     let properties = if task.provided && task.pem.is_none() { OURS } else { "" };
     let signing = || -> Result<Signing, BenchError> {
         let signer = signer(library, key, properties, kind.digest, false)?;
@@ -57,7 +60,7 @@ pub(super) fn sign(provided: Option<&mut Provided>, task: &Signatures, pkcs8: &[
             Some(name) if name == PROVIDER || !task.provided => {
                 Ok(Signing { signer, output: [0; MAX_OUTPUT_BYTES], length: 0 })
             }
-            other => Err(format!("the provider {other:?} would sign, not {PROVIDER:?}").into()),
+            other => Err(BenchError::Provider { found: other, wanted: PROVIDER }),
         }
     };
     let (measured, signed) = if task.jobs > 1 {
@@ -161,7 +164,7 @@ fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchErr
 }
 
 fn lost() -> BenchError {
-    format!("no signature came back within {} s", MAX_WAIT_MS / 1000).into()
+    BenchError::NoSignature { seconds: MAX_WAIT_MS / 1000 }
 }
 
 struct Timing {
@@ -196,7 +199,7 @@ fn kind(op: &str) -> Result<Kind, BenchError> {
     let class = Class::from_name(op).filter(|class| class.op() == Op::Sign);
     let kind = class.and_then(|class| Kind::of(class.algorithm()));
     let fits = |kind: &Kind| kind.digest.is_none_or(|(_, bytes)| bytes == INPUT.len());
-    Ok(kind.filter(fits).ok_or_else(|| format!("no signing operation {op:?}"))?)
+    kind.filter(fits).ok_or_else(|| BenchError::NoSigning(op.to_owned()))
 }
 
 pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {

@@ -1,7 +1,7 @@
 //! Signatures through a PKCS#11 module, one after the other.
 
 use super::signing::{INPUT, check, one_by_one};
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::task::Measured;
 use crate::ffi::Token;
 use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
@@ -13,7 +13,7 @@ const SHA_256: [u8; 19] =
 /// Signs from the start on for `ns` with the key labelled with the operation's name. Checks the last signature with
 /// OpenSSL.
 pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
-    let key = token.private_key(op)?;
+    let key = token.private_key(op).map_err(BenchError::said(BenchError::Token))?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
         (CKM_RSA_PKCS, [&SHA_256[..], &INPUT].concat())
     } else {
@@ -21,10 +21,10 @@ pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> R
     };
     let (mut signature, mut length) = ([0; _], 0);
     let measured = one_by_one(time, || {
-        length = token.sign(mechanism, key, &mut data, &mut signature)?;
+        length = token.sign(mechanism, key, &mut data, &mut signature).map_err(BenchError::said(BenchError::Token))?;
         Ok(())
     })?;
-    let signature = signature.get(..length).ok_or("a signature longer than its room")?;
+    let signature = signature.get(..length).ok_or(BenchError::State("a signature longer than its room"))?;
     let signature = if mechanism == CKM_ECDSA { in_der(signature) } else { signature.to_vec() };
     check(op, pkcs8, &signature)?;
     Ok(measured)

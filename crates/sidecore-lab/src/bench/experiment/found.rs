@@ -2,7 +2,7 @@
 
 use super::super::series::{times, total_per_s};
 use super::super::task::{Counts, Measured};
-use crate::report::{Key, Row, Times};
+use crate::report::{Column, Row, Times, column};
 use sidecore::core::stage::Stage;
 use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
 use sidecore_report::statistics::{median, spread};
@@ -21,7 +21,7 @@ pub(in crate::bench) struct Run {
     merits: Vec<f64>,
     measured: Vec<Measured>,
     counted: Option<Counted>,
-    pub(super) figures: Vec<(Key, Vec<f64>)>,
+    pub(super) figures: Vec<(&'static Column, Vec<f64>)>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,14 +61,13 @@ impl Run {
         self.merit.is_none_or(|(_, better)| better == Better::More)
     }
 
-    /// Values of that figure, run by run.
-    pub(super) fn each(&self, key: Key) -> &[f64] {
+    pub(super) fn each(&self, key: &'static Column) -> &[f64] {
         self.figures.iter().find(|(known, _)| *known == key).map_or(&[], |(_, values)| values)
     }
 
-    fn figures_of_one(&self) -> impl Iterator<Item = (Key, f64)> + use<> {
+    fn figures_of_one(&self) -> impl Iterator<Item = (&'static Column, f64)> + use<> {
         let row = self.row(Row::default(), false);
-        let shown = [Key::OpsPerS, Key::TotalP50, Key::TotalP99, Key::ClientCpu];
+        let shown = [column::OPS_PER_S, column::TOTAL_P50, column::TOTAL_P99, column::CLIENT_CPU];
         shown.into_iter().filter_map(move |key| Some((key, row.figure(key)?)))
     }
 
@@ -100,7 +99,6 @@ impl Run {
         }
     }
 
-    /// Values for ratios.
     pub(super) fn compared(&self) -> &[f64] {
         if self.merits.is_empty() { &self.rates } else { &self.merits }
     }
@@ -111,20 +109,20 @@ impl Run {
 
     pub(super) fn row(&self, row: Row, payload: bool) -> Row {
         let rate = self.rate();
-        let mbit_per_s = row.number(Key::Size).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
+        let mbit_per_s = row.number(column::SIZE).filter(|_| payload).map(|size| rate * size * 8.0 / 1e6);
         let row = row
-            .with(Key::OpsPerS, rate)
-            .with(Key::SentPerS, (!self.begun.is_empty()).then(|| median(&self.begun)))
-            .with(Key::MbitPerS, mbit_per_s)
-            .with_times(Key::TotalMean, self.stage(Stage::Total, |measured| &measured.total))
-            .with_times(Key::QueueMean, self.stage(Stage::Queue, |measured| &measured.queue))
-            .with_times(Key::DeviceMean, self.stage(Stage::Device, |measured| &measured.device))
-            .with_times(Key::HostMean, self.of_service(Stage::Host))
-            .with_times(Key::DeliverMean, self.stage(Stage::Deliver, |measured| &measured.deliver))
-            .with(Key::Repeats, self.rates.len())
+            .with(column::OPS_PER_S, rate)
+            .with(column::SENT_PER_S, (!self.begun.is_empty()).then(|| median(&self.begun)))
+            .with(column::MBIT_PER_S, mbit_per_s)
+            .with_times(column::TOTAL, self.stage(Stage::Total, |measured| &measured.total))
+            .with_times(column::QUEUE, self.stage(Stage::Queue, |measured| &measured.queue))
+            .with_times(column::DEVICE, self.stage(Stage::Device, |measured| &measured.device))
+            .with_times(column::HOST, self.of_service(Stage::Host))
+            .with_times(column::DELIVER, self.stage(Stage::Deliver, |measured| &measured.deliver))
+            .with(column::REPEATS, self.rates.len())
             // One repeat has no spread.
-            .with(Key::Spread, (self.rates.len() > 1).then(|| spread(self.compared())))
-            .with(Key::Metrics, self.metrics());
+            .with(column::SPREAD, (self.rates.len() > 1).then(|| spread(self.compared())))
+            .with(column::METRICS, self.metrics());
         self.costs(row)
     }
 
@@ -152,20 +150,20 @@ impl Run {
         let lost = self.counted.as_ref().and_then(|counted| counted.lost).map(|counts| counts.map(|n| n as f64));
         let batches = self.counted.as_ref().and_then(|counted| counted.batches);
         let batches = batches.filter(|[all, ..]| *all > 0).map(|counts| counts.map(|n| n as f64));
-        row.with(Key::PerBatch, batches.map(|[all, _, requests]| requests / all))
-            .with(Key::FullBatches, batches.map(|[all, full, _]| full / all))
-            .with(Key::ClientCpu, us_per_op(sum(|measured| measured.cpu_ns)))
-            .with(Key::ServiceCpu, us_per_op(service))
-            .with(Key::TotalCpu, us_per_op(sum(|measured| measured.cpu_ns) + service))
-            .with(Key::EmptyPolls, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
-            .with(Key::WakeupsSent, waits.map(|[_, sent, _]| sent))
-            .with(Key::WakeupsSaved, waits.map(|[_, _, saved]| saved))
+        row.with(column::PER_BATCH, batches.map(|[all, _, requests]| requests / all))
+            .with(column::FULL_BATCHES, batches.map(|[all, full, _]| full / all))
+            .with(column::CLIENT_CPU, us_per_op(sum(|measured| measured.cpu_ns)))
+            .with(column::SERVICE_CPU, us_per_op(service))
+            .with(column::TOTAL_CPU, us_per_op(sum(|measured| measured.cpu_ns) + service))
+            .with(column::EMPTY_POLLS, waits.map(|[polls, ..]| polls + sum(|measured| measured.empty_polls)))
+            .with(column::WAKEUPS_SENT, waits.map(|[_, sent, _]| sent))
+            .with(column::WAKEUPS_SAVED, waits.map(|[_, _, saved]| saved))
             .with(
-                Key::PerSend,
+                column::PER_SEND,
                 by_ring.filter(|[_, sends, _]| *sends > 0.0).map(|[messages, sends, _]| messages / sends),
             )
-            .with(Key::RingShare, by_ring.map(|[messages, _, all]| messages / all))
-            .with(Key::Lost, lost.map(|[lost, all]| lost / all.max(1.0)))
+            .with(column::RING_SHARE, by_ring.map(|[messages, _, all]| messages / all))
+            .with(column::LOST, lost.map(|[lost, all]| lost / all.max(1.0)))
     }
 
     /// Time of an operation in the program, from call to return, and the figure that replaces the rate.

@@ -1,11 +1,21 @@
 //! Operations, processes and asynchronous jobs, with the service's default policies.
 
 use super::{BASELINE, case, own};
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
+use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::by_operation;
+use crate::report::{Outcome, Section, column, section};
+
+pub(super) const SECTION: Section = section(
+    "keys",
+    "Keys: processes and asynchronous jobs",
+    "Signatures a second through the OpenSSL provider, against OpenSSL's own code in the same \
+     processes. Up is better.",
+)
+.plots(|rows| vec![by_operation(rows)]);
 
 pub(super) const OPS: [&str; 6] =
     ["rsa-1024-sign", "rsa-2048-sign", "rsa-3072-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
@@ -56,8 +66,8 @@ fn one(testbed: &Testbed, op: &'static str, processes: usize, jobs: &[u32], ns: 
     jobs.iter().fold(baseline, |case, jobs| {
         let jobs = *jobs;
         let run = move |testbed: &mut Testbed, _: &Turn<'_>| testbed.provided(op, processes, jobs, ns);
-        let sidecore = Variant::new("sidecore", run).with(Key::Jobs, jobs);
-        let sidecore = if testbed.is_beside() { sidecore } else { sidecore.with(Key::Notify, "break-even") };
+        let sidecore = Variant::new("sidecore", run).with(column::JOBS, jobs);
+        let sidecore = if testbed.is_beside() { sidecore } else { sidecore.with(column::NOTIFY, "break-even") };
         case.variant(sidecore.against(By::Rate, BASELINE))
     })
 }

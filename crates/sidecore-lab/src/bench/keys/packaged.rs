@@ -2,17 +2,27 @@
 
 use super::case;
 use crate::baseline::private_key;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use crate::bench::programs::{Server, done, need, on_core, write_pem};
+use crate::bench::scenario::Settings;
 use crate::bench::task::{Measured, Task};
 use crate::bench::testbed::{HEAD_START, Member, Plan, Testbed};
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::ratios;
+use crate::report::{Outcome, Section, column, section};
 use sidecore::sys::clock;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+pub(super) const SECTION: Section = section(
+    "keys-packaged",
+    "Keys: against what is packaged today",
+    "One process that signs with a key that it does not have: through the provider, and through \
+     PKCS#11 with SoftHSM 2 behind p11-kit's remoting.",
+)
+.plots(|rows| vec![ratios(rows)]);
 
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
@@ -31,8 +41,10 @@ struct Installed {
 }
 
 impl Installed {
-    fn find() -> Result<Self, String> {
-        let file = |name: &str| find(name).ok_or_else(|| format!("{name} is not installed: {INSTALL}"));
+    fn find() -> Result<Self, BenchError> {
+        let missing =
+            |name: &str| BenchError::Missing { what: format!("{name} is not installed"), remedy: INSTALL.to_owned() };
+        let file = |name: &str| find(name).ok_or_else(|| missing(name));
         let installed = Self {
             softhsm: file("softhsm/libsofthsm2.so").or_else(|_| file("pkcs11/libsofthsm2.so"))?,
             client: file("pkcs11/p11-kit-client.so")?,
@@ -69,7 +81,7 @@ impl Remote {
         command.args(["server", "-f", "-n"]).arg(&socket).arg("--provider").arg(&installed.softhsm).arg("pkcs11:");
         let mut server = Server::start(command.env("SOFTHSM2_CONF", &configuration), "p11-kit", Stdio::null())?;
         if !server.wait_until(|| Ok(socket.exists()))? {
-            return Err("p11-kit server makes no socket".into());
+            return Err(BenchError::State("p11-kit server makes no socket"));
         }
         let address = format!("unix:path={}", socket.display());
         let mut client = Member::start(&[("P11_KIT_SERVER_ADDRESS", address.as_ref())])?;
@@ -137,11 +149,11 @@ fn one(testbed: &Testbed, op: &'static str, ns: u64) -> Case<'static, Pair> {
     let packaged = move |pair: &mut Pair, _: &Turn<'_>| Ok(Run::of(vec![pair.remote.sign(op, ns)?]));
     let sidecore = |name, jobs| {
         let run = move |pair: &mut Pair, _: &Turn<'_>| pair.testbed.provided(op, 1, jobs, ns);
-        Variant::new(name, run).with(Key::Jobs, jobs).with(Key::Notify, "break-even")
+        Variant::new(name, run).with(column::JOBS, jobs).with(column::NOTIFY, "break-even")
     };
     // With one request at a time the time of one is the inverse of the rate.
-    let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(Key::AtMost, 0.5);
-    let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(Key::AtLeast, 2.0);
-    let packaged = Variant::new(BASELINE, packaged).with(Key::Jobs, 1);
+    let latency = sidecore("sidecore, latency", 1).against(By::Time, BASELINE).with(column::AT_MOST, 0.5);
+    let signs = sidecore("sidecore, signs", JOBS).against(By::Rate, BASELINE).with(column::AT_LEAST, 2.0);
+    let packaged = Variant::new(BASELINE, packaged).with(column::JOBS, 1);
     case("keys-packaged", testbed, op, 1).variant(packaged).variant(latency).variant(signs)
 }

@@ -1,11 +1,21 @@
 //! Promised ratios of signing through the provider, all in one run.
 
 use super::{BASELINE, case, own};
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
+use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::figures::ratios;
+use crate::report::{Outcome, Section, column, section};
+
+pub(super) const SECTION: Section = section(
+    "keys-reach",
+    "Keys: what signing through the provider is to reach",
+    "Signatures a second of one process with its key in the service, divided by those of OpenSSL's \
+     own code in the process, beside what the ratio is to be.",
+)
+.plots(|rows| vec![ratios(rows)]);
 
 struct Point {
     op: &'static str,
@@ -45,9 +55,9 @@ impl Point {
             testbed.provided(self.op, 1, self.jobs, ns)
         };
         let sidecore = Variant::new("sidecore", run)
-            .with(Key::Jobs, self.jobs)
-            .with(Key::Notify, self.notify)
-            .with(Key::AtLeast, self.reach)
+            .with(column::JOBS, self.jobs)
+            .with(column::NOTIFY, self.notify)
+            .with(column::AT_LEAST, self.reach)
             .against(By::Rate, BASELINE);
         case("keys-reach", testbed, self.op, 1).variant(own(self.op, 1, ns)).variant(sidecore)
     }

@@ -1,7 +1,7 @@
 //! A service with stored keys, OpenSSL's configuration for the provider, and client processes that sign.
 
 use crate::baseline::private_key;
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{Counted, Run};
 use crate::bench::programs::service_cpu;
 use crate::bench::task::{Measured, Signatures, Task};
@@ -26,7 +26,7 @@ pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     programs::find(&MODULE, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
         let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
-        format!("no provider module beside this program: {remedy}").into()
+        BenchError::Missing { what: "no provider module beside this program".to_owned(), remedy }
     })
 }
 

@@ -5,12 +5,44 @@
 //! next poll. Under a timer the service polls cards and lanes at that interval; otherwise they notify it.
 
 use super::case;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{Case, Turn, Variant, measure_all};
+use crate::bench::notify::stages;
+use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Key, Row};
+use crate::report::figures::bare;
+use crate::report::{Column, Outcome, Row, Section, column, section};
 use sidecore::config::DeviceConfig;
+use sidecore_report::Better::{Less, More};
+use sidecore_report::columns;
+
+columns! {
+    after column::AT_MOST;
+
+    /// Change against another row, in percent of it: mean time from submission to hand-over.
+    QUEUE_CHANGE = Column::found("changes.queue", "queue ±", 2, Less, change);
+    /// The same for the mean time on the device.
+    DEVICE_CHANGE = Column::found("changes.device", "device ±", 2, Less, change);
+    /// The same for the mean time from submission to reception.
+    TOTAL_CHANGE = Column::found("changes.total", "total ±", 2, Less, change);
+    /// The same for the operations a second.
+    THROUGHPUT_CHANGE = Column::found("changes.throughput", "ops/s ±", 2, More, change);
+}
+
+pub(super) const WAITING: Section = section(
+    "keys-waiting",
+    "Keys: how to wait",
+    "One client of two emulated cards, as service and client look now and then, or are woken.",
+)
+.plots(|rows| vec![bare(rows), stages(&short(rows))]);
+
+pub(super) const INTERRUPTS: Section = section(
+    "keys-interrupts",
+    "Keys: interrupts against timers",
+    "What waking changes, in percent of what the timer took, beside z/VM's published changes. Where \
+     the client's own timer gates, waking the service gains little.",
+);
 
 /// Short, so that the card's time dominates the time of the true result.
 const OP: &str = "p-256-sign";
@@ -81,8 +113,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn one(testbed: &Testbed, jobs: u32, settings: &Settings) -> Case<'static, Testbed> {
-    let case = case("keys-waiting", testbed, OP, 1).with(Key::Jobs, jobs);
-    let case = case.with(Key::Devices, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
+    let case = case("keys-waiting", testbed, OP, 1).with(column::JOBS, jobs);
+    let case = case.with(column::DEVICES, format!("{CARDS} emulated: {} us", CARD_NS / 1000));
     policies(settings, jobs).into_iter().fold(case, |case, policies| {
         let ((service, client), ns) = (policies, duration(settings, policies));
         let run = move |testbed: &mut Testbed, _: &Turn<'_>| {
@@ -94,7 +126,7 @@ fn one(testbed: &Testbed, jobs: u32, settings: &Settings) -> Case<'static, Testb
             testbed.set("notify=park")?;
             Ok(run)
         };
-        case.variant(Variant::new("closed", run).with(Key::Notify, in_words(policies)))
+        case.variant(Variant::new("closed", run).with(column::NOTIFY, in_words(policies)))
     })
 }
 
@@ -115,19 +147,19 @@ fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
             pairs.push((format!("{both} both woken"), (HOST, gate), woken));
         }
     }
-    let of = |policies| rows.iter().find(|row| row.text(Key::Notify) == Some(in_words(policies).as_str()));
+    let of = |policies| rows.iter().find(|row| row.text(column::NOTIFY) == Some(in_words(policies).as_str()));
     let compared = |(variant, from, to): (String, Policies, Policies)| {
-        Some(changes(of(from)?, of(to)?, Row::new("keys-interrupts", &variant).with(Key::Jobs, jobs)))
+        Some(changes(of(from)?, of(to)?, Row::new("keys-interrupts", &variant).with(column::JOBS, jobs)))
     };
     pairs.into_iter().filter_map(compared).collect()
 }
 
 /// Columns of changes with the columns that they compare.
-const CHANGES: [(Key, Key); 4] = [
-    (Key::QueueChange, Key::QueueMean),
-    (Key::DeviceChange, Key::DeviceMean),
-    (Key::TotalChange, Key::TotalMean),
-    (Key::ThroughputChange, Key::OpsPerS),
+const CHANGES: [(&Column, &Column); 4] = [
+    (QUEUE_CHANGE, column::QUEUE_MEAN),
+    (DEVICE_CHANGE, column::DEVICE_MEAN),
+    (TOTAL_CHANGE, column::TOTAL_MEAN),
+    (THROUGHPUT_CHANGE, column::OPS_PER_S),
 ];
 
 fn changes(from: &Row, to: &Row, row: Row) -> Row {
@@ -140,9 +172,20 @@ fn changes(from: &Row, to: &Row, row: Row) -> Row {
 /// Figures stated in z/VM's report.
 fn published() -> Row {
     Row::new("keys-interrupts", "z/VM, as published: host woken")
-        .with(Key::QueueChange, -95.9)
-        .with(Key::DeviceChange, -61.1)
-        .with(Key::ThroughputChange, 274.0)
+        .with(QUEUE_CHANGE, -95.9)
+        .with(DEVICE_CHANGE, -61.1)
+        .with(THROUGHPUT_CHANGE, 274.0)
+}
+
+/// Longest mean time to plot, us: longer ones would make the others invisible.
+const LONG: f64 = 3000.0;
+/// The rows whose times are visible in a common plot.
+fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
+    rows.iter().copied().filter(|row| row.number(column::TOTAL_MEAN).is_some_and(|mean| mean < LONG)).collect()
+}
+
+fn change(percent: f64) -> String {
+    format!("{percent:+.1} %")
 }
 
 #[cfg(test)]
@@ -154,7 +197,7 @@ mod tests {
         for quick in [true, false] {
             let settings = Settings { quick, ..Settings::short() };
             for jobs in JOBS {
-                let row = |policies| Row::new("keys-waiting", "closed").with(Key::Notify, in_words(policies));
+                let row = |policies| Row::new("keys-waiting", "closed").with(column::NOTIFY, in_words(policies));
                 let rows: Vec<Row> = policies(&settings, jobs).into_iter().map(row).collect();
                 let gates = if jobs == 1 { 2 * GATES.len() } else { 0 };
                 assert_eq!(comparisons(&settings, jobs, &rows).len(), timers(&settings).len() + gates);
@@ -164,9 +207,9 @@ mod tests {
 
     #[test]
     fn changes_are_in_percent_of_what_was_before() {
-        let row = |queue: f64, rate: f64| Row::default().with(Key::QueueMean, queue).with(Key::OpsPerS, rate);
+        let row = |queue: f64, rate: f64| Row::default().with(column::QUEUE_MEAN, queue).with(column::OPS_PER_S, rate);
         let changed = changes(&row(200.0, 50.0), &row(50.0, 100.0), Row::default());
-        let found = [Key::QueueChange, Key::ThroughputChange, Key::TotalChange].map(|key| changed.number(key));
+        let found = [QUEUE_CHANGE, THROUGHPUT_CHANGE, TOTAL_CHANGE].map(|key| changed.number(key));
         assert_eq!(found, [Some(-75.0), Some(100.0), None]);
     }
 }

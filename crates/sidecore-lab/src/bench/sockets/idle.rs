@@ -4,15 +4,19 @@ use super::door::Door;
 use super::laboratory::Laboratory;
 use super::peer::Peer;
 use super::ring::Ring;
-use super::{BASELINE, SCENARIO};
+use super::{BASELINE, WORD};
+use crate::bench::error::BenchError;
 use crate::bench::programs::cpu;
+use crate::bench::scenario::Settings;
 use crate::bench::task::{Sending, Task, TcpOptions, Traffic};
 use crate::bench::testbed::Member;
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::{Key, Row};
+use crate::report::{Column, Outcome, Row, column};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::clock;
+use sidecore_report::Better::Less;
+use sidecore_report::columns;
+use sidecore_report::format::{count, micros};
 use sidecore_report::statistics::median;
 use std::fs;
 use std::io;
@@ -20,7 +24,17 @@ use std::net::TcpListener;
 use std::thread;
 use std::time::Duration;
 
-/// Name among the kinds of traffic.
+columns! {
+    after column::TOTAL_CPU;
+
+    /// CPU time in a second without traffic: of the clients' processes, us.
+    CLIENT_IDLE = Column::found("idle_us_per_s.client", "client idle CPU", 4, Less, micros);
+    /// The same of the service.
+    SERVICE_IDLE = Column::found("idle_us_per_s.service", "service idle CPU", 4, Less, micros);
+    /// Wake-ups of threads of either meanwhile.
+    IDLE_WAKEUPS = Column::found("idle_wakeups", "woke", 4, Less, |woke| count(woke as u64));
+}
+
 pub(super) const NAME: &str = "idle";
 /// Size of messages before the silence, bytes.
 const SIZE: usize = 64;
@@ -78,17 +92,18 @@ pub(super) fn measure(
             }
             match waits.map(|waits| laboratory.ring(waits)).transpose()?.transpose() {
                 Ok(ring) => found.push(silence.measure(laboratory, ring.as_ref())?),
-                Err(why) => outcome.left_out.push(format!("{SCENARIO}: {why}")),
+                Err(why) => outcome.left_out.push(format!("{WORD}: {why}")),
             }
             progress.advance();
         }
     }
     outcome.left_out.dedup();
     let measured = VARIANTS.iter().zip(&found).filter(|(_, found)| !found.is_empty());
-    outcome.rows.extend(
-        measured
-            .map(|((name, waits), found)| silence.row(name, *waits, found).with(Key::Pinned, laboratory.describe())),
-    );
+    outcome
+        .rows
+        .extend(measured.map(|((name, waits), found)| {
+            silence.row(name, *waits, found).with(column::PINNED, laboratory.describe())
+        }));
     let fewer = if connections < wanted {
         format!(", not {wanted}, for a process here may have {descriptors} descriptors")
     } else {
@@ -103,7 +118,7 @@ pub(super) fn measure(
 impl Silence {
     fn measure(self, laboratory: &Laboratory, ring: Option<&Ring<'_>>) -> Result<Found, BenchError> {
         let Door::Connections(listener) = Door::open(Traffic::Silence)? else {
-            return Err("no door for connections".into());
+            return Err(BenchError::State("no door for connections"));
         };
         let sending = Sending {
             to: listener.local_addr()?,
@@ -143,15 +158,15 @@ impl Silence {
         let middle = |of: &dyn Fn(&Found) -> f64| median(&found.iter().map(of).collect::<Vec<_>>());
         let us_per_s = |used: Used| used.cpu_ns as f64 / 1e3 / self.time.as_secs_f64();
         let share = middle(&|found| found.in_rings as f64) / self.connections as f64;
-        Row::new(SCENARIO, variant)
-            .with(Key::Op, NAME)
-            .with(Key::Notify, waits.map(|waits| waits.to_string()))
-            .with(Key::Clients, self.connections)
-            .with(Key::ClientIdle, middle(&|found| us_per_s(found.program)))
-            .with(Key::ServiceIdle, waits.map(|_| middle(&|found| us_per_s(found.service))))
-            .with(Key::IdleWakeups, middle(&|found| (found.program.slept + found.service.slept) as f64))
-            .with(Key::RingShare, waits.map(|_| share))
-            .with(Key::Repeats, found.len())
+        Row::new(WORD, variant)
+            .with(column::OP, NAME)
+            .with(column::NOTIFY, waits.map(|waits| waits.to_string()))
+            .with(column::CLIENTS, self.connections)
+            .with(CLIENT_IDLE, middle(&|found| us_per_s(found.program)))
+            .with(SERVICE_IDLE, waits.map(|_| middle(&|found| us_per_s(found.service))))
+            .with(IDLE_WAKEUPS, middle(&|found| (found.program.slept + found.service.slept) as f64))
+            .with(column::RING_SHARE, waits.map(|_| share))
+            .with(column::REPEATS, found.len())
     }
 }
 
@@ -162,7 +177,7 @@ fn connect(program: &mut Member, listener: &TcpListener, sending: &Sending) -> R
         let peer: thread::ScopedJoinHandle<'_, io::Result<Peer>> =
             peer.spawn_scoped(scope, || Peer::accept(listener, sending))?;
         let connected = program.measure(&Task::Send(sending.clone()));
-        let peer = peer.join().map_err(|_| "the program's peer panicked")?;
+        let peer = peer.join().map_err(|_| BenchError::State("the program's peer panicked"))?;
         connected?;
         Ok(peer?)
     })

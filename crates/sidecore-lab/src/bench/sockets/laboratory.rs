@@ -4,10 +4,11 @@ use super::door::Door;
 use super::peer::PeerReport;
 use super::receiver::UNKNOWN;
 use super::ring::{self, Ring};
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{Better, Counted, Run, Turn};
+use crate::bench::pinning::Pinning;
 use crate::bench::task::{Measured, Sending, Task, TcpOptions, Traffic};
-use crate::bench::testbed::{Member, Pinning};
+use crate::bench::testbed::Member;
 use crate::report::{Caveat, Reason};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
@@ -41,7 +42,8 @@ pub(super) enum Way {
 
 pub(super) struct Laboratory {
     places: Places,
-    library: Result<PathBuf, String>,
+    /// `None`: there is none beside this program.
+    library: Option<PathBuf>,
     checked: bool,
 }
 
@@ -96,7 +98,7 @@ impl Laboratory {
         };
         let by_ring = |load: &Load, checked| match self.ring(waits)? {
             Ok(ring) => self.measure(load, TcpOptions::NoDelay, checked, Some(&ring)),
-            Err(why) => Ok(Run::missing(why)),
+            Err(why) => Ok(Run::missing(why.to_string())),
         };
         if turn.is_first() && !self.checked {
             by_ring(&Load { ns: CHECK, ..*load }, true)?;
@@ -151,13 +153,13 @@ impl Laboratory {
     }
 
     /// A service with this policy, or the reason why there is none.
-    pub(super) fn ring(&self, waits: Notify) -> Result<Result<Ring<'_>, String>, BenchError> {
+    pub(super) fn ring(&self, waits: Notify) -> Result<Result<Ring<'_>, BenchError>, BenchError> {
         match &self.library {
-            Err(why) => Ok(Err(why.clone())),
-            Ok(_) if waits == Notify::Spin && self.places.service.is_none() => {
-                Ok(Err("a service that spins takes a second core".to_owned()))
+            None => Ok(Err(ring::missing())),
+            Some(_) if waits == Notify::Spin && self.places.service.is_none() => {
+                Ok(Err(BenchError::Machine("a service that spins takes a second core")))
             }
-            Ok(library) => Ok(Ok(Ring::start(library, self.places.service, waits)?)),
+            Some(library) => Ok(Ok(Ring::start(library, self.places.service, waits)?)),
         }
     }
 
@@ -174,11 +176,11 @@ impl Laboratory {
             drop(program);
             // A receiver of datagrams cannot detect the end by itself.
             sent.store(measured.as_ref().map_or(0, |measured| measured.bytes), Ordering::Release);
-            let report = peer.join().map_err(|_| "the program's peer panicked")?;
+            let report = peer.join().map_err(|_| BenchError::State("the program's peer panicked"))?;
             match (measured, report) {
                 (Ok(measured), Ok(report)) => Ok((measured, report, by_ring?)),
                 // Both failed: one of them ended the other's connections.
-                (Err(program), Err(peer)) => Err(format!("the program: {program}; its peer: {peer}").into()),
+                (Err(program), Err(peer)) => Err(BenchError::Both { program: Box::new(program), peer }),
                 (Err(program), Ok(_)) => Err(program),
                 (Ok(_), Err(peer)) => Err(peer.into()),
             }
@@ -201,7 +203,7 @@ fn hear(door: &Door, sending: &Sending, sent: &AtomicU64, place: Option<usize>) 
 fn found(sending: &Sending, mut measured: Measured, report: &PeerReport) -> Result<Run, BenchError> {
     let may_be_lost = sending.traffic == Traffic::Datagrams && report.bytes < measured.bytes;
     if report.bytes != measured.bytes && !may_be_lost {
-        return Err(format!("{} bytes were sent, and {} came", measured.bytes, report.bytes).into());
+        return Err(BenchError::Bytes { sent: measured.bytes, came: report.bytes });
     }
     if !matches!(sending.traffic, Traffic::Answers(_)) {
         let came = report.between(measured.began, measured.began + measured.ns) / sending.size as f64;

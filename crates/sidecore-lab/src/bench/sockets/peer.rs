@@ -45,7 +45,6 @@ struct Link {
 }
 
 pub(super) struct PeerReport {
-    /// Bytes on all connections.
     pub(super) bytes: u64,
     /// CPU time of the peer's threads, ns.
     pub(super) cpu_ns: u64,
@@ -60,7 +59,6 @@ impl PeerReport {
         Self { bytes: 0, cpu_ns: 0, latencies: histogram(), counted: 0, log: vec![(clock::now(), 0)] }
     }
 
-    /// Adds bytes that all count.
     pub(super) fn came(&mut self, now: u64, bytes: u64) {
         self.bytes += bytes;
         self.count(now, bytes);

@@ -1,6 +1,6 @@
 //! Requirements of a program for sending through rings: a socket service in this process, and the preloaded library.
 
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::PathReason;
@@ -15,12 +15,15 @@ const LIBRARY: [&str; 2] = ["libsidecore_preload.so", "sidecore-preload.so"];
 /// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
 
-/// The library that was built or installed with this program, or the reason why there are no rings.
-pub(super) fn library() -> Result<PathBuf, String> {
-    programs::find(&LIBRARY, &PLACES).ok_or_else(|| {
-        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
-        format!("no {} beside this program: build it with cargo build{profile} -p sidecore-preload", LIBRARY[0])
-    })
+pub(super) fn library() -> Option<PathBuf> {
+    programs::find(&LIBRARY, &PLACES)
+}
+
+/// Why there are no rings without the library.
+pub(super) fn missing() -> BenchError {
+    let profile = if cfg!(debug_assertions) { "" } else { " --release" };
+    let remedy = format!("build it with cargo build{profile} -p sidecore-preload");
+    BenchError::Missing { what: format!("no {} beside this program", LIBRARY[0]), remedy }
 }
 
 /// Limits above any measurement's need: connections, and MiB of memory for their rings.
@@ -46,19 +49,18 @@ impl<'l> Ring<'l> {
         Ok(Self { service: Sockets::start(&config, &limits)?, library, _directory: directory })
     }
 
-    /// Environment variables that make an unmodified program use it.
     pub(super) fn environment(&self) -> [(&'static str, &OsStr); 2] {
         [("LD_PRELOAD", self.library.as_os_str()), ("SIDECORE_SOCKETS", self.service.socket().as_os_str())]
     }
 
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
-        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket()).map_err(BenchError::said(BenchError::Sockets))?;
         Ok(rows.iter().filter(|row| row.open && row.why == PathReason::Row as u8 && row.waiting == 0).count())
     }
 
     /// Messages so far of connections in rings, and the system calls of both sides that moved them.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
-        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket()).map_err(BenchError::said(BenchError::Sockets))?;
         Ok(rows
             .iter()
             .filter(|row| row.gone_ns.is_none())

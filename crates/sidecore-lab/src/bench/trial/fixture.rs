@@ -1,7 +1,7 @@
 //! The setup of `sidecore try` in its own directory: a key with a certificate, a service that stores the key, and TLS
 //! servers.
 
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::keys::setup::{module, openssl_configuration};
 use crate::bench::programs::{self, certify, counted, done, free_port};
 use crate::bench::web::{Identity, Program, WebServer};
@@ -66,7 +66,7 @@ impl Fixture {
         let mut fixture = Self { directory, key, certificate, stored, configuration, service: None };
         fixture.restart()?;
         let mut admin = fixture.admin()?;
-        let pkcs8 = read_private_key(&fs::read(&fixture.key)?, None)?;
+        let pkcs8 = read_private_key(&fs::read(&fixture.key)?, None).map_err(BenchError::said(BenchError::Key))?;
         admin.keys(KeyCommand::Import { name: NAME.to_owned(), pkcs8, acl: Acl::default() })?;
         let uri = Uri::new(NAME)?.with_public(admin.key_info(NAME)?.public)?;
         fs::write(&fixture.stored, uri.to_pem())?;
@@ -128,8 +128,8 @@ impl Fixture {
     }
 
     pub(super) fn counters(&self) -> Result<Snapshot, BenchError> {
-        let service = self.service.as_ref().ok_or("the service does not run")?;
-        Ok(Snapshot::read(service.counters())?)
+        let service = self.service.as_ref().ok_or(BenchError::State("the service does not run"))?;
+        Snapshot::read(service.counters()).map_err(BenchError::said(BenchError::Counters))
     }
 
     pub(super) fn lanes(&self) -> Result<usize, BenchError> {
@@ -145,7 +145,7 @@ impl Fixture {
                 return Ok(lanes);
             }
             if clock::now() > until {
-                return Err("the service kept the lane of a process that was killed".into());
+                return Err(BenchError::State("the service kept the lane of a process that was killed"));
             }
             thread::sleep(Duration::from_millis(10));
         }
@@ -166,7 +166,7 @@ impl Server {
         }
         let mut program = programs::Server::start(&mut command, "openssl s_server", Stdio::null())?;
         if !program.wait_until(|| Ok(TcpStream::connect(("127.0.0.1", port)).is_ok()))? {
-            return Err("openssl s_server does not listen: try it with `openssl s_server -www`".into());
+            return Err(BenchError::State("openssl s_server does not listen: try it with `openssl s_server -www`"));
         }
         Ok(Self { program, port })
     }

@@ -1,6 +1,6 @@
 //! A private key's number, and a search for it in another process's memory.
 
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use memchr::memmem::Finder;
 use std::fs::{self, File};
 use std::io::ErrorKind;
@@ -29,7 +29,8 @@ impl Numbers {
     /// Pieces of the key in an EC key file.
     pub(super) fn of(key: &Path) -> Result<Self, BenchError> {
         let said = Command::new("openssl").args(["pkey", "-noout", "-text", "-in"]).arg(key).output()?;
-        let number = private(&String::from_utf8_lossy(&said.stdout)).ok_or("openssl pkey shows no private number")?;
+        let number = private(&String::from_utf8_lossy(&said.stdout));
+        let number = number.ok_or(BenchError::State("openssl pkey shows no private number"))?;
         Ok(Self::in_pieces(&number))
     }
 
@@ -43,14 +44,13 @@ impl Numbers {
     pub(super) fn in_process(&self, pid: u32) -> Result<Seen, BenchError> {
         let path = format!("/proc/{pid}/mem");
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
-        let memory = File::open(&path)
-            .map_err(|error| format!("{path}: {error}: the server's memory cannot be searched here"))?;
+        let memory = File::open(&path).map_err(|error| BenchError::Memory { path, error })?;
         let mut found = vec![false; self.0.len()];
         let mut bytes = 0;
         for (from, to) in maps.lines().filter_map(readable) {
             bytes += self.in_mapping(&memory, from, to, &mut found)?;
             if bytes > MAX_BYTES {
-                return Err(format!("process {pid} has more than {MAX_BYTES} bytes of memory").into());
+                return Err(BenchError::TooLarge { pid, bytes: MAX_BYTES });
             }
         }
         Ok(Seen { found: found.iter().filter(|found| **found).count(), of: found.len(), bytes })

@@ -1,12 +1,13 @@
 //! A server with many simultaneous handshakes. A batch device computes their private operations side by side.
 
 use super::{BASELINE, Identity, Load, Program, WebServer, counted, identity, provided};
+use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use crate::bench::keys::setup::pem;
+use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::bench::{BenchError, Outcome, Settings};
 use crate::progress::Progress;
-use crate::report::Key;
+use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, Sidecores};
 
 /// A server with enough clients to fill a batch by their handshakes.
@@ -66,14 +67,14 @@ impl Crowd {
             Variant::new(name, move |laboratory: &mut Laboratory, _: &Turn<'_>| laboratory.run(number, &load))
         };
         let provided =
-            |number: usize, name: &str| variant(number, name).with(Key::Notify, "park").against(By::Rate, BASELINE);
+            |number: usize, name: &str| variant(number, name).with(column::NOTIFY, "park").against(By::Rate, BASELINE);
         Case::new(self.scenario)
-            .with(Key::Op, self.op)
-            .with(Key::Clients, self.clients)
-            .with(Key::Pinned, pinned)
+            .with(column::OP, self.op)
+            .with(column::CLIENTS, self.clients)
+            .with(column::PINNED, pinned)
             .variant(variant(0, BASELINE))
             .variant(provided(1, "key in sidecore, worker"))
-            .variant(provided(2, "key in sidecore, batch").with(Key::AtLeast, self.reach))
+            .variant(provided(2, "key in sidecore, batch").with(column::AT_LEAST, self.reach))
     }
 }
 

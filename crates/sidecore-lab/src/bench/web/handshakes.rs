@@ -1,6 +1,6 @@
 //! Handshakes by `openssl s_time` in a closed loop.
 
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::programs::{counted, on_core};
 use std::process::{Child, Stdio};
 
@@ -20,7 +20,8 @@ impl Load {
         let mut count = 0;
         for client in clients {
             let output = client.wait_with_output()?;
-            count += counted(&String::from_utf8_lossy(&output.stdout)).ok_or("openssl s_time made no handshake")?;
+            let made = counted(&String::from_utf8_lossy(&output.stdout));
+            count += made.ok_or(BenchError::State("openssl s_time made no handshake"))?;
         }
         Ok(count)
     }

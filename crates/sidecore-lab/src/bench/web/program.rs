@@ -1,7 +1,6 @@
 //! The programs that serve TLS: their configuration, start, and worker processes.
 
-use super::server::Identity;
-use crate::bench::BenchError;
+use crate::bench::error::BenchError;
 use crate::bench::programs::on_core;
 use std::fmt::Write;
 use std::fs;
@@ -11,12 +10,17 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) enum Program {
     /// A worker is blocked while the service signs for it.
-    Nginx {
-        /// Number of processes that make handshakes.
-        workers: usize,
-    },
+    Nginx { workers: usize },
     /// One process with one thread. It continues with other handshakes while a service signs.
     HaProxy,
+}
+
+pub(in crate::bench) struct Identity<'p> {
+    pub(in crate::bench) certificate: &'p Path,
+    /// A key, or a file that names a stored key.
+    pub(in crate::bench) key: &'p Path,
+    /// OpenSSL's configuration for a stored key.
+    pub(in crate::bench) openssl: Option<&'p Path>,
 }
 
 impl Program {
@@ -95,6 +99,6 @@ fn haproxy(directory: &Path, port: u16, identity: &Identity<'_>) -> Result<Strin
 
 fn children_of(master: u32) -> Result<Vec<u32>, BenchError> {
     let path = format!("/proc/{master}/task/{master}/children");
-    let children = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let children = fs::read_to_string(&path).map_err(BenchError::on(&path))?;
     Ok(children.split_whitespace().filter_map(|pid| pid.parse().ok()).collect())
 }

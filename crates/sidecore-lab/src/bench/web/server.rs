@@ -1,19 +1,11 @@
 //! A web server on the loopback interface: its port, processes and CPU time.
 
-use super::program::Program;
-use crate::bench::BenchError;
+use super::program::{Identity, Program};
+use crate::bench::error::BenchError;
 use crate::bench::programs::{Server, cpu, free_port};
 use std::fs::{self, File};
 use std::net::TcpStream;
 use std::path::Path;
-
-pub(in crate::bench) struct Identity<'p> {
-    pub(in crate::bench) certificate: &'p Path,
-    /// A key, or a file that names a stored key.
-    pub(in crate::bench) key: &'p Path,
-    /// OpenSSL's configuration for a stored key.
-    pub(in crate::bench) openssl: Option<&'p Path>,
-}
 
 pub(in crate::bench) struct WebServer {
     _first: Server,
@@ -44,9 +36,8 @@ impl WebServer {
         })?;
         if !listens {
             let errors = fs::read_to_string(errors).unwrap_or_default();
-            return Err(
-                format!("{name} does not listen: {}", errors.lines().last().unwrap_or("it says nothing")).into()
-            );
+            let errors = errors.lines().last().unwrap_or("it says nothing").to_owned();
+            return Err(BenchError::Silent { name, errors });
         }
         Ok(Self { _first: first, workers, port })
     }

@@ -9,8 +9,9 @@ use super::super::protocol::{Direction, Load, Transport};
 use super::{Link, Settings};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::outcome::Outcome;
-use crate::report::{Key, Row};
+use crate::net::columns;
+use crate::report::Outcome;
+use crate::report::{Row, column};
 use datagrams::{Sending, Went};
 use indicatif::ProgressBar;
 use policy::Announced;
@@ -132,16 +133,16 @@ impl Stream {
 
     fn rows(&self, base: &[f64]) -> Vec<Row> {
         let row = Row::new(SCENARIO, self.name)
-            .with(Key::Op, "tcp stream")
-            .with(Key::MbitPerS, median(&self.mbit_per_s))
-            .with(Key::Spread, spread(&self.mbit_per_s))
-            .with(Key::Repeats, self.mbit_per_s.len());
+            .with(column::OP, "tcp stream")
+            .with(column::MBIT_PER_S, median(&self.mbit_per_s))
+            .with(column::SPREAD, spread(&self.mbit_per_s))
+            .with(column::REPEATS, self.mbit_per_s.len());
         let Some(reach) = self.reach else { return vec![row] };
         let against = |ratio: Option<f64>, baseline: String| {
-            row.clone().with(Key::Ratio, ratio).with(Key::Baseline, baseline).with(Key::RatioBetter, "more")
+            row.clone().with(column::RATIO, ratio).with(column::BASELINE, baseline).with(column::RATIO_BETTER, "more")
         };
         let reached = against(Some(median(&self.mbit_per_s) / reach), format!("{} Gbit/s", reach / 1e3));
-        vec![reached.with(Key::AtLeast, 1.0), against(ratio(&self.mbit_per_s, base), "veth".to_owned())]
+        vec![reached.with(column::AT_LEAST, 1.0), against(ratio(&self.mbit_per_s, base), "veth".to_owned())]
     }
 }
 
@@ -166,23 +167,23 @@ impl Moderated {
         let held = figures(|run| run.simulated.held_us);
         let row = |variant| {
             Row::new(SCENARIO, variant)
-                .with(Key::Op, self.policy.to_string())
-                .with(Key::SentPerS, self.sending.rate)
-                .with(Key::Repeats, self.runs.len())
+                .with(column::OP, self.policy.to_string())
+                .with(column::SENT_PER_S, self.sending.rate)
+                .with(column::REPEATS, self.runs.len())
         };
         let against = |row: Row, found: &[f64], simulated: &[f64], baseline| {
-            row.with(Key::Ratio, ratio(found, simulated))
-                .with(Key::Baseline, baseline)
-                .with(Key::AtLeast, WITHIN.0)
-                .with(Key::AtMost, WITHIN.1)
-                .with(Key::Spread, spread(found))
+            row.with(column::RATIO, ratio(found, simulated))
+                .with(column::BASELINE, baseline)
+                .with(column::AT_LEAST, WITHIN.0)
+                .with(column::AT_MOST, WITHIN.1)
+                .with(column::SPREAD, spread(found))
         };
-        let simulated = row("simulated").with(Key::FramesPerInterrupt, median(&packets_simulated));
-        let link = row("link").with(Key::FramesPerInterrupt, median(&packets));
+        let simulated = row("simulated").with(columns::FRAMES_PER_INTERRUPT, median(&packets_simulated));
+        let link = row("link").with(columns::FRAMES_PER_INTERRUPT, median(&packets));
         vec![
-            simulated.with(Key::TotalMean, median(&held)),
+            simulated.with(column::TOTAL_MEAN, median(&held)),
             against(link, &packets, &packets_simulated, "packets simulated"),
-            against(row("link, added").with(Key::TotalMean, median(&added)), &added, &held, "time simulated"),
+            against(row("link, added").with(column::TOTAL_MEAN, median(&added)), &added, &held, "time simulated"),
         ]
     }
 }

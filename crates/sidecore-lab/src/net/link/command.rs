@@ -4,7 +4,7 @@ use super::super::pair::{FAR, NEAR};
 use super::{Counters, ENDS, Link, Settings};
 use crate::args::NetLink;
 use crate::error::LabError;
-use crate::outcome::print;
+use crate::export::print;
 use crate::report::{Grid, count};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -100,7 +100,7 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         written.map_err(|source| LabError::Write { path: file.clone(), source })?;
     }
     if args.command.is_empty() {
-        return print(&format!("\n{text}"));
+        return Ok(print(&format!("\n{text}"))?);
     }
     tell(format_args!("the link has counted\n{text}"));
     Ok(())

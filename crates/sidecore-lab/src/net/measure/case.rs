@@ -4,10 +4,11 @@ use super::parts::Parts;
 use super::run::Run;
 use crate::error::LabError;
 use crate::net::account::{Figure, Processor};
+use crate::net::columns;
 use crate::net::flow::times;
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
-use crate::report::{Key, Row, Times, counted};
+use crate::report::{Column, Row, Times, column, counted};
 use serde_json::{Map, Value, json};
 use sidecore_report::statistics::{median, spread};
 use std::collections::BTreeMap;
@@ -62,37 +63,40 @@ impl Case {
         let rates: Vec<f64> = self.runs.iter().map(|run| run.rate(&self.load)).collect();
         let row = self
             .named("net")
-            .with(Key::OpsPerS, median(&rates))
-            .with(Key::MbitPerS, self.load.mbit_per_s(median(&rates)))
-            .with(Key::Lost, figure(&|run: &Run| run.lost(&self.load)))
-            .with(Key::PacketsPerS, figure(&|run: &Run| run.packets().map(|packets| packets / run.seconds())))
-            .with(Key::CpuPerPacket, figure(&Run::cpu_per_packet))
-            .with(Key::User, kind(|cpu| cpu.user))
-            .with(Key::System, kind(|cpu| cpu.system))
-            .with(Key::Softirq, kind(|cpu| cpu.softirq + cpu.interrupt))
-            .with(Key::Idle, kind(|cpu| cpu.idle))
-            .with(Key::SwitchesPerS, figures(Figure::ContextSwitches))
-            .with(Key::InterruptsPerS, figures(Figure::Interrupts))
-            .with(Key::ReschedulesPerS, figures(Figure::Reschedules))
-            .with(Key::SoftirqsPerS, figure(&Run::softirqs))
-            .with(Key::DroppedPerS, figure(&|run: &Run| run.of_both(Figure::Dropped)))
-            .with(Key::OverflowedPerS, figure(&|run: &Run| run.of_both(Figure::Overflowed)))
-            .with(Key::RetransmittedPerS, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
-            .with(Key::InstructionsPerPacket, figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)))
-            .with(Key::MissesPerPacket, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))
-            .with(Key::Processors, self.runs.last().map(|run| json!(run.both.near.processors)))
-            .with(Key::Spread, spread(&rates))
-            .with(Key::Repeats, self.runs.len());
+            .with(column::OPS_PER_S, median(&rates))
+            .with(column::MBIT_PER_S, self.load.mbit_per_s(median(&rates)))
+            .with(column::LOST, figure(&|run: &Run| run.lost(&self.load)))
+            .with(columns::PACKETS_PER_S, figure(&|run: &Run| run.packets().map(|packets| packets / run.seconds())))
+            .with(columns::CPU_PER_PACKET, figure(&Run::cpu_per_packet))
+            .with(columns::USER, kind(|cpu| cpu.user))
+            .with(columns::SYSTEM, kind(|cpu| cpu.system))
+            .with(columns::SOFTIRQ, kind(|cpu| cpu.softirq + cpu.interrupt))
+            .with(columns::IDLE, kind(|cpu| cpu.idle))
+            .with(columns::SWITCHES_PER_S, figures(Figure::ContextSwitches))
+            .with(columns::INTERRUPTS_PER_S, figures(Figure::Interrupts))
+            .with(columns::RESCHEDULES_PER_S, figures(Figure::Reschedules))
+            .with(columns::SOFTIRQS_PER_S, figure(&Run::softirqs))
+            .with(columns::DROPPED_PER_S, figure(&|run: &Run| run.of_both(Figure::Dropped)))
+            .with(columns::OVERFLOWED_PER_S, figure(&|run: &Run| run.of_both(Figure::Overflowed)))
+            .with(columns::RETRANSMITTED_PER_S, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
+            .with(
+                columns::INSTRUCTIONS_PER_PACKET,
+                figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)),
+            )
+            .with(columns::MISSES_PER_PACKET, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))
+            .with(columns::PROCESSORS, self.runs.last().map(|run| json!(run.both.near.processors)))
+            .with(column::SPREAD, spread(&rates))
+            .with(column::REPEATS, self.runs.len());
         let is_trip = self.load.direction == Direction::RoundTrip;
-        row.with_times(Key::TotalMean, self.times().filter(|_| is_trip))
+        row.with_times(column::TOTAL, self.times().filter(|_| is_trip))
     }
 
     fn named(&self, scenario: &str) -> Row {
         Row::new(scenario, self.direction())
-            .with(Key::Op, self.traffic())
-            .with(Key::Size, self.load.size)
-            .with(Key::Clients, self.load.connections)
-            .with(Key::Cpus, self.cpus)
+            .with(column::OP, self.traffic())
+            .with(column::SIZE, self.load.size)
+            .with(column::CLIENTS, self.load.connections)
+            .with(column::CPUS, self.cpus)
     }
 
     /// CPU time by component, summed over all runs. `None`: it was not sampled.
@@ -107,19 +111,20 @@ impl Case {
         let parts = self.parts()?;
         let sampled = self.runs.iter().filter(|run| run.breakdown.is_some());
         let packets: f64 = sampled.filter_map(Run::packets).sum();
-        let row = self.named("net-parts").with(Key::Unplaced, parts.unplaced()).with(Key::Sampled, parts.sampled());
+        let row =
+            self.named("net-parts").with(columns::UNPLACED, parts.unplaced()).with(columns::SAMPLED, parts.sampled());
         if packets == 0.0 {
             return Some(row);
         }
         let named = parts.us().into_iter().map(|(component, us)| (per_packet(component), component.name(), us));
-        let unplaced = parts.unplaced_us().map(|us| (Key::UnplacedPerPacket, UNPLACED, us));
+        let unplaced = parts.unplaced_us().map(|us| (columns::UNPLACED_PER_PACKET, UNPLACED, us));
         let mut bounds = Map::new();
         let row = named.chain(unplaced).fold(row, |row, (key, name, us)| {
             let Share { seen, low, high } = us.of_all(1.0 / packets);
             bounds.insert(name.to_owned(), json!({"low": low, "high": high}));
             row.with(key, seen)
         });
-        Some(row.with(Key::PerPacketBounds, Value::Object(bounds)))
+        Some(row.with(columns::PER_PACKET_BOUNDS, Value::Object(bounds)))
     }
 
     pub(super) fn stacks(&self) -> Vec<String> {
@@ -143,16 +148,16 @@ impl Case {
 
 const UNPLACED: &str = "unplaced";
 
-fn per_packet(component: Component) -> Key {
+fn per_packet(component: Component) -> &'static Column {
     match component {
-        Component::Driver => Key::DriverPerPacket,
-        Component::Protocol => Key::ProtocolPerPacket,
-        Component::Socket => Key::SocketPerPacket,
-        Component::Buffers => Key::BuffersPerPacket,
-        Component::Copy => Key::CopyPerPacket,
-        Component::Scheduler => Key::SchedulerPerPacket,
-        Component::Entry => Key::EntryPerPacket,
-        Component::Program => Key::ProgramPerPacket,
-        Component::Other => Key::OtherPerPacket,
+        Component::Driver => columns::DRIVER_PER_PACKET,
+        Component::Protocol => columns::PROTOCOL_PER_PACKET,
+        Component::Socket => columns::SOCKET_PER_PACKET,
+        Component::Buffers => columns::BUFFERS_PER_PACKET,
+        Component::Copy => columns::COPY_PER_PACKET,
+        Component::Scheduler => columns::SCHEDULER_PER_PACKET,
+        Component::Entry => columns::ENTRY_PER_PACKET,
+        Component::Program => columns::PROGRAM_PER_PACKET,
+        Component::Other => columns::OTHER_PER_PACKET,
     }
 }

@@ -2,13 +2,14 @@
 
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
+use crate::net::columns;
 use crate::net::end::End;
 use crate::net::flow::times;
 use crate::net::link::{Counters, Link, Settings};
 use crate::net::measure::{Case, Instruments, Run};
 use crate::net::path::Path;
 use crate::net::protocol::{Direction, Load, Transport};
-use crate::report::{Key, Row};
+use crate::report::{Row, column};
 use serde_json::{Map, Value};
 use sidecore::core::policy::notify::Notify;
 use sidecore_report::statistics::median;
@@ -96,9 +97,11 @@ impl Contrast {
         let [first, other] = &self.sides;
         let scenario = if self.takes_apart { scenario.to_owned() + WHERE } else { scenario.to_owned() };
         [first, other].map(|side| {
-            let row =
-                side.row(!self.takes_apart).with(Key::Scenario, scenario.as_str()).with(Key::Op, self.load().op());
-            if side.variant == first.variant { row } else { row.with(Key::Baseline, first.variant) }
+            let row = side
+                .row(!self.takes_apart)
+                .with(column::SCENARIO, scenario.as_str())
+                .with(column::OP, self.load().op());
+            if side.variant == first.variant { row } else { row.with(column::BASELINE, first.variant) }
         })
     }
 }
@@ -144,17 +147,17 @@ impl Side {
         self.case
             .row()
             .and(&parts)
-            .with(Key::Variant, self.variant)
-            .with(Key::SentPerS, self.is_datagrams().then(|| middle(&found, Found::sent)))
-            .with(Key::CpuPerByte, (is_stream && has_cpu).then(|| middle(&found, Found::cpu_ns_per_byte)))
-            .with(Key::RegisterUs, link.register as f64 / 1e3)
-            .with(Key::Mtu, link.mtu)
-            .with(Key::ModerateCount, moderation.map(|(count, _)| count))
-            .with(Key::ModerateUs, moderation.map(|(_, us)| us))
-            .with(Key::FramesPerInterrupt, counted(frames_per_interrupt))
-            .with(Key::BytesPerFrame, counted(|of| of.bytes as f64 / of.frames.max(1) as f64))
-            .with(Key::Settings, (!settings.is_empty()).then_some(Value::Object(settings)))
-            .with(Key::Metrics, metrics)
+            .with(column::VARIANT, self.variant)
+            .with(column::SENT_PER_S, self.is_datagrams().then(|| middle(&found, Found::sent)))
+            .with(columns::CPU_PER_BYTE, (is_stream && has_cpu).then(|| middle(&found, Found::cpu_ns_per_byte)))
+            .with(columns::REGISTER_US, link.register as f64 / 1e3)
+            .with(column::MTU, link.mtu)
+            .with(columns::MODERATE_COUNT, moderation.map(|(count, _)| count))
+            .with(columns::MODERATE_US, moderation.map(|(_, us)| us))
+            .with(columns::FRAMES_PER_INTERRUPT, counted(frames_per_interrupt))
+            .with(columns::BYTES_PER_FRAME, counted(|of| of.bytes as f64 / of.frames.max(1) as f64))
+            .with(column::SETTINGS, (!settings.is_empty()).then_some(Value::Object(settings)))
+            .with(column::METRICS, metrics)
     }
 
     fn is_datagrams(&self) -> bool {

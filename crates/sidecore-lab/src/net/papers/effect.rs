@@ -2,8 +2,9 @@
 
 use super::contrast::{Contrast, Metrics};
 use crate::error::LabError;
+use crate::net::columns;
 use crate::net::protocol::{Direction, Transport};
-use crate::report::{Key, Row};
+use crate::report::{Row, column};
 use crate::sim::Predictions;
 use crate::sim::value;
 use sidecore_report::statistics::median;
@@ -105,16 +106,16 @@ impl FoundEffect<'_> {
     pub(super) fn row(&self, scenario: &str) -> Row {
         let Effect { name, load: (.., connections), variant, against, published, .. } = self.effect;
         Row::new(scenario, name)
-            .with(Key::Clients, *connections)
-            .with(Key::Published, *published)
-            .with(Key::Simulated, self.simulated)
-            .with(Key::Measured, self.measured)
-            .with(Key::MeasuredLow, self.interval.map(|(low, _)| low))
-            .with(Key::MeasuredHigh, self.interval.map(|(_, high)| high))
-            .with(Key::EffectUnit, against.unit())
-            .with(Key::Agrees, self.agrees())
-            .with(Key::Baseline, format!("{variant} against {}", self.first))
-            .with(Key::Repeats, self.pairs)
+            .with(column::CLIENTS, *connections)
+            .with(columns::PUBLISHED, *published)
+            .with(columns::SIMULATED, self.simulated)
+            .with(columns::MEASURED, self.measured)
+            .with(columns::MEASURED_LOW, self.interval.map(|(low, _)| low))
+            .with(columns::MEASURED_HIGH, self.interval.map(|(_, high)| high))
+            .with(columns::EFFECT_UNIT, against.unit())
+            .with(columns::AGREES, self.agrees())
+            .with(column::BASELINE, format!("{variant} against {}", self.first))
+            .with(column::REPEATS, self.pairs)
     }
 
     /// Whether its direction is the published one. `None`: none was published.

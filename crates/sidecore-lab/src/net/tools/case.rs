@@ -4,7 +4,7 @@ use super::tool::Tool;
 use crate::error::LabError;
 use crate::net::protocol::{Direction, Load, Serving, Transport};
 use crate::net::tune::estimate::Estimate;
-use crate::report::{Key, Row, Times};
+use crate::report::{Row, Times, column};
 use Direction::{Receive, RoundTrip, Send};
 use Transport::{Tcp, Udp};
 use sidecore_report::statistics::{median, spread};
@@ -152,17 +152,17 @@ impl Case {
         let better = if self.own.iter().any(|found| found.trip.is_some()) { "less" } else { "more" };
         let mut rows = vec![self.row(name, &self.other)];
         if let Some(ratio) = ratio(&self.own, &figure) {
-            let row = ratio.show(self.row(OWN, &self.own), name).with(Key::RatioBetter, better);
-            rows.push(row.with(Key::AtLeast, 1.0 - REACH).with(Key::AtMost, 1.0 + REACH));
+            let row = ratio.show(self.row(OWN, &self.own), name).with(column::RATIO_BETTER, better);
+            rows.push(row.with(column::AT_LEAST, 1.0 - REACH).with(column::AT_MOST, 1.0 + REACH));
         }
         if let Some(ratio) = ratio(&self.own, &both_ends) {
             let row = ratio.show(self.base("sidecore, CPU", &self.own), &format!("{name}'s CPU"));
-            rows.push(row.with(Key::AtMost, 1.0).with(Key::RatioBetter, "less"));
+            rows.push(row.with(column::AT_MOST, 1.0).with(column::RATIO_BETTER, "less"));
         }
         if let Some((plain, ratio)) = self.plain.as_ref().and_then(|plain| Some((plain, ratio(plain, &figure)?))) {
-            rows.push(ratio.show(self.row("sidecore, its own way", plain), name).with(Key::RatioBetter, better));
+            rows.push(ratio.show(self.row("sidecore, its own way", plain), name).with(column::RATIO_BETTER, better));
         }
-        rows.into_iter().map(|row| row.with(Key::Pinned, places)).collect()
+        rows.into_iter().map(|row| row.with(column::PINNED, places)).collect()
     }
 
     fn base(&self, variant: &str, found: &[Found]) -> Row {
@@ -171,26 +171,26 @@ impl Case {
             (!known.is_empty() && self.way == Way::Veth).then(|| median(&known))
         };
         Row::new(self.way.scenario(), variant)
-            .with(Key::Op, self.load.op())
-            .with(Key::Size, self.load.size)
-            .with(Key::Clients, self.load.connections)
-            .with(Key::ClientCpu, end(0))
-            .with(Key::ServiceCpu, end(1))
-            .with(Key::Repeats, found.len())
+            .with(column::OP, self.load.op())
+            .with(column::SIZE, self.load.size)
+            .with(column::CLIENTS, self.load.connections)
+            .with(column::CLIENT_CPU, end(0))
+            .with(column::SERVICE_CPU, end(1))
+            .with(column::REPEATS, found.len())
     }
 
     fn row(&self, variant: &str, found: &[Found]) -> Row {
         let rates = figures(found, &|found| Some(found.rate));
-        let row = self.base(variant, found).with(Key::OpsPerS, median(&rates));
+        let row = self.base(variant, found).with(column::OPS_PER_S, median(&rates));
         let trips: Vec<Times> = found.iter().filter_map(|found| found.trip).collect();
         if trips.is_empty() {
             let payload = self.load.mbit_per_s(median(&rates));
-            return row.with(Key::MbitPerS, payload).with(Key::Spread, spread(&rates));
+            return row.with(column::MBIT_PER_S, payload).with(column::SPREAD, spread(&rates));
         }
         let each = |of: fn(&Times) -> f64| trips.iter().map(of).collect::<Vec<_>>();
         let [mean, p50, p99] = [each(|times| times.mean), each(|times| times.p50), each(|times| times.p99)];
         let all = Times { mean: median(&mean), p50: median(&p50), p99: median(&p99) };
-        row.with(Key::Spread, spread(&p50)).with_times(Key::TotalMean, Some(all))
+        row.with(column::SPREAD, spread(&p50)).with_times(column::TOTAL, Some(all))
     }
 }
 
@@ -204,10 +204,10 @@ impl Ratio {
 
     fn show(&self, row: Row, baseline: &str) -> Row {
         let known = Some(self.0).filter(|ratio| ratio.pairs >= FEWEST);
-        row.with(Key::Ratio, self.0.mean.exp())
-            .with(Key::RatioLow, known.map(|ratio| ratio.low.exp()))
-            .with(Key::RatioHigh, known.map(|ratio| ratio.high.exp()))
-            .with(Key::Baseline, baseline)
+        row.with(column::RATIO, self.0.mean.exp())
+            .with(column::RATIO_LOW, known.map(|ratio| ratio.low.exp()))
+            .with(column::RATIO_HIGH, known.map(|ratio| ratio.high.exp()))
+            .with(column::BASELINE, baseline)
     }
 }
 
@@ -234,17 +234,17 @@ mod tests {
     fn a_ratio_comes_from_pairs_and_has_its_interval() {
         let rows = rows(&[100.0, 210.0, 330.0], &[100.0, 200.0, 300.0]);
         let number = |row: usize, key| rows[row].number(key);
-        assert!((number(1, Key::Ratio).unwrap() - (1.05_f64 * 1.1).cbrt()).abs() < 1e-9);
-        let [low, high] = [Key::RatioLow, Key::RatioHigh].map(|key| number(1, key).unwrap());
+        assert!((number(1, column::RATIO).unwrap() - (1.05_f64 * 1.1).cbrt()).abs() < 1e-9);
+        let [low, high] = [column::RATIO_LOW, column::RATIO_HIGH].map(|key| number(1, key).unwrap());
         assert!(low < 1.0 && high > 1.1, "{low} {high}");
-        assert!(number(2, Key::Ratio).unwrap() < 1.0, "who is faster with as much takes less for each");
-        assert_eq!(number(0, Key::Ratio), None);
+        assert!(number(2, column::RATIO).unwrap() < 1.0, "who is faster with as much takes less for each");
+        assert_eq!(number(0, column::RATIO), None);
     }
 
     #[test]
     fn one_pair_has_no_interval() {
         let rows = rows(&[1.0], &[2.0]);
-        assert_eq!((rows[1].number(Key::Ratio), rows[1].number(Key::RatioLow)), (Some(0.5), None));
+        assert_eq!((rows[1].number(column::RATIO), rows[1].number(column::RATIO_LOW)), (Some(0.5), None));
         assert!(self::rows(&[], &[]).is_empty());
     }
 

@@ -5,7 +5,8 @@ use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
 use super::search::{Change, Found, point};
 use super::tuned_path::TunedPath;
 use crate::args::InjectedProblem;
-use crate::report::{Key, Row};
+use crate::net::columns;
+use crate::report::{Row, column};
 use std::time::Duration;
 
 pub(super) struct Tried {
@@ -21,14 +22,16 @@ pub(super) struct Tried {
 pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {
     let Tried { tuned_path, found, took, best, .. } = tried;
     let words = |changes: &[_]| tuned_path.words(&point(tuned_path.tuned.len(), changes));
-    let row = |kind: &str| Row::new("net-tune-check", injected.name()).with(Key::Op, kind);
+    let row = |kind: &str| Row::new("net-tune-check", injected.name()).with(column::OP, kind);
     let problem = with_figures(row("problem"), tuned_path, &[]);
     let cure = found.gain.as_ref().map(|gain| {
-        let cure = with_ratio(row(&words(&found.best)), gain).with(Key::Baseline, START);
-        with_figures(cure, tuned_path, &found.best).with(Key::TookSeconds, took.as_secs_f64())
+        let cure = with_ratio(row(&words(&found.best)), gain).with(column::BASELINE, START);
+        with_figures(cure, tuned_path, &found.best).with(columns::TOOK_SECONDS, took.as_secs_f64())
     });
     let against = best.as_ref().map(|(best, gain)| {
-        with_ratio(row("of the best of all"), gain).with(Key::Baseline, words(best)).with(Key::AtLeast, MIN_RATIO)
+        with_ratio(row("of the best of all"), gain)
+            .with(column::BASELINE, words(best))
+            .with(column::AT_LEAST, MIN_RATIO)
     });
     [Some(problem), cure, against].into_iter().flatten().collect()
 }

@@ -5,8 +5,9 @@ use super::goal::Figures;
 use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
-use crate::outcome::Outcome;
-use crate::report::{Key, Row};
+use crate::net::columns;
+use crate::report::Outcome;
+use crate::report::{Row, column};
 
 /// Fewer runs are not shown.
 const FEWEST: usize = 4;
@@ -17,7 +18,7 @@ const NOISY: f64 = 0.2;
 pub(super) const START: &str = "as it was";
 
 pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) {
-    let start = with_figures(Row::new("net-tune", START).with(Key::Op, "start"), tuned_path, &[]);
+    let start = with_figures(Row::new("net-tune", START).with(column::OP, "start"), tuned_path, &[]);
     let mut rows = vec![start];
     if let Some(gain) = &found.gain {
         rows.push(with_figures(compared(tuned_path, "recommended", &found.best, gain), tuned_path, &found.best));
@@ -31,8 +32,9 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
     );
     rows.extend(frontier(tuned_path).iter().map(|changes| {
         let words = tuned_path.words(&point(tuned_path.tuned.len(), changes));
-        let row =
-            Row::new("net-tune", &short(tuned_path, changes)).with(Key::Op, "frontier").with(Key::Settings, words);
+        let row = Row::new("net-tune", &short(tuned_path, changes))
+            .with(column::OP, "frontier")
+            .with(column::SETTINGS, words);
         with_figures(row, tuned_path, changes)
     }));
     outcome.add_rows(rows);
@@ -90,7 +92,7 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
     let mut outcome = Outcome::default();
     let row = |tuned: &Tuned| {
         let words = format!("{} {}", tuned.setting.name, tuned.others.join(" | "));
-        Row::new("net-tune", &words).with(Key::Op, "would try").with(Key::Baseline, tuned.start[0].as_str())
+        Row::new("net-tune", &words).with(column::OP, "would try").with(column::BASELINE, tuned.start[0].as_str())
     };
     outcome.add_rows(tuned.iter().map(row));
     outcome.note("Nothing was changed, and nothing measured: --try tries these, and puts all back afterwards.");
@@ -100,17 +102,17 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
 pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, Estimate)) -> Row {
     let words = tuned_path.words(&point(tuned_path.tuned.len(), best));
     with_ratio(Row::new("net-tune", "recommended"), gain)
-        .with(Key::Op, "against the best of all")
-        .with(Key::Baseline, words)
-        .with(Key::AtLeast, MIN_RATIO)
+        .with(column::OP, "against the best of all")
+        .with(column::BASELINE, words)
+        .with(column::AT_LEAST, MIN_RATIO)
 }
 
 pub(super) fn of_datagrams(tuned_path: &TunedPath, changes: &[Change], gain: &Estimate) -> Row {
     let row = Row::new("net-tune", &tuned_path.words(&point(tuned_path.tuned.len(), changes)));
     with_ratio(row, gain)
-        .with(Key::Op, "UDP instead of TCP")
-        .with(Key::Size, DATAGRAM)
-        .with(Key::Baseline, "TCP with the same settings")
+        .with(column::OP, "UDP instead of TCP")
+        .with(column::SIZE, DATAGRAM)
+        .with(column::BASELINE, "TCP with the same settings")
 }
 
 fn row(tuned_path: &TunedPath, kind: &str, effect: &Effect) -> Row {
@@ -119,22 +121,24 @@ fn row(tuned_path: &TunedPath, kind: &str, effect: &Effect) -> Row {
 
 fn compared(tuned_path: &TunedPath, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
     let point = point(tuned_path.tuned.len(), changes);
-    with_ratio(Row::new("net-tune", &tuned_path.words(&point)), gain).with(Key::Op, kind).with(Key::Baseline, START)
+    with_ratio(Row::new("net-tune", &tuned_path.words(&point)), gain)
+        .with(column::OP, kind)
+        .with(column::BASELINE, START)
 }
 
 pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // With fewer pairs the interval is meaningless.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
-    row.with(Key::Ratio, gain.mean.exp())
-        .with(Key::RatioBetter, "more")
-        .with(Key::RatioLow, known.map(|gain| gain.low.exp()))
-        .with(Key::RatioHigh, known.map(|gain| gain.high.exp()))
-        .with(Key::Repeats, gain.pairs)
+    row.with(column::RATIO, gain.mean.exp())
+        .with(column::RATIO_BETTER, "more")
+        .with(column::RATIO_LOW, known.map(|gain| gain.low.exp()))
+        .with(column::RATIO_HIGH, known.map(|gain| gain.high.exp()))
+        .with(column::REPEATS, gain.pairs)
 }
 
 pub(super) fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change]) -> Row {
     let figures = tuned_path.figures(&point(tuned_path.tuned.len(), changes));
-    row.with(Key::MbitPerS, figures.mbit_per_s)
-        .with(Key::TotalP50, figures.latency_us)
-        .with(Key::CpuPerByte, figures.cpu_ns_per_byte)
+    row.with(column::MBIT_PER_S, figures.mbit_per_s)
+        .with(column::TOTAL_P50, figures.latency_us)
+        .with(columns::CPU_PER_BYTE, figures.cpu_ns_per_byte)
 }

@@ -1,65 +1,66 @@
 //! Rows as series. Differing columns make the name of a series, and a name keeps its colour within a scenario.
 
-use super::super::Row;
-use super::super::column::{Better, Key};
-use super::super::format::counted;
-use super::super::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
+use crate::report::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
+use crate::report::{Better, Column, Row, column, counted};
 
 /// An axis: its name, its scale, and its column.
-pub(super) type Along = (&'static str, Scale, Key);
+pub(crate) type Along = (&'static str, Scale, &'static Column);
 
 /// Most bars of a chart: above this number a table is more useful.
 const MAX_BARS: usize = 40;
 
 /// The columns that can distinguish the series of a scenario, the most important first.
-const TELLING: [Key; 10] = [
-    Key::Variant,
-    Key::Notify,
-    Key::Balance,
-    Key::Op,
-    Key::Devices,
-    Key::Clients,
-    Key::Cpus,
-    Key::Jobs,
-    Key::Size,
-    Key::Library,
+const TELLING: [&Column; 10] = [
+    column::VARIANT,
+    column::NOTIFY,
+    column::BALANCE,
+    column::OP,
+    column::DEVICES,
+    column::CLIENTS,
+    column::CPUS,
+    column::JOBS,
+    column::SIZE,
+    column::LIBRARY,
 ];
 
 /// A value as a part of a series's name.
-fn words(row: &Row, key: Key) -> Option<String> {
-    match key {
-        Key::Clients => Some(counted(row.number(key)?, "client")),
-        Key::Cpus => Some(counted(row.number(key)?, "CPU")),
-        Key::Jobs => Some(counted(row.number(key)?, "job")),
+fn words(row: &Row, key: &Column) -> Option<String> {
+    let counts = [(column::CLIENTS, "client"), (column::CPUS, "CPU"), (column::JOBS, "job")];
+    match counts.iter().find(|(known, _)| *known == key) {
+        Some((_, noun)) => Some(counted(row.number(key)?, noun)),
         // Also if the table omits it.
-        Key::Variant => Some(row.variant().to_owned()),
-        _ => key.column().cell(row),
+        None if key == column::VARIANT => Some(row.variant().to_owned()),
+        None => key.cell(row),
     }
 }
 
-pub(super) fn differ(rows: &[&Row], key: Key) -> bool {
+pub(crate) fn differ(rows: &[&Row], key: &'static Column) -> bool {
     rows.iter().any(|row| row.figure(key) != rows[0].figure(key))
 }
 
 /// The names of a scenario's series, and their colours.
-pub(super) struct Series<'r> {
-    telling: Vec<Key>,
+pub(crate) struct Series<'r> {
+    telling: Vec<&'static Column>,
     baselines: Vec<&'r str>,
     /// Names in the order of their colours, and whether all of a name is dashed.
-    pub(super) names: Vec<(String, bool)>,
+    pub(crate) names: Vec<(String, bool)>,
 }
 
 impl<'r> Series<'r> {
     /// Names the rows by all differing columns that the plot does not show itself.
-    pub(super) fn of(rows: &[&'r Row], except: &[Key]) -> Self {
-        let differs = |key: &Key| rows.iter().any(|row| words(row, *key) != words(rows[0], *key));
+    pub(crate) fn of(rows: &[&'r Row], except: &[&'static Column]) -> Self {
+        let differs = |key: &&'static Column| rows.iter().any(|row| words(row, key) != words(rows[0], key));
         let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
-        Self { telling, baselines: rows.iter().filter_map(|row| row.text(Key::Baseline)).collect(), names: Vec::new() }
+        Self {
+            telling,
+            baselines: rows.iter().filter_map(|row| row.text(column::BASELINE)).collect(),
+            names: Vec::new(),
+        }
     }
 
-    pub(super) fn name(&self, row: &Row) -> String {
+    pub(crate) fn name(&self, row: &Row) -> String {
         let mut parts: Vec<String> = Vec::new();
-        for part in self.telling.iter().filter_map(|key| words(row, *key)) {
+        for part in self.telling.iter().filter_map(|key| words(row, key)) {
             if !parts.contains(&part) {
                 parts.push(part);
             }
@@ -68,23 +69,23 @@ impl<'r> Series<'r> {
     }
 
     /// Draws the rows that have both values; empty if there are none.
-    pub(super) fn line_plot(&mut self, size: Size, rows: &[&Row], x: Along, y: Along) -> String {
+    pub(crate) fn line_plot(&mut self, size: Size, rows: &[&Row], x: Along, y: Along) -> String {
         let drawn = self.lines(rows, x.2, y.2);
         if drawn.is_empty() { String::new() } else { lines(size, &axis(x), &axis(y), &drawn) }
     }
 
     /// Draws a bar for each row that has the value, with an optional line across them.
-    pub(super) fn bar_plot(&mut self, width: u32, rows: &[&Row], along: Along, reference: Option<f64>) -> String {
+    pub(crate) fn bar_plot(&mut self, width: u32, rows: &[&Row], along: Along, reference: Option<f64>) -> String {
         bar_chart(width, along, &self.bars(rows, along.2), reference)
     }
 
     /// The rows that have both values, as lines. Points are joined in the order of load, size and clients.
-    pub(super) fn lines(&mut self, rows: &[&Row], x: Key, y: Key) -> Vec<Line> {
+    pub(crate) fn lines(&mut self, rows: &[&Row], x: &'static Column, y: &'static Column) -> Vec<Line> {
         let mut lines: Vec<Line> = Vec::new();
         let mut rows = rows.to_vec();
         rows.sort_by(|a, b| {
             let order = |key| a.number(key).unwrap_or(0.0).total_cmp(&b.number(key).unwrap_or(0.0));
-            order(Key::Load).then(order(Key::Size)).then(order(Key::Clients))
+            order(column::LOAD).then(order(column::SIZE)).then(order(column::CLIENTS))
         });
         for row in rows {
             let Some(point) = row.figure(x).zip(row.figure(y)) else { continue };
@@ -106,9 +107,9 @@ impl<'r> Series<'r> {
     }
 
     /// A bar for each row with a number in that column. Rows that differ only in their baselines share one.
-    fn bars(&mut self, rows: &[&Row], key: Key) -> Vec<Bar> {
+    fn bars(&mut self, rows: &[&Row], key: &'static Column) -> Vec<Bar> {
         let bar = |row: &&Row| {
-            let (value, name, text) = (row.number(key)?, self.name(row), key.column().cell(row)?);
+            let (value, name, text) = (row.number(key)?, self.name(row), key.cell(row)?);
             Some(Bar { parts: vec![(self.colour(row).0, value)], name, text, range: row.range(key) })
         };
         let mut bars: Vec<Bar> = rows.iter().filter_map(bar).collect();
@@ -135,16 +136,16 @@ impl<'r> Series<'r> {
 
 /// The axis states the better direction if it is the same for all its values.
 fn axis((name, scale, key): Along) -> Axis {
-    let better = match key.column().better {
+    let better = match key.better {
         Better::More => ", more is better",
         Better::Less => ", less is better",
         Better::Depends | Better::Neither => "",
     };
-    Axis::new(format!("{name}{better}"), scale, key.column().writer())
+    Axis::new(format!("{name}{better}"), scale, key.writer())
 }
 
 /// Draws bars; empty if there are none or too many.
-pub(super) fn bar_chart(width: u32, along: Along, drawn: &[Bar], reference: Option<f64>) -> String {
+pub(crate) fn bar_chart(width: u32, along: Along, drawn: &[Bar], reference: Option<f64>) -> String {
     if (1..=MAX_BARS).contains(&drawn.len()) { bars(width, &axis(along), drawn, reference) } else { String::new() }
 }
 
@@ -153,14 +154,14 @@ mod tests {
     use super::*;
 
     fn row(variant: &str, clients: u32, size: u64) -> Row {
-        let row = Row::new("crypto", variant).with(Key::Clients, clients).with(Key::Size, size);
-        row.with(Key::OpsPerS, size as f64)
+        let row = Row::new("crypto", variant).with(column::CLIENTS, clients).with(column::SIZE, size);
+        row.with(column::OPS_PER_S, size as f64)
     }
 
     #[test]
     fn a_name_says_what_differs_and_nothing_else() {
         let (a, b) = (row("sidecore", 1, 16), row("sidecore", 2, 64));
-        let series = Series::of(&[&a, &b], &[Key::Size]);
+        let series = Series::of(&[&a, &b], &[column::SIZE]);
         assert_eq!([series.name(&a), series.name(&b)], ["1 client", "2 clients"]);
         assert_eq!(Series::of(&[&a], &[]).name(&a), "sidecore");
     }
@@ -169,14 +170,14 @@ mod tests {
     fn an_axis_says_which_way_is_better() {
         let name = |key| axis(("it", Scale::Linear, key)).name;
         assert_eq!(
-            [Key::OpsPerS, Key::TotalP50, Key::Size].map(name),
+            [column::OPS_PER_S, column::TOTAL_P50, column::SIZE].map(name),
             ["it, more is better", "it, less is better", "it"]
         );
     }
 
     #[test]
     fn the_same_word_is_not_said_twice() {
-        let policy = |name: &str| Row::new("notify", name).with(Key::Notify, name);
+        let policy = |name: &str| Row::new("notify", name).with(column::NOTIFY, name);
         let (a, b) = (policy("spin"), policy("park"));
         assert_eq!(Series::of(&[&a, &b], &[]).name(&b), "park");
     }
@@ -185,17 +186,17 @@ mod tests {
     fn a_series_keeps_its_colour_from_plot_to_plot() {
         let rows = [row("a", 1, 16), row("b", 1, 16), row("a", 1, 64)];
         let rows: Vec<_> = rows.iter().collect();
-        let mut series = Series::of(&rows, &[Key::Size]);
-        let both = series.lines(&rows, Key::OpsPerS, Key::OpsPerS);
+        let mut series = Series::of(&rows, &[column::SIZE]);
+        let both = series.lines(&rows, column::OPS_PER_S, column::OPS_PER_S);
         assert_eq!(both[0].points, [(16.0, 16.0), (64.0, 64.0)]);
-        let only_b = series.lines(&rows[1..2], Key::OpsPerS, Key::OpsPerS);
+        let only_b = series.lines(&rows[1..2], column::OPS_PER_S, column::OPS_PER_S);
         assert_eq!(only_b[0].colour, both[1].colour);
         assert_eq!(series.names.len(), 2);
     }
 
     #[test]
     fn the_rows_that_others_name_as_baseline_are_dashed() {
-        let other = row("sidecore", 1, 16).with(Key::Baseline, "in process");
+        let other = row("sidecore", 1, 16).with(column::BASELINE, "in process");
         let own = row("in process", 1, 16);
         let series = Series::of(&[&other, &own], &[]);
         assert!(series.is_baseline(&own) && !series.is_baseline(&other));

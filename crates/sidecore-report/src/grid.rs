@@ -1,7 +1,7 @@
 //! A table of any form, or of a scenario's rows. All tables are drawn here, as plain text and as Markdown.
 
 use super::Row;
-use super::column::{Better, COLUMNS, Key};
+use super::column::{self, Better, Column};
 use super::format::escaped;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
@@ -9,18 +9,22 @@ use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 const GAP: usize = 2;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
+/// See the module.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Grid {
-    pub(crate) title: String,
+pub struct Grid {
+    /// Stands above it.
+    pub title: String,
     pub(crate) headings: Vec<Heading>,
-    pub(crate) rows: Vec<Vec<String>>,
-    pub(crate) notes: Vec<String>,
+    /// Cells, as many as headings in each.
+    pub rows: Vec<Vec<String>>,
+    /// Sentences below it.
+    pub notes: Vec<String>,
     /// Parameters that all rows share, with their values.
     shared: Vec<(&'static str, String)>,
 }
 
 /// Parameters in the report's header: they get a column only if rows differ.
-const IN_THE_HEADER: [Key; 2] = [Key::Commit, Key::Machine];
+const IN_THE_HEADER: [&Column; 2] = [column::COMMIT, column::MACHINE];
 
 /// Heading and format of a column.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,13 +33,13 @@ pub(crate) struct Heading {
     /// Aligned to the right.
     pub(crate) numeric: bool,
     pub(crate) better: Better,
-    /// See [`super::column::Column`].
+    /// See [`Column`].
     expendable: u8,
 }
 
 impl Grid {
     /// The first column is text, the others are numbers.
-    pub(crate) fn new<T: ToString>(title: impl Into<String>, headings: &[T]) -> Self {
+    pub fn new<T: ToString>(title: impl Into<String>, headings: &[T]) -> Self {
         let heading = |(index, text): (usize, &T)| Heading {
             text: text.to_string(),
             numeric: index > 0,
@@ -49,9 +53,9 @@ impl Grid {
     /// the same value in all rows is stated once above the table. Missing values are empty fields.
     pub(crate) fn of(rows: &[&Row]) -> Self {
         let mut grid = Self { rows: vec![Vec::new(); rows.len()], ..Self::default() };
-        for column in &COLUMNS {
+        for column in shown(rows) {
             let cells: Vec<_> = rows.iter().map(|row| column.cell(row)).collect();
-            let in_the_header = IN_THE_HEADER.contains(&column.key);
+            let in_the_header = IN_THE_HEADER.contains(&column);
             let same = cells.windows(2).all(|pair| pair[0] == pair[1]) && (cells.len() > 1 || in_the_header);
             match &cells[..] {
                 cells if cells.iter().all(Option::is_none) => {}
@@ -78,12 +82,13 @@ impl Grid {
         (!said.is_empty()).then(|| format!("All rows: {}", said.join(", ")))
     }
 
-    pub(crate) fn push(&mut self, fields: impl IntoIterator<Item = String>) {
+    /// Adds a row.
+    pub fn push(&mut self, fields: impl IntoIterator<Item = String>) {
         self.rows.push(fields.into_iter().collect());
     }
 
     /// With title and notes.
-    pub(crate) fn to_text(&self) -> String {
+    pub fn to_text(&self) -> String {
         let (table, _) = self.drawn(usize::MAX);
         let mut text = vec![self.title.clone(), String::new(), table];
         text.extend(self.notes.iter().cloned());
@@ -130,7 +135,7 @@ impl Grid {
     }
 
     /// With title and notes.
-    pub(crate) fn to_markdown(&self) -> String {
+    pub fn to_markdown(&self) -> String {
         let mut text = format!("**{}**\n\n{}", escaped(&self.title), self.table_in_markdown());
         for note in &self.notes {
             text.extend(["\n", &escaped(note), "\n"]);
@@ -149,9 +154,25 @@ impl Grid {
     }
 }
 
+/// The columns that a row has a value for, with those computed from them.
+fn shown(rows: &[&Row]) -> Vec<&'static Column> {
+    let mut shown: Vec<&Column> = Vec::new();
+    for column in rows.iter().flat_map(|row| row.columns()) {
+        for column in [Some(column), column.shows.copied()].into_iter().flatten() {
+            if !shown.contains(&column) {
+                shown.push(column);
+            }
+        }
+    }
+    shown.sort_by_key(|column| column.order);
+    shown
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::caveat::{self, Caveat, Reason};
+    use serde_json::Value;
 
     #[test]
     fn both_forms_show_everything() {
@@ -170,12 +191,12 @@ mod tests {
     }
 
     fn row(size: u64, op: &str) -> Row {
-        Row::new("crypto", "sidecore").with(Key::Size, size).with(Key::Op, op).with(Key::Machine, "M")
+        Row::new("crypto", "sidecore").with(column::SIZE, size).with(column::OP, op).with(column::MACHINE, "M")
     }
 
     #[test]
     fn columns_without_data_are_not_shown_and_shared_parameters_said_once() {
-        let (a, b) = (row(16, "sha-256"), row(64, "sha-256").with(Key::OpsPerS, 1e6));
+        let (a, b) = (row(16, "sha-256"), row(64, "sha-256").with(column::OPS_PER_S, 1e6));
         let grid = Grid::of(&[&a, &b]);
         assert_eq!(headers(&grid), ["size", "ops/s"]);
         assert_eq!(grid.shared, [("variant", "sidecore".to_owned()), ("op", "sha-256".to_owned())]);
@@ -191,22 +212,26 @@ mod tests {
 
     #[test]
     fn a_variant_that_is_its_policys_name_is_not_repeated() {
-        let policy = |name: &str| Row::new("notify", name).with(Key::Notify, name);
+        let policy = |name: &str| Row::new("notify", name).with(column::NOTIFY, name);
         assert_eq!(headers(&Grid::of(&[&policy("spin"), &policy("park")])), ["notify"]);
     }
 
     #[test]
     fn machines_get_a_column_where_they_differ() {
-        let (a, b) = (row(16, "x"), row(16, "x").with(Key::Machine, "N"));
+        let (a, b) = (row(16, "x"), row(16, "x").with(column::MACHINE, "N"));
         assert!(headers(&Grid::of(&[&a, &b])).contains(&"machine"));
     }
 
     #[test]
     fn every_field_of_a_row_has_a_column() {
-        let full = super::super::tests::full_row();
+        let value = |column: &Column| if column.takes(&2.5.into()) { 2.5.into() } else { Value::from(column.name) };
+        let doubts = caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")]);
+        let valued = column::ALL.into_iter().filter(|column| !column.name.is_empty());
+        let full = valued.fold(Row::default(), |row, column| row.with(column, value(column)));
+        let full = full.with(column::DOUBTS, doubts);
         let grid = Grid::of(&[&full]);
         assert!(grid.rows[0].iter().all(|cell| !cell.is_empty()), "{grid:?}");
-        let shown = COLUMNS.iter().filter(|column| !column.header.is_empty()).count();
+        let shown = column::ALL.iter().filter(|column| !column.header.is_empty()).count();
         assert_eq!(grid.headings.len() + IN_THE_HEADER.len(), shown);
     }
 }

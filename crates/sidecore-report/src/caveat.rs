@@ -1,12 +1,11 @@
 //! Reasons to doubt figures, as data: of a whole run or of single rows, for every format, each with a remedy.
 
-use super::{Report, Row};
-use crate::report::Key;
+use super::{Report, Row, column};
 use serde_json::{Value, json};
 
 /// A possible defect of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Reason {
+pub enum Reason {
     /// The run ended early.
     Stopped,
     /// The program was built without optimisation.
@@ -42,7 +41,7 @@ const ALL: [Reason; 9] = [
 
 impl Reason {
     /// Its name in JSON and in tables.
-    pub(crate) fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
             Self::Unoptimised => "unoptimised",
@@ -87,39 +86,36 @@ impl Reason {
     }
 }
 
+/// A reason to doubt a figure, with what was seen.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Caveat {
-    pub(crate) reason: Reason,
-    /// With the limit if there is one.
-    pub(crate) seen: String,
+pub struct Caveat {
+    /// The defect.
+    pub reason: Reason,
+    /// What was seen, with the limit if there is one.
+    pub seen: String,
 }
 
 impl Caveat {
-    pub(crate) fn new(reason: Reason, seen: impl Into<String>) -> Self {
+    /// `seen` is what was seen, with the limit if there is one.
+    pub fn new(reason: Reason, seen: impl Into<String>) -> Self {
         Self { reason, seen: seen.into() }
     }
 
     /// For a row, or for the part about the run.
-    pub(crate) fn to_json(&self) -> Value {
+    fn to_json(&self) -> Value {
         let Self { reason, seen } = self;
         json!({ "reason": reason.name(), "seen": seen, "means": reason.means(), "remedy": reason.remedy() })
     }
 }
 
-/// `None`: there are none.
-pub(crate) fn to_json(caveats: &[Caveat]) -> Option<Vec<Value>> {
+/// For [`column::DOUBTS`]. `None`: there are none.
+pub fn to_json(caveats: &[Caveat]) -> Option<Vec<Value>> {
     (!caveats.is_empty()).then(|| caveats.iter().map(Caveat::to_json).collect())
-}
-
-/// The names of the row's reasons, for its table. `None`: it has none.
-pub(super) fn cell(row: &Row) -> Option<String> {
-    let names: Vec<&str> = seen(row).map(|(reason, _)| reason).collect();
-    (!names.is_empty()).then(|| names.join(", "))
 }
 
 /// Names and evidence of the row's reasons.
 fn seen(row: &Row) -> impl Iterator<Item = (&str, &str)> {
-    let caveats = row.get(Key::Doubts).and_then(Value::as_array);
+    let caveats = row.get(column::DOUBTS).and_then(Value::as_array);
     caveats.into_iter().flatten().filter_map(|caveat| Some((caveat["reason"].as_str()?, caveat["seen"].as_str()?)))
 }
 
@@ -128,7 +124,7 @@ const FEW: usize = 3;
 
 impl Report {
     /// All reasons of the run and of rows, in a sentence with a remedy each.
-    pub(super) fn caveats_in_words(&self) -> Vec<String> {
+    pub(crate) fn caveats_in_words(&self) -> Vec<String> {
         ALL.into_iter().filter_map(|reason| self.in_words(reason)).collect()
     }
 
@@ -161,15 +157,15 @@ mod tests {
 
     fn uncertain(seen: &str) -> Row {
         let caveats = [Caveat::new(Reason::Spread, seen), Caveat::new(Reason::Repeats, "2")];
-        Row::new("lane", "v").with(Key::Doubts, to_json(&caveats))
+        Row::new("lane", "v").with(column::DOUBTS, to_json(&caveats))
     }
 
     #[test]
     fn a_row_says_which_reasons_it_has() {
         let row = uncertain("40 %");
-        assert_eq!(cell(&row).as_deref(), Some("spread, repeats"));
-        assert_eq!(row.get(Key::Doubts).unwrap()[0]["remedy"], Reason::Spread.remedy());
-        assert_eq!(cell(&Row::new("lane", "v").with(Key::Doubts, to_json(&[]))), None);
+        assert_eq!(column::DOUBTS.cell(&row).as_deref(), Some("spread, repeats"));
+        assert_eq!(row.get(column::DOUBTS).unwrap()[0]["remedy"], Reason::Spread.remedy());
+        assert_eq!(column::DOUBTS.cell(&Row::new("lane", "v").with(column::DOUBTS, to_json(&[]))), None);
     }
 
     #[test]

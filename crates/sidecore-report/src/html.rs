@@ -1,22 +1,22 @@
 //! One self-contained page: headline figures, plots and tables. It loads nothing and runs no script.
 
 use super::column::Better;
-use super::figures::{Figure, Group, figures};
 use super::format::clean;
 use super::grid::{Grid, Heading};
-use super::headline::{Headline, headlines};
-use super::plot::colour;
-use super::{CAVEATS, Report, Row, scenario};
+use super::report::CAVEATS;
+use super::section::{Figure, Group, Headline, colour};
+use super::{Report, Row};
 
 impl Report {
-    pub(crate) fn to_html(&self) -> String {
+    /// The page.
+    pub fn to_html(&self) -> String {
         let title = escaped(&self.title);
         let about = each(self.about.lines(), |line| format!("<p>{}</p>\n", escaped(&line)));
         let style = include_str!("html/page.css");
         let scenarios = self.by_scenario();
         let links = each(&scenarios, |(name, _)| format!("<a href=\"#{0}\">{0}</a> ", escaped(name)));
-        let sections = each(&scenarios, |(name, rows)| section(name, rows));
-        let tiles = each(headlines(self), |Headline { value, label, detail }| {
+        let sections = each(&scenarios, |(name, rows)| section(self, name, rows));
+        let tiles = each(self.headlines(), |Headline { value, label, detail }| {
             let [value, label, detail] = [value, label, detail].map(|text| escaped(&text));
             format!("<div class=\"tile\"><b>{value}</b><span>{label}</span><small>{detail}</small></div>\n")
         });
@@ -70,10 +70,11 @@ fn escaped(text: &str) -> String {
     marks.into_iter().fold(clean(text), |text, (mark, written)| text.replace(mark, written))
 }
 
-fn section(name: &str, rows: &[&Row]) -> String {
-    let (title, reading) = scenario::words(name);
+fn section(report: &Report, name: &str, rows: &[&Row]) -> String {
+    let (title, reading) = report.words(name);
     let [id, title, reading] = [name, title, reading].map(escaped);
-    let (plots, table) = (each(figures(name, rows), group), table(&Grid::of(rows)));
+    let figures = report.section(name).map_or_else(Vec::new, |section| section.figures(rows));
+    let (plots, table) = (each(figures, group), table(&Grid::of(rows)));
     format!("<section id=\"{id}\">\n<h2>{title}</h2>\n<p class=\"reading\">{reading}</p>\n{plots}{table}</section>\n")
 }
 
@@ -116,97 +117,4 @@ fn cell(tag: &str, heading: &Heading, text: &str) -> String {
         _ => "",
     };
     format!("<{tag}{class}>{}{arrow}</{tag}>", escaped(text))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::column::{COLUMNS, Key};
-    use super::super::plot::{GRID, INK};
-    use super::super::tests::{full_row, sample};
-    use super::super::{About, Caveat, Reason};
-    use super::*;
-
-    /// Elements without an end tag.
-    const VOID: [&str; 1] = ["meta"];
-
-    /// Panics unless elements are closed in order and attributes are quoted.
-    fn assert_well_formed(page: &str) {
-        let body = page.strip_prefix("<!doctype html>").expect("a doctype");
-        let mut open: Vec<&str> = Vec::new();
-        for piece in body.split('<').skip(1) {
-            let (tag, text) = piece.split_once('>').unwrap_or_else(|| panic!("no end of the tag in {piece}"));
-            assert!(!text.contains('>'), "a bare > in {piece}");
-            assert_eq!(tag.matches('"').count() % 2, 0, "an open quote in {tag}");
-            let name = tag.trim_matches('/').split_whitespace().next().unwrap_or_default();
-            if tag.starts_with('/') {
-                assert_eq!(open.pop(), Some(name), "{piece}");
-            } else if !tag.ends_with('/') && !VOID.contains(&name) {
-                open.push(name);
-            }
-        }
-        assert!(open.is_empty(), "{open:?} not ended");
-    }
-
-    #[test]
-    fn the_page_is_well_formed() {
-        assert_well_formed(&sample().to_html());
-        assert_well_formed(&Report::default().to_html());
-        assert_well_formed(&Report { rows: vec![full_row(); 40], ..Report::default() }.to_html());
-    }
-
-    #[test]
-    fn the_page_loads_nothing_and_runs_nothing() {
-        let page = sample().to_html();
-        for word in ["<script", "src=", "@import", "url(", "javascript:", "<link", "<iframe"] {
-            assert!(!page.contains(word), "{word}");
-        }
-        let addresses = page.matches("http").count();
-        assert_eq!(addresses, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
-    }
-
-    /// Every text field contains an attempt to break out of its context.
-    fn hostile(scenario: &str) -> Row {
-        let text = |field: &str| format!("{field}\"'><script>alert('{field}')</script><b {field}=&amp;");
-        let columns = COLUMNS.iter().filter(|column| full_row().text(column.key).is_some());
-        let row = columns.fold(full_row(), |row, column| row.with(column.key, text(column.name)));
-        row.with(Key::Scenario, scenario)
-    }
-
-    #[test]
-    fn hostile_text_cannot_inject_markup() {
-        let evil = "\"'><img src=x onerror=alert(1)>";
-        for scenario in ["lane", "crypto", "ocf", "notify", "balance", "scaling", evil] {
-            let report = Report {
-                title: evil.into(),
-                about: About { command: evil.into(), machine: evil.into(), commit: evil.into(), ..About::default() },
-                caveats: vec![Caveat::new(Reason::Busy, evil)],
-                rows: vec![hostile(scenario), hostile(scenario).with(Key::Clients, 77), full_row()],
-                notes: vec![evil.into()],
-                left_out: vec![evil.into()],
-            };
-            let page = report.to_html();
-            assert_well_formed(&page);
-            assert!(!page.contains("<script") && !page.contains("<img") && !page.contains("<b "), "{scenario}");
-        }
-    }
-
-    #[test]
-    fn each_scenario_has_its_section_its_plots_and_its_table() {
-        let (report, page) = (sample(), sample().to_html());
-        for (name, rows) in report.by_scenario() {
-            let start = page.find(&format!("<section id=\"{name}\">")).expect(name);
-            let section = &page[start..start + page[start..].find("</section>").unwrap()];
-            assert!(section.contains("<svg ") && section.contains("</table>"), "{name}");
-            assert_eq!(section.matches("<tr>").count(), rows.len() + 1, "{name}");
-        }
-    }
-
-    #[test]
-    fn the_style_sheet_replaces_the_plots_colours_in_a_dark_scheme() {
-        let style = include_str!("html/page.css");
-        assert!(style.contains("prefers-color-scheme: dark"));
-        for colour in [GRID, INK] {
-            assert!(style.contains(&format!("[stroke=\"{colour}\"]")), "{colour}");
-        }
-    }
 }

@@ -1,14 +1,14 @@
 //! Formats of numbers and names: three significant digits, a unit, no control characters.
 
-use sidecore::text::shown;
+use sidecore_client::text::shown;
 
 /// Operations a second, e.g. `17.2 M/s`.
-pub(crate) fn rate(per_second: f64) -> String {
+pub fn rate(per_second: f64) -> String {
     scaled(per_second, "/s")
 }
 
 /// Payload in million bits a second, e.g. `812 Mbit/s` or `12.3 Gbit/s`.
-pub(crate) fn throughput(mbit_per_s: f64) -> String {
+pub fn throughput(mbit_per_s: f64) -> String {
     if mbit_per_s >= 999.5 {
         format!("{} Gbit/s", digits(mbit_per_s / 1e3))
     } else {
@@ -17,47 +17,47 @@ pub(crate) fn throughput(mbit_per_s: f64) -> String {
 }
 
 /// A time in microseconds, e.g. `1.23 us`; from ten milliseconds on in milliseconds.
-pub(crate) fn micros(us: f64) -> String {
+pub fn micros(us: f64) -> String {
     if us.abs() < 9_999.5 { format!("{} us", digits(us)) } else { format!("{} ms", digits(us / 1e3)) }
 }
 
 /// A ratio, e.g. `0.97 x`.
-pub(crate) fn ratio(ratio: f64) -> String {
+pub fn ratio(ratio: f64) -> String {
     if (0.1..9.995).contains(&ratio) { format!("{ratio:.2} x") } else { format!("{} x", digits(ratio)) }
 }
 
 /// A size, e.g. `64 B` or `16 KiB`.
-pub(crate) fn bytes(bytes: u64) -> String {
+pub fn bytes(bytes: u64) -> String {
     const UNITS: [(u64, &str); 3] = [(1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")];
     let whole = UNITS.iter().find(|(unit, _)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| format!("{bytes} B"), |(unit, name)| format!("{} {name}", bytes / unit))
 }
 
 /// A share, e.g. `2.1 %`.
-pub(crate) fn percent(share: f64) -> String {
+pub fn percent(share: f64) -> String {
     format!("{:.1} %", share * 100.0)
 }
 
 /// A setting, e.g. a load of `0.25`.
-pub(crate) fn plain(value: f64) -> String {
+pub fn plain(value: f64) -> String {
     let text = format!("{value:.3}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
 /// A small count with its noun, e.g. `1 client` or `8 clients`.
-pub(crate) fn counted(number: f64, name: &str) -> String {
+pub fn counted(number: f64, name: &str) -> String {
     let number = plain(number);
     let ending = if number == "1" { "" } else { "s" };
     format!("{number} {name}{ending}")
 }
 
 /// A count, e.g. `950` or `12.3 M`.
-pub(crate) fn count(count: u64) -> String {
+pub fn count(count: u64) -> String {
     if count < 10_000 { count.to_string() } else { scaled(count as f64, "") }
 }
 
 /// Three significant digits without an exponent and without trailing noise.
-pub(crate) fn digits(value: f64) -> String {
+pub fn digits(value: f64) -> String {
     let size = value.abs();
     let decimals = match size {
         0.0 => 0,
@@ -71,7 +71,7 @@ pub(crate) fn digits(value: f64) -> String {
 }
 
 /// Replaces control characters, which could drive a terminal, by a visible mark.
-pub(crate) fn clean(text: &str) -> String {
+pub fn clean(text: &str) -> String {
     text.chars().map(shown).collect()
 }
 
@@ -86,7 +86,7 @@ fn scaled(value: f64, unit: &str) -> String {
 }
 
 /// Escapes text for Markdown: it neither ends a cell nor starts any markup.
-pub(crate) fn escaped(text: &str) -> String {
+pub fn escaped(text: &str) -> String {
     let escaped = |c| ['\\', '|', '<', '>', '&', '`', '*', '_', '[', ']'].contains(&c).then_some('\\');
     clean(text).chars().flat_map(|c| escaped(c).into_iter().chain([c])).collect()
 }

@@ -1,22 +1,24 @@
 //! Plots of repeated papers: two links compared, and their effects compared with the published ones.
 
-use super::super::column::Key;
-use super::super::plot::{Bar, Scale};
-use super::super::{Row, grouped};
-use super::series::{Along, Series, bar_chart, differ};
-use super::{CPU_BYTE, Figure, Group, LARGE, MEDIAN, PAYLOAD, PER_PACKET, SIZE, figure};
+use super::{CPU_BYTE, PER_PACKET};
+use crate::net::columns;
+use crate::report::figures::{Along, LARGE, Series, along, bar_chart, differ, figure};
+use crate::report::plot::{Bar, Scale};
+use crate::report::{Column, Figure, Group, Row, column, grouped};
 
-const CONNECTIONS: Along = ("connections", Scale::Log2, Key::Clients);
+const CONNECTIONS: Along = ("connections", Scale::Log2, column::CLIENTS);
 
 /// Each figure by size and by connections if there are several, a line for each link; otherwise a bar for each link.
 pub(super) fn links(rows: &[&Row]) -> Group {
-    let mut series = Series::of(rows, &[Key::Op, Key::Size, Key::Clients]);
+    let mut series = Series::of(rows, &[column::OP, column::SIZE, column::CLIENTS]);
     let mut figures = Vec::new();
-    for (what, along) in [("Payload", PAYLOAD), ("CPU time per byte", CPU_BYTE), ("Median round trip", MEDIAN)] {
-        let is_of = |row: &&Row| row.number(along.2).is_some() && (along.2 != Key::MbitPerS || !is_trip(row));
+    for (what, along) in
+        [("Payload", along::PAYLOAD), ("CPU time per byte", CPU_BYTE), ("Median round trip", along::MEDIAN)]
+    {
+        let is_of = |row: &&Row| row.number(along.2).is_some() && (along.2 != column::MBIT_PER_S || !is_trip(row));
         let rows: Vec<_> = rows.iter().copied().filter(is_of).collect();
         let along = (along.0, Scale::Linear, along.2);
-        for (op, rows) in grouped(&rows, |row| row.text(Key::Op)) {
+        for (op, rows) in grouped(&rows, |row| row.text(column::OP)) {
             let op = op.unwrap_or_default();
             // With several links the links are compared, and few points make no curve.
             let is_pair = grouped(&rows, Row::variant).len() <= 2;
@@ -31,53 +33,56 @@ pub(super) fn links(rows: &[&Row]) -> Group {
 }
 
 fn is_trip(row: &Row) -> bool {
-    row.text(Key::Op).is_some_and(|op| op.ends_with("round trip"))
+    row.text(column::OP).is_some_and(|op| op.ends_with("round trip"))
 }
 
 /// Curves over sizes and over connections. The other property is fixed at the value with the most rows.
 fn curves(series: &mut Series<'_>, rows: &[&Row], y: Along) -> Vec<(&'static str, String)> {
-    let mut curve = |by, x: Along, fixed: Key| {
+    let mut curve = |by, x: Along, fixed: &'static Column| {
         let groups = grouped(rows, |row| row.get(fixed)).into_iter().map(|(_, rows)| rows);
         let rows = groups.max_by_key(|rows| grouped(rows, |row| row.get(x.2)).len())?;
         // A point for each link is no curve.
         differ(&rows, x.2).then(|| (by, series.line_plot(LARGE, &rows, x, y)))
     };
-    [curve("size", SIZE, Key::Clients), curve("connections", CONNECTIONS, Key::Size)].into_iter().flatten().collect()
+    [curve("size", along::SIZE, column::CLIENTS), curve("connections", CONNECTIONS, column::SIZE)]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Effects that are ratios: published, simulated and measured.
 pub(super) fn effects(rows: &[&Row]) -> Group {
-    let kinds = [("published", Key::Published), ("simulated", Key::Simulated), ("measured", Key::Measured)];
+    let kinds = [("published", columns::PUBLISHED), ("simulated", columns::SIMULATED), ("measured", columns::MEASURED)];
     let bars = |row: &&Row| {
-        let bar = |(colour, (kind, key)): (usize, (&str, Key))| {
-            let text = format!("{kind} {}", key.column().cell(row)?);
+        let bar = |(colour, (kind, key)): (usize, (&str, &'static Column))| {
+            let text = format!("{kind} {}", key.cell(row)?);
             Some(Bar { name: String::new(), parts: vec![(colour, row.number(key)?)], text, range: None })
         };
         let mut bars: Vec<_> = kinds.into_iter().enumerate().filter_map(bar).collect();
         bars.iter_mut().take(1).for_each(|bar| row.variant().clone_into(&mut bar.name));
         bars
     };
-    let is_ratio = |row: &&&Row| row.text(Key::EffectUnit) == Some("x");
+    let is_ratio = |row: &&&Row| row.text(columns::EFFECT_UNIT) == Some("x");
     let bars: Vec<_> = rows.iter().filter(is_ratio).flat_map(bars).collect();
-    let svg = bar_chart(2 * LARGE.0, ("how much it changes", Scale::Log2, Key::Ratio), &bars, Some(1.0));
+    let svg = bar_chart(2 * LARGE.0, ("how much it changes", Scale::Log2, column::RATIO), &bars, Some(1.0));
     let legend = kinds.map(|(kind, _)| (kind.to_owned(), false)).into();
     Group { legend, figures: vec![figure("How much each figure changes: to the right is more", svg)] }
 }
 
 /// A bar for each link, composed of the path's components.
 pub(super) fn components(rows: &[&Row]) -> Group {
-    let figures = grouped(rows, |row| row.text(Key::Op)).into_iter().map(|(op, rows)| {
+    let figures = grouped(rows, |row| row.text(column::OP)).into_iter().map(|(op, rows)| {
         let bar = |row: &&Row| {
-            let parts: Vec<_> = PER_PACKET.iter().filter_map(|key| row.number(*key)).enumerate().collect();
+            let parts: Vec<_> = PER_PACKET.iter().filter_map(|key| row.number(key)).enumerate().collect();
             let sum = parts.iter().map(|part| part.1).sum();
-            Bar { name: row.variant().to_owned(), text: (Key::UsPerPacket.column().writer())(sum), parts, range: None }
+            Bar { name: row.variant().to_owned(), text: (columns::US_PER_PACKET.writer())(sum), parts, range: None }
         };
         let bars: Vec<_> = rows.iter().map(bar).filter(|bar| !bar.parts.is_empty()).collect();
-        let along = ("CPU time per packet", Scale::Linear, Key::UsPerPacket);
+        let along = ("CPU time per packet", Scale::Linear, columns::US_PER_PACKET);
         figure(&format!("CPU time per packet, {}", op.unwrap_or_default()), bar_chart(2 * LARGE.0, along, &bars, None))
     });
     let figures: Vec<Figure> = figures.collect();
-    let names = PER_PACKET.map(|key| key.column().place().1.unwrap_or_default().to_owned());
+    let names = PER_PACKET.map(|key| key.place().1.unwrap_or_default().to_owned());
     Group { figures, legend: names.map(|name| (name, false)).into() }
 }
 
@@ -91,8 +96,9 @@ mod tests {
     }
 
     fn row(variant: &str, op: &str, size: u32, clients: u32) -> Row {
-        let row = Row::new("net-hoti", variant).with(Key::Op, op).with(Key::Size, size).with(Key::Clients, clients);
-        if is_trip(&row) { row.with(Key::TotalP50, size) } else { row.with(Key::MbitPerS, size) }
+        let row =
+            Row::new("net-hoti", variant).with(column::OP, op).with(column::SIZE, size).with(column::CLIENTS, clients);
+        if is_trip(&row) { row.with(column::TOTAL_P50, size) } else { row.with(column::MBIT_PER_S, size) }
     }
 
     #[test]
@@ -120,9 +126,10 @@ mod tests {
 
     #[test]
     fn an_effect_is_a_bar_for_each_source() {
-        let effect = Row::new("net-hoti-effects", "CPU time").with(Key::EffectUnit, "x");
-        let effect = effect.with(Key::Published, 1.3).with(Key::Measured, 1.25);
-        let other = Row::new("net-hoti-effects", "round trip").with(Key::EffectUnit, "us").with(Key::Measured, 6.0);
+        let effect = Row::new("net-hoti-effects", "CPU time").with(columns::EFFECT_UNIT, "x");
+        let effect = effect.with(columns::PUBLISHED, 1.3).with(columns::MEASURED, 1.25);
+        let other =
+            Row::new("net-hoti-effects", "round trip").with(columns::EFFECT_UNIT, "us").with(columns::MEASURED, 6.0);
         let svg = &effects(&[&effect, &other]).figures[0].svg;
         assert!(svg.contains("published 1.30 x") && svg.contains("measured 1.25 x"), "{svg}");
         assert!(!svg.contains("simulated") && !svg.contains("6.0"), "{svg}");

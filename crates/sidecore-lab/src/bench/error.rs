@@ -1,0 +1,130 @@
+//! Failures of measurements.
+
+use crate::baseline::NoKey;
+use crate::export::ExportError;
+use sidecore::client::{ConnectError, Error};
+use sidecore::keys::NameError;
+use sidecore::service::StartError;
+use sidecore_libcrypto::Failure;
+use sidecore_sim::plan::PlanError;
+use std::fmt::Display;
+use std::io;
+use std::num::{ParseIntError, TryFromIntError};
+use std::path::PathBuf;
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum BenchError {
+    /// Arguments that do not fit together.
+    #[error("{0}")]
+    Usage(String),
+    /// Something to install or to build first.
+    #[error("{what}: {remedy}")]
+    Missing { what: String, remedy: String },
+    /// This machine lacks something that cannot be installed.
+    #[error("{0}")]
+    Machine(&'static str),
+    #[error("no operation {0:?}")]
+    NoOperation(String),
+    #[error("no signing operation {0:?}")]
+    NoSigning(String),
+    #[error("{0} is not stored")]
+    NotStored(String),
+    #[error("cannot use the service at {}: {why}", .socket.display())]
+    Service { socket: PathBuf, why: Box<BenchError> },
+    #[error("the counters of {} are not this bench's", .0.display())]
+    ForeignCounters(PathBuf),
+    #[error("{} is not this bench's to change", .0.display())]
+    ForeignSetting(PathBuf),
+    #[error("cannot start {name}: {error}")]
+    Start { name: String, error: io::Error },
+    /// A command that failed, and its words.
+    #[error("{name} failed: {said}")]
+    Tool { name: String, said: String },
+    #[error("{name} does not listen: {errors}")]
+    Silent { name: &'static str, errors: String },
+    /// The words of a client process about its failure.
+    #[error("{0}")]
+    Client(String),
+    #[error("a client process ended early: {0}")]
+    EndedEarly(String),
+    #[error("the program: {program}; its peer: {peer}")]
+    Both { program: Box<BenchError>, peer: io::Error },
+    /// A program, a process or a thread of the measurement is not as it must be.
+    #[error("{0}")]
+    State(&'static str),
+    #[error("the provider {found:?} would sign, not {wanted:?}")]
+    Provider { found: Option<String>, wanted: &'static str },
+    #[error("no signature came back within {seconds} s")]
+    NoSignature { seconds: i32 },
+    #[error("{sent} bytes were sent, and {came} came")]
+    Bytes { sent: u64, came: u64 },
+    #[error("{0} requests were refused or failed")]
+    Refused(u64),
+    #[error("{0} does not begin with a time")]
+    NoTime(String),
+    #[error("{path}: {error}: the server's memory cannot be searched here")]
+    Memory { path: String, error: io::Error },
+    #[error("process {pid} has more than {bytes} bytes of memory")]
+    TooLarge { pid: u32, bytes: u64 },
+    #[error(
+        "{} is not written, for `sidecore sim` would refuse this calibration: {refused}. What to do: end other programs, \
+         and calibrate again",
+        .path.display()
+    )]
+    Plan { path: PathBuf, refused: PlanError },
+    /// Why signals cannot be handled.
+    #[error("{0}")]
+    Signals(String),
+    /// Why the counters of a service cannot be read.
+    #[error("{0}")]
+    Counters(String),
+    /// Why a socket service does not answer.
+    #[error("{0}")]
+    Sockets(String),
+    /// Why a session cannot be opened in this process.
+    #[error("{0}")]
+    Session(String),
+    /// The words of a PKCS#11 module.
+    #[error("{0}")]
+    Token(String),
+    /// Why a file holds no private key.
+    #[error("{0}")]
+    Key(String),
+    /// A failure with the name of the file, or what was done.
+    #[error("{what}: {error}")]
+    On { what: String, error: io::Error },
+    #[error(transparent)]
+    Io(#[from] io::Error),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+    #[error(transparent)]
+    Number(#[from] TryFromIntError),
+    #[error(transparent)]
+    Export(#[from] ExportError),
+    #[error(transparent)]
+    OpenSsl(#[from] Failure),
+    #[error(transparent)]
+    Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Request(#[from] Error),
+    #[error(transparent)]
+    Started(#[from] StartError),
+    #[error(transparent)]
+    Name(#[from] NameError),
+    #[error(transparent)]
+    NoKey(#[from] NoKey),
+    #[error(transparent)]
+    Digits(#[from] ParseIntError),
+}
+
+impl BenchError {
+    /// For `map_err`, of a failure that has words only.
+    pub(super) fn said<W: Display>(variant: fn(String) -> Self) -> impl FnOnce(W) -> Self {
+        move |why| variant(why.to_string())
+    }
+
+    /// For `map_err`.
+    pub(super) fn on(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
+        move |error| Self::On { what: what.into(), error }
+    }
+}

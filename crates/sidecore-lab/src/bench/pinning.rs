@@ -1,0 +1,44 @@
+//! The cores of sidecores and of clients.
+
+use sidecore::core::policy::notify::Notify;
+use sidecore::sys::cpu;
+
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Pinning {
+    pub(crate) sidecores: Vec<usize>,
+    pub(crate) clients: Vec<usize>,
+    /// The service was running before, on unknown cores.
+    pub(crate) is_unknown: bool,
+}
+
+impl Pinning {
+    /// Sidecores receive the last allowed cores, clients the others. Both lists are empty if cores are too few: nothing
+    /// is pinned and nothing spins then.
+    pub(crate) fn new(sidecores: usize) -> Self {
+        let mut clients = cpu::allowed();
+        match clients.len().checked_sub(sidecores).filter(|left| *left > 0) {
+            Some(split) => Self { sidecores: clients.split_off(split), clients, is_unknown: false },
+            None => Self::default(),
+        }
+    }
+
+    /// Policy of that number of clients. Polling pays only with one core for each.
+    pub(crate) fn client_policy(&self, clients: usize) -> Notify {
+        if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
+    }
+
+    pub(super) fn client(&self, index: usize) -> Option<usize> {
+        (!self.clients.is_empty()).then(|| self.clients[index % self.clients.len()])
+    }
+
+    pub(crate) fn describe(&self, clients: usize) -> String {
+        if self.is_unknown {
+            return "nothing pinned, the service ran already".to_owned();
+        }
+        if self.clients.is_empty() {
+            return "one core, nothing pinned".to_owned();
+        }
+        let used = &self.clients[..clients.clamp(1, self.clients.len())];
+        format!("clients {used:?}, sidecores {:?}", self.sidecores)
+    }
+}
