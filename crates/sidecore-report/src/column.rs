@@ -8,7 +8,6 @@ use super::Row;
 use super::format::{bytes, clean, count, digits, micros, percent, plain, rate, ratio, throughput};
 use Better::{Depends, Less, More, Neither};
 use serde_json::Value;
-use std::ptr;
 
 /// The better direction of a figure.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -38,7 +37,7 @@ enum Form {
     JsonOnly,
 }
 
-/// A column. Two are equal if they are the same static.
+/// A column. Two are equal if place, name and heading are: the compiler may keep one static at several addresses.
 #[derive(Debug, Clone, Copy)]
 pub struct Column {
     /// Name in JSON; a dot leads into an object.
@@ -62,7 +61,7 @@ pub struct Column {
 
 impl PartialEq for Column {
     fn eq(&self, other: &Self) -> bool {
-        ptr::eq(self, other)
+        (self.order, self.name, self.header) == (other.order, other.name, other.header)
     }
 }
 

@@ -105,8 +105,8 @@ pub(crate) const TUNE_CHECK: Section = section(
      how good it is against the best of all combinations of the settings that matter.",
 );
 
-pub(crate) static SECTIONS: [Section; 11] =
-    [NET, PARTS, LINK, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
+pub(crate) static SECTIONS: [Section; 10] =
+    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
 
 /// Prints the outcome of a command of `sidecore net` and writes it to files.
 ///
