@@ -228,7 +228,7 @@ mod tests {
         let doubts = caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")]);
         let valued = column::ALL.into_iter().filter(|column| !column.name.is_empty());
         let full = valued.fold(Row::default(), |row, column| row.with(column, value(column)));
-        let full = full.with(column::DOUBTS, doubts);
+        let full = full.with(column::VARIANT, "sidecore").with(column::DOUBTS, doubts);
         let grid = Grid::of(&[&full]);
         assert!(grid.rows[0].iter().all(|cell| !cell.is_empty()), "{grid:?}");
         let shown = column::ALL.iter().filter(|column| !column.header.is_empty()).count();
