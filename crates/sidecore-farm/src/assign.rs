@@ -42,12 +42,9 @@ const STALL: Nanos = 5_000_000_000;
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) farm: String,
-    /// Id of this dispatcher.
     pub(crate) dispatcher: u64,
     pub(crate) balance: Balance,
-    /// Most failed attempts at an event.
     pub(crate) tries: u8,
-    /// Most events held, and their octets.
     pub(crate) hold: u32,
     pub(crate) hold_bytes: usize,
     /// Silence after which a node is lost.
@@ -80,9 +77,7 @@ pub(crate) enum End {
 pub(crate) struct Ended<T> {
     pub(crate) event: Event<T>,
     pub(crate) end: End,
-    /// The node that did it, if any.
     pub(crate) by: Option<NodeId>,
-    /// When the outcome was known.
     pub(crate) at: Nanos,
 }
 
@@ -107,7 +102,6 @@ pub(crate) struct Room {
 struct PendingEvent<T> {
     event: Event<T>,
     arrived: Nanos,
-    /// Nodes that refused it.
     refusals: u32,
 }
 
@@ -160,7 +154,6 @@ impl<T> Assigner<T> {
         self.held.room() == self.held.capacity()
     }
 
-    /// Adds an event if there is room.
     pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered<T> {
         let (kind, class) = self.kinds.number(kind);
         let event = Event { id, kind, body, origin };
@@ -184,17 +177,14 @@ impl<T> Assigner<T> {
         }
     }
 
-    /// `T` of events that have not ended: part `part` of `parts`.
     pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
         self.held.slots().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
     }
 
-    /// `T` of an event that has not ended.
     pub(crate) fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
         Some(&mut self.held.get_mut(tag)?.event.origin)
     }
 
-    /// Handles the time: silent nodes are lost.
     pub(crate) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.held.pool.silent(now) {
             self.lose(now, member);
@@ -207,7 +197,6 @@ impl<T> Assigner<T> {
         self.held.pool.was_away(now, away);
     }
 
-    /// Assigns all events that nodes have credit for.
     pub(crate) fn pump(&mut self, now: Nanos) {
         self.take_moved(now);
         let Self { held, nodes, .. } = self;
@@ -237,12 +226,10 @@ impl<T> Assigner<T> {
         }
     }
 
-    /// Counters that the owner updates too.
     pub(crate) fn totals_mut(&mut self) -> &mut Totals {
         &mut self.totals
     }
 
-    /// Notifies all nodes that this dispatcher ends.
     pub(crate) fn goodbye(&mut self) {
         let gone = wire::encode(&DispatcherMessage::Gone, 0);
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
@@ -256,7 +243,6 @@ impl<T> Assigner<T> {
         self.take_moved(now);
     }
 
-    /// Reassigns the events of lost nodes and failed events.
     fn take_moved(&mut self, now: Nanos) {
         while let Some(moved) = self.held.pool.next_reassignment(now) {
             match moved {
@@ -273,7 +259,6 @@ impl<T> Assigner<T> {
         }
     }
 
-    /// An event that was assigned waits again, before all others.
     fn again(&mut self, tag: u32) {
         self.totals.redone += 1;
         self.held.again(tag);
@@ -290,7 +275,6 @@ impl<T> Assigner<T> {
         self.ended.push_back(Ended { event, end, by, at: now });
     }
 
-    /// Makes messages of the assigned events.
     fn send_events(&mut self) {
         let Self { nodes, held, messages, settings, .. } = self;
         nodes.each_given(|node, given| {
@@ -304,7 +288,6 @@ impl<T> Assigner<T> {
     }
 }
 
-/// The longest list of events that fits in one message, and its size.
 fn fill<'a, T>(
     given: &[(u32, Ticket)],
     held: &'a Pending<PendingEvent<T>>,

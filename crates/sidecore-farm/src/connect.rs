@@ -51,7 +51,6 @@ pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, ConnectEr
     connect_and_hear(farm, role, |_| ()).await
 }
 
-/// Connects. `heard` receives each event of the connection: loss, reconnection, and errors of servers.
 pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     farm: &Farm,
     role: Role,

@@ -14,7 +14,6 @@ pub(crate) struct Role {
     pub(crate) program: PathBuf,
     pub(crate) arguments: Vec<OsString>,
     pub(crate) log: PathBuf,
-    /// Whether it reads from [`Process::input`].
     pub(crate) reads: bool,
 }
 
@@ -35,7 +34,6 @@ pub(crate) enum ProcessError {
 pub(crate) struct Process {
     role: Role,
     child: Child,
-    /// CPU time of its predecessors in this role.
     before: Duration,
     killed: bool,
 }
@@ -77,7 +75,6 @@ impl Process {
         self.child.id()
     }
 
-    /// Its standard input, once for each start.
     pub(crate) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
@@ -113,7 +110,6 @@ impl Process {
         Some(ProcessError::Ended { name: self.role.name.clone(), status, said: last_line(&self.role.log) })
     }
 
-    /// Whether it ended by itself with success.
     pub(crate) fn is_done(&mut self) -> bool {
         !self.killed && self.child.try_wait().is_ok_and(|status| status.is_some_and(|status| status.success()))
     }
@@ -129,14 +125,12 @@ impl Drop for Process {
     }
 }
 
-/// The last line of a file that is not empty.
 pub(crate) fn last_line(file: &Path) -> Option<String> {
     let text = fs::read(file).ok()?;
     let text = String::from_utf8_lossy(&text);
     text.lines().rev().map(str::trim).find(|line| !line.is_empty()).map(str::to_owned)
 }
 
-/// User and system CPU time of a process; 0 if it is gone.
 pub(crate) fn cpu_time(id: u32) -> Duration {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).unwrap_or_default();
     let ticks = ticks(&stat).unwrap_or(0);

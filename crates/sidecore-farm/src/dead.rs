@@ -34,7 +34,6 @@ struct DeadEvent {
     body: Bytes,
     #[serde(skip)]
     sequence: u64,
-    /// The letter is on its way back into the farm.
     again: bool,
 }
 
@@ -69,7 +68,6 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
     Ok(letters)
 }
 
-/// The first message with this sequence number or a later one.
 async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,

@@ -47,7 +47,6 @@ const BATCH_LIMIT: usize = 512;
 const MAX_COMMITS: usize = 4096;
 /// Beats between two status messages, and between two retries of refused results.
 const SHOW: u64 = 25;
-/// Between two beats, ns.
 const BEAT: Nanos = 10_000_000;
 /// A beat with a longer delay shows that the process did not run, ns.
 const LATE: Nanos = 30_000_000;
@@ -117,7 +116,6 @@ struct Dispatcher<'a> {
     connected: bool,
     beats: u64,
     last_beat: Nanos,
-    /// Last time without stranded events in the queue.
     moving: Nanos,
     denied: watch::Receiver<String>,
     quiet: Quiet,
@@ -234,7 +232,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Ends an event: commits its result, or acknowledges it if no results are kept.
     fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
         let position = ended.event.origin.position;
         if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
@@ -304,7 +301,6 @@ impl Dispatcher<'_> {
         }
     }
 
-    /// Reports one part of the held messages as in progress. All parts together keep each message in time.
     fn report_progress(&self, now: Nanos) {
         let (part, parts) = ((self.beats % PARTS) as usize, PARTS as usize);
         let held = self.assigner.iter().flat_map(|assigner| assigner.origins(part, parts));

@@ -37,17 +37,14 @@ pub(crate) enum FarmError {
     Bench(#[from] BenchError),
     #[error(transparent)]
     Task(#[from] JoinError),
-    /// Standard output, the terminal or the file for rows cannot be used.
     #[error(transparent)]
     Output(Cause),
-    /// The operating system refuses.
     #[error("{what}: {source}")]
     System { what: Cow<'static, str>, source: io::Error },
     #[error("cannot start {slots} threads: {source}; give a smaller --jobs")]
     TooManyJobs { slots: u16, source: io::Error },
     #[error("{what} {}: {source}", path.display())]
     File { what: Cow<'static, str>, path: PathBuf, source: io::Error },
-    /// A server, or the connection to it, refuses.
     #[error("{what}: {source}")]
     Nats { what: Cow<'static, str>, source: Cause },
     #[error("this account may not {what}: {said}{remedy}")]

@@ -6,7 +6,6 @@ use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-/// Longest id, bytes.
 pub(crate) const MAX_ID_BYTES: usize = 96;
 /// Digits of a digest that stand for the rest of a long path: 128 bits.
 const DIGEST: usize = 32;

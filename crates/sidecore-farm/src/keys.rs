@@ -21,9 +21,7 @@ use sidecore_client::sys::clock;
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output::tell;
 
-/// Interval of beats of gateways and key servers, ns.
 const BEAT: Nanos = 10_000_000;
-/// Most requests of one gateway with one key server at a time.
 const DEPTH: u32 = 1024;
 /// Bytes of a NATS message that are reserved for fields around its requests or answers.
 const HEADROOM: usize = 1024;

@@ -35,7 +35,6 @@ pub(crate) fn age(text: &str) -> Result<Duration, MeasureError> {
     fits.map(Duration::from_nanos).ok_or(MeasureError::Age)
 }
 
-/// A size in the form that [`size`] reads.
 pub(crate) fn shown(bytes: u64) -> String {
     let whole = SIZES[..3].iter().find(|(_, unit)| bytes >= *unit && bytes.is_multiple_of(*unit));
     whole.map_or_else(|| format!("{bytes}B"), |(name, unit)| format!("{}{name}", bytes / unit))

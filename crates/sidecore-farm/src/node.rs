@@ -19,7 +19,6 @@ use tokio::time::{MissedTickBehavior, interval};
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) farm: String,
-    /// Unique in the farm.
     pub(crate) name: String,
     pub(crate) slots: u16,
     /// Kinds that it does; empty: any.
@@ -49,7 +48,6 @@ struct Node {
     client: Client,
     link: Link,
     leads: Subscriber,
-    /// Subscription to messages for this node, since it last joined.
     down: Option<Subscriber>,
     begun: Instant,
 }

@@ -23,22 +23,17 @@ pub(crate) struct Pending<T> {
 #[derive(Debug)]
 struct Held<T> {
     class: Class,
-    /// No node has it.
     waits: bool,
     request: T,
 }
 
-/// A decision on a request that waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Placed {
-    /// This node has it, under that ticket.
     Assigned(NodeId, Ticket),
-    /// No node can do it.
     NoNode,
 }
 
 impl<T> Pending<T> {
-    /// Holds at most [`Settings::in_flight`] requests.
     pub(crate) fn new(settings: Settings) -> Self {
         let most = settings.in_flight;
         Self {
@@ -49,7 +44,6 @@ impl<T> Pending<T> {
         }
     }
 
-    /// Further requests that it can hold.
     pub(crate) fn room(&self) -> usize {
         self.free.len()
     }
@@ -58,7 +52,6 @@ impl<T> Pending<T> {
         self.held.len()
     }
 
-    /// Requests that wait for a node.
     pub(crate) fn waiting(&self) -> usize {
         self.waiting.len()
     }

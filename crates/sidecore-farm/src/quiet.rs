@@ -12,17 +12,14 @@ pub(crate) struct Quiet {
     /// The reason for waiting; `None`: it goes on.
     state: Option<String>,
     due: Option<String>,
-    /// The rate applies until then.
     until: Nanos,
 }
 
 impl Quiet {
-    /// Logs the reason unless it is the same as before.
     pub(crate) fn waits(&mut self, now: Nanos, text: &str) {
         tell(self.changed(now, Some(text), text));
     }
 
-    /// Logs the line only after a wait.
     pub(crate) fn goes_on(&mut self, now: Nanos, text: &str) {
         tell(self.changed(now, None, text));
     }

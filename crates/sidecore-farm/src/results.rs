@@ -45,7 +45,6 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
 }
 
 enum TakeError {
-    /// The servers do not answer: a later attempt may succeed.
     Later(Cause),
     Final(FarmError),
 }

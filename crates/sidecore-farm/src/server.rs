@@ -29,7 +29,6 @@ pub(crate) enum ServerError {
     Directory(io::Error),
     #[error(transparent)]
     Process(#[from] ProcessError),
-    /// `log`: the last line of the server's own log.
     #[error("{source}; its log: {log}")]
     Ended { source: ProcessError, log: String },
     #[error("{PROGRAM} takes no connections after {} s; its log ends with: {log}", START_TIMEOUT.as_secs())]
@@ -93,7 +92,6 @@ impl Server {
         self.ready().await
     }
 
-    /// Ends it and keeps its directory with all logs. Returns the path.
     pub(crate) fn keep(mut self) -> PathBuf {
         self.process.kill();
         // Log and ids are enough for a diagnosis, and the store may be large.
@@ -122,7 +120,6 @@ fn role(program: &Path, dir: &Path, port: Option<u16>) -> Role {
     Role { name: PROGRAM.into(), program: program.to_owned(), arguments, log: dir.join("server.err"), reads: false }
 }
 
-/// Its port, from the file that it writes after binding.
 async fn port(process: &mut Process, dir: &Path) -> Result<u16, ServerError> {
     let begun = Instant::now();
     loop {

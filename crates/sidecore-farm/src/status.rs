@@ -16,7 +16,6 @@ pub(crate) struct Status {
     /// Events in the events stream, and those of them that a dispatcher has; `null`: the server does not answer.
     pub(crate) queued: Option<u64>,
     pub(crate) unacknowledged: Option<u64>,
-    /// Events that wait for a node or are with one, and their octets.
     pub(crate) held: u64,
     pub(crate) held_bytes: u64,
     pub(crate) waiting: u64,
@@ -92,7 +91,6 @@ pub(crate) struct Stages {
     pub(crate) back: Quantiles,
 }
 
-/// Of the last seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
 pub(crate) struct Quantiles {

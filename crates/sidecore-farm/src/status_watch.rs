@@ -55,7 +55,6 @@ impl Words {
         }
     }
 
-    /// Collects status messages until the active dispatcher's came, or for [`DISPATCHER_TIMEOUT`].
     pub(crate) async fn now(&mut self) -> Result<StatusWatch, FarmError> {
         let (mut watch, until) = (StatusWatch::default(), Deadline::now() + DISPATCHER_TIMEOUT);
         while watch.active.is_none() {

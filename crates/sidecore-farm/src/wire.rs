@@ -27,7 +27,6 @@ const MAX_OFFERS: usize = 256;
 /// octets.
 pub(crate) const HEAD: usize = 32;
 
-/// From a node to the dispatcher.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum NodeMessage<'a> {
     #[serde(borrow)]
@@ -43,9 +42,7 @@ pub(crate) enum NodeMessage<'a> {
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Join<'a> {
     pub(crate) node: &'a str,
-    /// A number of this join alone.
     pub(crate) incarnation: u64,
-    /// The dispatcher that the message is for.
     pub(crate) dispatcher: u64,
     pub(crate) slots: u16,
     /// Kinds that it does; empty: any.
@@ -91,7 +88,6 @@ pub(crate) enum Outcome<'a> {
     Refused { reason: &'a str },
 }
 
-/// From a dispatcher to one node.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(crate) enum DispatcherMessage<'a> {
     Welcome {

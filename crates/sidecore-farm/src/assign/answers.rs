@@ -14,7 +14,6 @@ const MAX_REFUSALS: u32 = 100;
 const MAX_REPLIES: usize = 1024;
 
 impl<T> Assigner<T> {
-    /// Handles a message of a node, or of another program that may publish there.
     pub(crate) fn hear(&mut self, now: Nanos, message: &Bytes) {
         match NodeMessage::decode(message) {
             Some(NodeMessage::Join(join)) => self.join(now, &join),
@@ -37,7 +36,6 @@ impl<T> Assigner<T> {
         self.reply(join.node, join.incarnation, &welcome);
     }
 
-    /// Adds the node. `false`: there is no room.
     fn admit(&mut self, now: Nanos, join: &Join) -> bool {
         // The node has restarted, and its events are lost.
         if let Some(former) = self.nodes.named(join.node).map(|node| node.member) {
@@ -79,7 +77,6 @@ impl<T> Assigner<T> {
         }
     }
 
-    /// Whether the answer counts: its ticket is one that this node has.
     fn answer(&mut self, now: Nanos, member: NodeId, answer: &Answer, message: &Bytes) -> bool {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {
@@ -120,7 +117,6 @@ impl<T> Assigner<T> {
         }
     }
 
-    /// Another node may be able to do it.
     fn refused(&mut self, now: Nanos, member: NodeId, tag: u32, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.refused += 1);
         let Some(held) = self.held.get_mut(tag) else { return };

@@ -9,7 +9,6 @@ use std::rc::Rc;
 pub(super) struct Kinds(HashMap<Rc<str>, Class>);
 
 impl Kinds {
-    /// Its number, and its name without a copy if it is known.
     pub(super) fn number(&mut self, kind: &str) -> (Rc<str>, Class) {
         if let Some((name, class)) = self.0.get_key_value(kind) {
             return (Rc::clone(name), *class);
@@ -24,7 +23,6 @@ impl Kinds {
         }
     }
 
-    /// Kinds that a node does; an empty list means any.
     pub(super) fn numbers(&mut self, offers: &[&str]) -> Classes {
         match offers {
             [] => Classes::all(),

@@ -10,14 +10,12 @@ use std::collections::VecDeque;
 /// Most lost nodes whose number of reassigned events is remembered.
 const REMEMBERED: usize = 4 * MAX_NODES;
 
-/// One node since it joined.
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) member: NodeId,
     pub(super) name: Box<str>,
     pub(super) incarnation: u64,
     pub(super) subject: Subject,
-    /// Assigned events that are not sent yet.
     given: Vec<(u32, Ticket)>,
     pub(super) stages: Stages,
     pub(super) done: u64,
@@ -26,7 +24,6 @@ pub(super) struct Node {
     pub(super) late: u64,
     /// Events that were reassigned because it was lost, since this dispatcher began.
     pub(super) redone: u64,
-    /// Lag of its last completed event, ns.
     pub(super) lag: Nanos,
     /// When its rate was last shown, and how many events it had done then.
     pub(super) shown: (Nanos, u64),
@@ -34,13 +31,9 @@ pub(super) struct Node {
 
 #[derive(Debug)]
 pub(super) struct Nodes {
-    /// Prefix of the subjects of messages to nodes.
     down: String,
-    /// By core's number.
     by_number: Vec<Option<Node>>,
-    /// Numbers of nodes with events to send.
     given: Vec<usize>,
-    /// Lost nodes, and their reassigned events.
     lost: VecDeque<(Box<str>, u64)>,
 }
 
@@ -77,7 +70,6 @@ impl Nodes {
         subject
     }
 
-    /// Removes a lost node, whose `had` events are reassigned.
     pub(super) fn remove(&mut self, member: NodeId, had: u32) -> Option<Node> {
         self.get_mut(member)?;
         let node = self.by_number[member.number()].take()?;
@@ -98,7 +90,6 @@ impl Nodes {
         self.by_number.iter_mut().flatten()
     }
 
-    /// The node that joined with this incarnation. A search is cheap: nodes are few and adjacent in memory.
     pub(super) fn of(&mut self, incarnation: u64) -> Option<&mut Node> {
         self.iter_mut().find(|node| node.incarnation == incarnation)
     }
@@ -107,7 +98,6 @@ impl Nodes {
         self.iter().find(|node| &*node.name == name)
     }
 
-    /// Adds an event to the node's next message.
     pub(super) fn give(&mut self, member: NodeId, tag: u32, ticket: Ticket) {
         let number = member.number();
         let Some(node) = self.get_mut(member) else { return };
@@ -117,7 +107,6 @@ impl Nodes {
         }
     }
 
-    /// Takes the assigned events of each node.
     pub(super) fn each_given(&mut self, mut take: impl FnMut(&Subject, &[(u32, Ticket)])) {
         for number in self.given.drain(..) {
             let Some(node) = &mut self.by_number[number] else { continue };

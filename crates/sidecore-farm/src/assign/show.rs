@@ -7,7 +7,6 @@ use sidecore_core::nodes::{NodePool, View};
 use sidecore_core::time::Nanos;
 
 impl<T> Assigner<T> {
-    /// The fields that are known here; the owner adds the rest.
     pub(crate) fn show(&mut self, now: Nanos) -> Status {
         let Self { held, nodes, settings, .. } = self;
         Status {

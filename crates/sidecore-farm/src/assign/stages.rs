@@ -6,7 +6,6 @@ use sidecore_core::time::Nanos;
 
 /// Length of a span, ns. The display shows the last complete one.
 const SPAN: Nanos = 5_000_000_000;
-/// Longest time that is distinguished, us.
 const MAX_TIME_US: u64 = 3_600_000_000;
 
 #[derive(Clone, Copy, Debug)]

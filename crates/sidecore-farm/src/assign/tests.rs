@@ -49,7 +49,6 @@ fn offer(assigner: &mut Assigner<u32>, number: u32) -> Option<u32> {
     }
 }
 
-/// The messages to send: subject and content.
 fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
     let mut all = Vec::new();
     while let Some((subject, message)) = assigner.next_message() {

@@ -47,7 +47,6 @@ pub(crate) struct CrashTest {
 pub(crate) struct Drilled {
     pub(crate) verdict: Verdict,
     pub(crate) share: Option<f64>,
-    /// Times of events that came while processes were killed.
     pub(crate) total: Option<Times>,
     pub(crate) gaps: Vec<Duration>,
     pub(crate) stops: Vec<Duration>,

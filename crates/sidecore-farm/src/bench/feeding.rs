@@ -110,7 +110,6 @@ impl<'a> Going<'a> {
     }
 }
 
-/// Publishes one event, with retries on failure: the server recognises its id.
 async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), FarmError> {
     let begun = Instant::now();
     let mut headers = HeaderMap::new();

@@ -7,7 +7,6 @@ const NAMED: usize = 5;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Verdict {
     pub(crate) fed: u64,
-    /// Fed ids with a result.
     pub(crate) committed: u64,
     /// Ids with neither a result nor a dead letter.
     pub(crate) lost: Vec<String>,
@@ -20,7 +19,6 @@ pub(crate) struct Verdict {
 }
 
 impl Verdict {
-    /// `committed`: each id, and whether the result is that event's.
     pub(crate) fn of<'a>(
         fed: impl IntoIterator<Item = String>,
         committed: impl IntoIterator<Item = (&'a str, bool)>,

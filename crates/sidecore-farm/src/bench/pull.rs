@@ -84,7 +84,6 @@ pub(crate) fn id(message: &Message) -> &str {
     message.headers.as_ref().and_then(|headers| headers.get("Nats-Msg-Id")).map_or("none", |id| id.as_str())
 }
 
-/// Runs a node. Returns once it has taken the number of messages it was given, else only on failure.
 pub(crate) async fn work(args: &Pull) -> Result<u8, FarmError> {
     const WRONG: &str = "pull consumer";
     let client = async_nats::connect(&args.server).await.map_err(FarmError::nats(WRONG))?;

@@ -14,7 +14,6 @@ const MESSAGE_TIMEOUT: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Stored {
-    /// The last token of its subject.
     pub(crate) id: String,
     pub(crate) at: SystemTime,
     pub(crate) body: Bytes,

@@ -42,7 +42,6 @@ impl Cpu {
     }
 }
 
-/// A row. Fields that a scenario does not have are left out.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(crate) struct Row {
     pub(crate) scenario: &'static str,
@@ -50,7 +49,6 @@ pub(crate) struct Row {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) balance: Option<String>,
     pub(crate) devices: String,
-    /// Bytes of an event, if all have the same.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) size: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -84,7 +82,6 @@ pub(crate) struct Row {
     pub(crate) twice: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) dead: Option<u64>,
-    /// Events that were assigned more than once.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) redone: Option<u64>,
     /// Answers to attempts that were void by then.
@@ -214,7 +211,6 @@ pub(crate) fn count(number: u64) -> String {
     out
 }
 
-/// A time in us, with a suitable unit.
 pub(crate) fn time(us: f64) -> String {
     match us {
         us if us < 1e3 => format!("{us:.1} us"),

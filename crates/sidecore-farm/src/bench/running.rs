@@ -18,11 +18,9 @@ const READY_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Variant {
     Farm(&'static str),
-    /// The same without storing results.
     Unstored(&'static str),
     /// Each node pulls, with that number of messages in flight.
     Pull(usize),
-    /// The same without storing results.
     Bare(usize),
 }
 
@@ -57,8 +55,6 @@ pub(crate) struct Running<'a> {
 }
 
 impl<'a> Running<'a> {
-    /// Starts one node for each of `units`, and waits until all are ready. A farm's dispatcher gets the further
-    /// options.
     pub(crate) async fn start(
         stand: &'a Stand,
         variant: Variant,
@@ -116,7 +112,6 @@ impl<'a> Running<'a> {
         until("nodes to pull", READY_TIMEOUT, async || Ok(waiting(stand).await? == wanted)).await
     }
 
-    /// Waits until `count` results are stored, for `patience` at most. Returns the number of stored results.
     pub(crate) async fn finish(&mut self, count: usize, patience: Duration) -> Result<u64, FarmError> {
         let (js, results) = (self.stand.js.clone(), self.results.clone());
         let all = until("results", patience, async || Ok(results::count(&js, &results).await? >= count as u64)).await;

@@ -81,11 +81,9 @@ struct Kill {
     at: SystemTime,
     incarnation: u64,
     left: BTreeSet<String>,
-    /// Time of the last event's assignment to another node.
     moved: Option<SystemTime>,
 }
 
-/// The kill of a dispatcher or server, and the next assignment.
 #[derive(Debug)]
 struct Stop {
     at: SystemTime,

@@ -20,14 +20,12 @@ pub(super) fn of(servers: &[String]) -> Result<Option<Login>, InvalidEscape> {
     }))
 }
 
-/// The part before the host.
 pub(super) fn info(server: &str) -> Option<&str> {
     let rest = server.split_once("://").map_or(server, |(_, rest)| rest);
     let authority = rest.split(['/', '?', '#']).next()?;
     authority.rsplit_once('@').map(|(info, _)| info)
 }
 
-/// The servers, without secrets in their addresses.
 pub(super) fn public(servers: &[String]) -> String {
     let public = |url: &String| info(url).map_or(url.clone(), |info| url.replacen(&format!("{info}@"), "", 1));
     servers.iter().map(public).collect::<Vec<_>>().join(", ")

@@ -69,7 +69,6 @@ pub(super) async fn run(js: &Context, farm: &str, dead: &Stream<()>, letters: Ve
     Ok(if sound.is_empty() && odd == 0 { 0 } else { REFUSED })
 }
 
-/// Renames a letter, so that its event may die again.
 async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut DeadEvent) -> Result<(), FarmError> {
     if letter.again {
         return Ok(());

@@ -87,7 +87,6 @@ impl Commits {
         Some(&mut self.under_way.get_mut(index as usize)?.as_mut()?.ended.event.origin)
     }
 
-    /// Sends the result or dead letter of an event to its stream. Returns its index until it is stored.
     pub(super) fn commit(&mut self, now: Nanos, ended: Ended<Origin>, outbox: &Outbox) -> u32 {
         let index = self.free.pop().unwrap_or_else(|| {
             self.under_way.push(None);
@@ -125,7 +124,6 @@ impl Commits {
         Some(Stored { ended, already })
     }
 
-    /// Deletes a message without a kind from the commit's subject. The commit is sent again after that.
     fn remove(&mut self, now: Nanos, index: u32, number: u64, outbox: &Outbox) {
         self.foreign += 1;
         if self.foreign.is_power_of_two() {

@@ -62,7 +62,6 @@ struct HandedOut {
     known: u64,
 }
 
-/// Reads the stream's only consumer, that of the active dispatcher's term.
 async fn handed_out(context: &Context, events: &str) -> Option<HandedOut> {
     let consumers = context.get_stream_no_info(events).await.ok()?.consumers();
     let info = pin!(consumers).try_next().await.ok()??;

@@ -14,7 +14,6 @@ const BEAT: Duration = Duration::from_millis(10);
 
 pub(super) enum Input {
     Beat,
-    /// An announcement of another dispatcher, or of this one.
     Lead(Message),
     Node(Message),
     Queue(Message),
@@ -33,7 +32,6 @@ pub(super) struct Inputs {
     leads: Subscriber,
     confirmed: Subscriber,
     beginning: Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
-    /// Only while it is active.
     nodes: Option<Subscriber>,
     queue: Option<Subscriber>,
 }
@@ -81,7 +79,6 @@ impl Inputs {
     }
 }
 
-/// Waits for the result of the takeover; forever without one.
 async fn begun(
     beginning: &mut Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
 ) -> (u64, Result<Begun, NotTaken>) {

@@ -60,7 +60,6 @@ impl Known {
 pub(super) struct Origin {
     pub(super) position: StreamPosition,
     pub(super) acknowledge: Subject,
-    /// When it was taken, ns.
     pub(super) taken: Nanos,
     /// When it was fed by its feeder's clock, ns since 1970; 0: unknown.
     pub(super) fed: Nanos,

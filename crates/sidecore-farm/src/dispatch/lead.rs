@@ -28,9 +28,7 @@ pub(super) enum Turn {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum LeadState {
-    /// Begins a term then, unless an announcement arrives first.
     Waits(Nanos),
-    /// Takes the queue over for this term, which is announced already.
     Begins(u64),
     Active(u64),
     /// Did not run for a while: active again then, unless a later term is announced first.

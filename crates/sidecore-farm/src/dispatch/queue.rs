@@ -22,7 +22,6 @@ use std::time::Duration;
 const ACK_WAIT: Duration = Duration::from_secs(30);
 /// Interval of progress reports for a held message, ns.
 pub(super) const PROGRESS: Nanos = 10_000_000_000;
-/// Acknowledgements: the message is held, or given back.
 const IN_PROGRESS: &[u8] = b"+WPI";
 const GIVEN_BACK: &[u8] = b"-NAK";
 /// Redeliver later, for lack of room: delay in ns.
@@ -34,9 +33,7 @@ const HEARTBEAT: Duration = Duration::from_millis(500);
 const REQUEST_TIMEOUT: Nanos = 2_000_000_000;
 /// Lost requests in a row after which the consumer is taken for gone.
 const MAX_LOST: u32 = 2;
-/// Pause after a failed request, ns.
 const PAUSE: Nanos = 50_000_000;
-/// Largest request, messages.
 const MAX_BATCH: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
@@ -80,7 +77,6 @@ pub(super) struct Queue {
     left: usize,
     heard: Nanos,
     lost: u32,
-    /// Time of the next request at the earliest.
     not_before: Nanos,
 }
 
@@ -128,7 +124,6 @@ pub(super) async fn take_over(
     Err(FarmError::nats(NO_EVENTS)(why).into())
 }
 
-/// Deletes consumers of earlier terms. Returns the number of consumers listed.
 async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<usize, NotTaken> {
     let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
     let listed = listed.map_err(FarmError::nats(NOT_TAKEN_OVER))?;
@@ -168,7 +163,6 @@ impl Queue {
         (self.left, self.lost, self.not_before) = (0, 0, 0);
     }
 
-    /// Requests messages if no request is open and there is room for `least` events and for `largest` bytes.
     pub(super) fn ask(&mut self, now: Nanos, room: Room, least: usize, largest: usize, outbox: &Outbox) {
         if self.left > 0 || now < self.not_before || room.events < least.max(1) || room.bytes < largest {
             return;

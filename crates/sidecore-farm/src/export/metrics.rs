@@ -21,7 +21,6 @@ enum Kind {
 }
 use Kind::{Bytes, Count, Level, Seconds};
 
-/// A number of each farm or node: name, help, kind, and its source.
 type Row<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
 const FARM: [Row<Status>; 14] = [
@@ -45,7 +44,6 @@ const FARM: [Row<Status>; 14] = [
     ("rubbish", "Messages that nobody of the farm sends.", Count, |farm| farm.totals.garbage as f64),
 ];
 
-/// A number of the work queue. `None`: its server has not answered.
 type Known = (&'static str, &'static str, fn(&Status) -> Option<u64>);
 
 const QUEUE: [Known; 2] = [
@@ -76,7 +74,6 @@ const NODE: [Row<Node>; 12] = [
     ("node_late", "Answers of the node that came too late.", Count, |node| node.late as f64),
 ];
 
-/// A stage of an event: its label, and the source of its times.
 type Stage = (&'static str, fn(&Stages) -> Quantiles);
 
 const STAGES: [Stage; 4] = [

@@ -36,7 +36,6 @@ const STORE_FAILED: u64 = 10_077;
 const NO_STORAGE: [u64; 4] = [10_047, 10_028, 10_023, 10_002];
 const UNAVAILABLE: u16 = 503;
 
-/// Reads an answer. Anything else counts as no answer.
 pub(super) fn read(message: &Message) -> Ack {
     if message.status == Some(StatusCode::NO_RESPONDERS) {
         return Ack::NotNow("no server has the farm's stream".into());

@@ -34,7 +34,6 @@ pub(crate) enum InputError {
     NoPlace { subject: String, source: serde_json::Error },
     #[error("the place of feeder {0} names a path that is none: take another --name")]
     ForgedPath(String),
-    /// The counts of events so far.
     #[error("ended before all was stored: {0}")]
     Stopped(String),
 }

@@ -9,11 +9,9 @@ use tokio::sync::{Notify, watch};
 
 pub(super) const CHUNK: usize = 64 << 10;
 
-/// An event, or a fault in its place.
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) id: String,
-    /// A displayed name, if the id does not say enough.
     pub(super) name: Option<String>,
     pub(super) body: Result<Bytes, InvalidInput>,
     pub(super) after: Option<Mark>,
@@ -31,12 +29,10 @@ pub(super) enum InvalidInput {
     Unreadable(#[from] io::Error),
 }
 
-/// A client that receives the outcome of its events.
 #[derive(Debug)]
 pub(super) struct Asker {
     pub(super) done: watch::Sender<u64>,
     pub(super) lines: Sender<String>,
-    /// Notified when the client does not read.
     pub(super) deaf: Notify,
 }
 
@@ -47,7 +43,6 @@ impl Asker {
         }
     }
 
-    /// All events up to this number are dealt with.
     pub(super) fn done(&self, number: u64) {
         self.done.send_replace(number);
     }

@@ -99,7 +99,6 @@ impl Listen {
     }
 }
 
-/// Makes the kernel end connections of dead peers, which frees their places.
 fn find_dead(stream: &impl AsFd) -> io::Result<()> {
     sockopt::set_socket_keepalive(stream, true)?;
     sockopt::set_tcp_keepidle(stream, IDLE)?;

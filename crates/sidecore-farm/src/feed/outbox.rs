@@ -21,7 +21,6 @@ enum PendingState {
     Over(Outcome),
 }
 
-/// One attempt at storing an event. Answers name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Attempt {
     pub(super) event: u64,
@@ -40,7 +39,6 @@ struct Pending {
 pub(super) struct Outbox {
     pending: VecDeque<Pending>,
     first: u64,
-    /// Numbers of unpublished events, the next first.
     ready: VecDeque<u64>,
     bytes: u64,
     most: usize,
@@ -60,12 +58,10 @@ impl Outbox {
         self.pending.len()
     }
 
-    /// Whether one more may be read. An empty outbox always has room.
     pub(super) fn has_room(&self) -> bool {
         self.is_empty() || self.len() < self.most && self.bytes < self.most_bytes
     }
 
-    /// Adds an event. An invalid one is over immediately.
     pub(super) fn push(&mut self, found: Found) {
         let number = self.first + self.pending.len() as u64;
         self.bytes += size(&found);
@@ -76,7 +72,6 @@ impl Outbox {
         self.pending.push_back(Pending { found, state, tries: 0 });
     }
 
-    /// The next event to publish; it counts as published now.
     pub(super) fn publish(&mut self, now: Instant) -> Option<(Attempt, &Found)> {
         let is_ready = |number: u64| {
             let at = usize::try_from(number.checked_sub(self.first)?).ok()?;

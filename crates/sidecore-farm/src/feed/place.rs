@@ -18,7 +18,6 @@ const OVERDUE: Duration = Duration::from_secs(5);
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Mark {
-    /// Events before it.
     pub(super) number: u64,
     /// Bytes before it, of a file.
     #[serde(default)]
@@ -41,7 +40,6 @@ pub(super) struct Keeper {
     source: String,
     mark: Mark,
     saved: Option<Mark>,
-    /// The place on its way, and since when.
     sent: Option<(Mark, Instant)>,
     /// Number of the last place sent. Answers to earlier ones do not count.
     serial: u64,

@@ -104,7 +104,6 @@ impl Pump {
         self.end(reader).await
     }
 
-    /// Publishes all ready events; one at a time while nothing can be stored.
     async fn publish(&mut self) -> Result<(), FarmError> {
         let now = Instant::now();
         match self.hold.probe() {

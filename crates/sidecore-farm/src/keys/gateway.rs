@@ -82,7 +82,6 @@ fn options(args: &args::Gateway) -> Options {
     Options { socket: args.socket.clone(), name: "sidecore-gateway".to_owned(), ..Options::default() }
 }
 
-/// Serves one connection to the service until it ends. Returns the reason.
 async fn serve(
     args: &args::Gateway,
     client: &Client,

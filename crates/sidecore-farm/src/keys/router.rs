@@ -38,7 +38,6 @@ pub(super) struct Settings {
     /// Its number. Messages to earlier gateways are not for it.
     pub(super) number: u64,
     pub(super) balance: Balance,
-    /// Most requests of the service at a time.
     pub(super) depth: u32,
     /// Time limit of a request, ns.
     pub(super) patience: Nanos,
@@ -80,7 +79,6 @@ impl ServiceMessage {
     }
 }
 
-/// Requests for a key server, ready to publish.
 #[derive(Debug)]
 pub(super) struct Outgoing {
     pub(super) server: Rc<str>,
@@ -90,7 +88,6 @@ pub(super) struct Outgoing {
 
 #[derive(Debug)]
 struct Entry {
-    /// The service's name for it.
     ticket: u64,
     scheme: Scheme,
     operation: Operation,
@@ -109,7 +106,6 @@ struct Server {
     offers: Vec<Class>,
 }
 
-/// The state machine: one for each connection to the service.
 #[derive(Debug)]
 pub(super) struct KeyRouter {
     settings: Settings,
@@ -119,7 +115,6 @@ pub(super) struct KeyRouter {
     /// Deadlines: time, tag and the service's ticket.
     due: VecDeque<(Nanos, u32, u64)>,
     service_messages: VecDeque<ServiceMessage>,
-    /// Attempts to publish.
     asks: Vec<(u32, NodeId, Ticket)>,
     notes: Notes,
     /// Keys that NATS does not let this gateway ask for. The service still counts them as offered, so requests fail
@@ -176,7 +171,6 @@ impl KeyRouter {
         self.place(now);
     }
 
-    /// Handles a message of a key server.
     pub(super) fn heard(&mut self, now: Nanos, name: &str, message: &ServerMessage<'_>) {
         if message.gateway != self.settings.number || crate::args::name(name).is_err() {
             return;
@@ -200,7 +194,6 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    /// NATS denies this gateway all requests on this key.
     pub(super) fn denied(&mut self, now: Nanos, key: &str) {
         self.denied.insert(key.to_owned());
         let has = |server: &&Server| {
@@ -241,7 +234,6 @@ impl KeyRouter {
         }
     }
 
-    /// Handles the time: silent key servers, and requests past their deadline.
     pub(super) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.entries.pool.silent(now) {
             self.lose(now, member, "is silent");
@@ -272,7 +264,6 @@ impl KeyRouter {
         &mut self.notes
     }
 
-    /// The key servers that it knows.
     pub(super) fn presence(&self) -> Presence {
         let members = self.servers.iter().map(|server| server.incarnation).collect();
         Presence { gateway: self.settings.number, members }
@@ -333,7 +324,6 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    /// Takes the offer of a key. `None`: it is refused.
     fn offered(&mut self, now: Nanos, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
         let key = offer.key;
         if self.denied.contains(key) || self.expelled.contains(&(server.clone(), key.into())) {
@@ -436,7 +426,6 @@ impl KeyRouter {
         }
     }
 
-    /// Reassigns requests of lost key servers, and places requests that waited for room.
     fn settle(&mut self, now: Nanos) {
         while let Some(moved) = self.entries.pool.next_reassignment(now) {
             match moved {
@@ -448,7 +437,6 @@ impl KeyRouter {
         self.place(now);
     }
 
-    /// The request has no key server any more.
     fn again(&mut self, tag: u32) {
         let Some(entry) = self.entries.get_mut(tag) else { return };
         entry.with = None;
@@ -459,7 +447,6 @@ impl KeyRouter {
         }
     }
 
-    /// Assigns the requests that wait to key servers with room.
     fn place(&mut self, now: Nanos) {
         let Self { entries, catalog, asks, .. } = self;
         let mut abandoned = Vec::new();

@@ -30,7 +30,6 @@ use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, timeout};
 use workers::{Job, Workers};
 
-/// Time limit of a request at the service.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 const LAST: Duration = Duration::from_secs(2);
 const BATCH_LIMIT: usize = 256;
@@ -78,7 +77,6 @@ struct Server {
     links: Links,
     workers: Workers,
     answers: mpsc::UnboundedReceiver<workers::Answered>,
-    /// Jobs without an answer.
     open: usize,
     /// Dropped with the server, which ends its thread.
     _keys: Keys,

@@ -17,7 +17,6 @@ pub(super) struct Presence {
     pub(super) members: Vec<u64>,
 }
 
-/// Requests for one key of one key server.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct RequestBatch<'a> {
     pub(super) gateway: u64,

@@ -20,7 +20,6 @@ use std::time::Duration;
 
 /// Silence after which any other dispatcher may be followed, ns.
 const DISPATCHER_TIMEOUT: Nanos = 100_000_000;
-/// Time between two requests to join, ns.
 const AGAIN: Nanos = 100_000_000;
 /// Time until the next request to join after the dispatcher had no room, ns.
 const LATER: Nanos = 1_000_000_000;
@@ -56,7 +55,6 @@ pub(super) struct Link {
     /// Most octets of a message.
     most: usize,
     random: RandomState,
-    /// The dispatcher that it follows, and the time of its last announcement.
     follows: Option<(u64, Nanos)>,
     incarnation: u64,
     welcome: bool,
@@ -149,7 +147,6 @@ impl Link {
         }
     }
 
-    /// Takes no more events, and ends once those in progress are done.
     pub(super) fn leave(&mut self) {
         self.leaving = true;
         if self.welcome {
@@ -213,7 +210,6 @@ impl Link {
         }
     }
 
-    /// Joins under a new incarnation; its former events are with other nodes.
     fn join_anew(&mut self, now: Nanos) {
         self.incarnation = self.random.hash_one((now, self.incarnation));
         (self.received, self.answered, self.running, self.queued) = (0, 0, 0, 0);

@@ -17,9 +17,7 @@ pub(super) enum PlaceOutcome {
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// By class.
     queues: Vec<Queue>,
-    /// The class whose turn it is.
     turn: usize,
     total: usize,
 }
@@ -42,12 +40,10 @@ impl Waiting {
         self.queue(class).fresh.push_back(tag);
     }
 
-    /// Adds a request that a node had.
     pub(super) fn again(&mut self, class: Class, tag: u32) {
         self.queue(class).again.push_back(tag);
     }
 
-    /// Takes out a request. It is usually the first of its class.
     pub(super) fn remove(&mut self, class: Class, tag: u32) {
         let Some(queue) = self.queues.get_mut(class.index()) else { return };
         for list in [&mut queue.again, &mut queue.fresh] {
@@ -59,7 +55,6 @@ impl Waiting {
         }
     }
 
-    /// Tries the first request of each class in turn until every class waits.
     pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
         let classes = self.queues.len();
         self.queues.iter_mut().for_each(|queue| queue.passed = 0);
@@ -97,7 +92,6 @@ impl Waiting {
 }
 
 impl Queue {
-    /// The first that is not passed over.
     fn next(&self) -> Option<u32> {
         self.looked_at().or_else(|| self.fresh.front()).copied()
     }

@@ -23,7 +23,6 @@ impl Progress {
         self.taken = self.taken.split_off(&self.floor.saturating_add(1));
     }
 
-    /// The first number that may not have been taken.
     pub(super) fn next(&self) -> u64 {
         self.floor + 1
     }

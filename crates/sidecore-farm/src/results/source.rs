@@ -33,7 +33,6 @@ impl Source {
         Ok(Self { js, farm: farm.to_owned(), name: name.to_owned(), consumer, made, progress })
     }
 
-    /// Looks for stream and consumer again. Creates a missing consumer, which starts behind the results taken.
     pub(super) async fn look_up(&mut self) -> Result<(), FarmError> {
         let (consumer, made) = find(&self.js, &self.farm, &self.name, &self.progress, Some(self.made)).await?;
         if made != self.made {
@@ -47,7 +46,6 @@ impl Source {
         Ok(self.consumer.batch().max_messages(most).expires(EXPIRES).messages().await?)
     }
 
-    /// Whether all results were taken and acknowledged. Results of a killed taker are delivered again.
     pub(super) async fn is_empty(&mut self) -> Result<bool, Cause> {
         let info = self.consumer.get_info().await?;
         self.progress.raise(info.ack_floor.stream_sequence);

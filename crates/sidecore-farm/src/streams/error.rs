@@ -65,7 +65,6 @@ pub(crate) enum StreamError {
 }
 
 impl StreamError {
-    /// For the creation or an inquiry of a stream.
     pub(super) fn refused(source: Error, wanted: &Config) -> Self {
         let (name, bytes, replicas) = (wanted.name.clone(), wanted.max_bytes, wanted.num_replicas);
         match source.error_code() {
@@ -89,7 +88,6 @@ impl StreamError {
         }
     }
 
-    /// For a request without an answer.
     pub(super) fn unanswered(source: RequestError, what: String) -> Self {
         match source.kind() {
             RequestErrorKind::NoResponders => Self::NoJetStream,
@@ -99,7 +97,6 @@ impl StreamError {
     }
 }
 
-/// The kind of storage, and the setting of its limit.
 fn place(storage: StorageType) -> (&'static str, &'static str) {
     match storage {
         StorageType::File => ("files", "max_file_store"),

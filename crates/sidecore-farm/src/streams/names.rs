@@ -1,6 +1,5 @@
 //! Names of streams, subjects and headers.
 
-/// Names of a farm's streams: events, results, dead letters, places.
 pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
 }

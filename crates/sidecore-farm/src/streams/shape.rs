@@ -16,7 +16,6 @@ const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Time that servers recognise an event's id, and keep it in memory.
 pub(crate) const REMEMBERED: Duration = Duration::from_secs(120);
 
-/// All four, in the order of [`names::streams`].
 pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
     let [events, results, dead, places] = names::streams(farm);
     let bytes = durability.max_bytes.unwrap_or(MAX_BYTES);
@@ -74,7 +73,6 @@ fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     None
 }
 
-/// The first setting that differs from an option: the option, the state, and the remedy.
 fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Option<(&'static str, String, String)> {
     let name = &wanted.name;
     if asked.storage.is_some() && there.storage != wanted.storage {

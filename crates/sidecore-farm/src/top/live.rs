@@ -16,7 +16,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
-/// Interval of the dispatchers' status messages.
 const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Shows this farm until the user quits. The screen has a separate thread, which waits for keys.
@@ -35,7 +34,6 @@ pub(super) async fn run(farm: &Farm) -> Result<(), FarmError> {
     }
 }
 
-/// Status messages so far, or the error that ended them.
 type Known = Mutex<Result<StatusWatch, FarmError>>;
 
 /// Takes status messages. After their end it stores the error and waits forever, and the screen goes on.

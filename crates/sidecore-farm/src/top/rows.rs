@@ -36,7 +36,6 @@ pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
     lines
 }
 
-/// The fault of the farm. `None`: there is none.
 pub(super) fn trouble(view: &View) -> Option<String> {
     let status = view.active.as_ref()?;
     if !status.connected {
@@ -45,13 +44,11 @@ pub(super) fn trouble(view: &View) -> Option<String> {
     (!status.holds.is_empty()).then(|| format!("it does not go on: {}", status.holds))
 }
 
-/// The line for a farm without an active dispatcher.
 pub(super) fn nobody(farm: &str, standing_by: usize) -> String {
     let others = if standing_by > 0 { format!(" ({standing_by} standing by)") } else { String::new() };
     format!("nobody dispatches in farm {farm}{others}: start one with `sidecore farm dispatch --farm {farm}`")
 }
 
-/// Nodes, by name.
 pub(super) fn nodes(status: &Status) -> Rows {
     let mut nodes: Vec<&Node> = status.nodes.iter().collect();
     nodes.sort_by(|one, other| one.name.cmp(&other.name));
@@ -80,7 +77,6 @@ fn held(status: &Status) -> String {
     )
 }
 
-/// Successes and failures, one line each.
 fn totals(totals: &Totals) -> [String; 2] {
     let Totals { seen, committed, already_committed, redone, late, dead, duplicates, garbage, turned_away } = *totals;
     let well = [("taken", seen), ("committed", committed), ("committed before", already_committed)];

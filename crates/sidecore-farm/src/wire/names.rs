@@ -1,6 +1,5 @@
 //! Names that are one token of a subject.
 
-/// Longest id of an event, bytes.
 pub(crate) const ID: usize = 96;
 
 /// Whether the text is a token for subjects, file names and terminals: letters, digits, - and _.

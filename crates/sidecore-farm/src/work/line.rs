@@ -34,7 +34,6 @@ impl Line {
         Ok(Self { path, name: name.clone(), arguments: arguments.to_vec(), environment: Vec::new() })
     }
 
-    /// Adds the node's variables that every program gets, and the `further` ones.
     pub(super) fn with_environment(
         self,
         of_node: impl Iterator<Item = (OsString, OsString)>,
@@ -47,7 +46,6 @@ impl Line {
         Self { environment: of_node.filter(|(name, _)| is_passed(name)).collect(), ..self }
     }
 
-    /// With pipes for all three streams, and with `variables` added to its environment.
     pub(super) fn command(&self, variables: &[(&str, &str)]) -> Command {
         let mut command = Command::new(&self.path);
         command.arg0(&self.name).args(&self.arguments);

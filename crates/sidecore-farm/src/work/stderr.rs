@@ -17,9 +17,7 @@ pub(super) struct StderrPump(Arc<Mutex<Allowance>>);
 #[derive(Debug)]
 struct Allowance {
     left: u32,
-    /// When the last one was added.
     at: Instant,
-    /// Left out since the last line that was passed on.
     omitted: u64,
 }
 

@@ -66,7 +66,6 @@ const SAYS: [(&str, [bool; 4]); 29] = [
     ("$JS.API.CONSUMER.MSG.NEXT.farm-results.mine", [true, false, false, false]),
 ];
 
-/// One server with these accounts; the password of each role is its name.
 fn server(scratch: &TempDir) -> Option<Server> {
     let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/farm/accounts.conf");
     let mut accounts = fs::read_to_string(packaged).unwrap();

@@ -63,7 +63,6 @@ struct Chaos {
     servers: Vec<Child>,
     parts: Vec<Part>,
     random: Xoshiro256PlusPlus,
-    /// Times from repairs to the next result, with the fault.
     returns: Vec<(Duration, Victim, Fault)>,
 }
 
@@ -129,7 +128,6 @@ fn below(random: &mut Xoshiro256PlusPlus, bound: usize) -> usize {
 }
 
 impl Chaos {
-    /// `None`: NATS's server is not installed, and the test is reported as skipped.
     fn start(seed: u64) -> Option<Self> {
         let scratch = tempfile::tempdir().unwrap();
         let (ports, peers) = (free(), free());
@@ -265,7 +263,6 @@ impl Chaos {
     }
 }
 
-/// Number of a stream's messages; `None` while its servers choose a leader.
 async fn count(context: &Context, stream: &str) -> Option<usize> {
     let stream = context.get_stream(stream).await.ok()?;
     usize::try_from(stream.cached_info().state.messages).ok()

@@ -30,7 +30,6 @@ struct Cluster {
 }
 
 impl Cluster {
-    /// `None`: a program is missing, and the test is reported as skipped.
     fn start() -> Option<Self> {
         let scratch = tempfile::tempdir().unwrap();
         if !certificates(scratch.path()) {
@@ -100,7 +99,6 @@ fn free() -> [u16; SERVERS] {
     listeners.map(|listener| listener.local_addr().unwrap().port())
 }
 
-/// An authority and a certificate for all servers, as in the guide.
 fn certificates(directory: &Path) -> bool {
     let script = "
         openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 -subj '/CN=farm authority' -keyout ca.key -out ca.pem &&

@@ -44,7 +44,6 @@ impl Drop for Process {
     }
 }
 
-/// A farm named `f` on this server.
 pub(crate) struct Crew {
     url: String,
     scratch: TempDir,
@@ -72,7 +71,6 @@ impl Crew {
         Process { child: process.spawn().unwrap(), said }
     }
 
-    /// A dispatcher that has made the farm.
     pub(crate) async fn dispatcher(&self, further: &[&str]) -> Process {
         let process = self.start("dispatch", &[&["dispatch"], further].concat());
         self.until("the farm's streams", async |crew| crew.has_farm().await).await;
@@ -88,7 +86,6 @@ impl Crew {
         events.consumer_names().map(Result::unwrap).collect().await
     }
 
-    /// A node that sleeps the milliseconds in each event.
     pub(crate) fn node(&self, name: &str, jobs: &str) -> Process {
         self.start(name, &["work", "--name", name, "--jobs", jobs, "--sleep", "1ms"])
     }
@@ -100,7 +97,6 @@ impl Crew {
         }
     }
 
-    /// Whether the server has the event, from this attempt or an earlier one.
     async fn stored(&self, number: u32, ms: u32) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", format!("e-{number}"));

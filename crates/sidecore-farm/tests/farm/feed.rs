@@ -11,7 +11,6 @@ use std::process::Stdio;
 /// Enough events that a feeder is still at work when it is killed.
 const MANY: u64 = 60_000;
 
-/// Events of a file of numbers by their ids, the offsets of their lines.
 fn numbers(feeder: &str, path: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut offset = 0;
     let mut all = BTreeMap::new();

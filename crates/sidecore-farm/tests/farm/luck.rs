@@ -7,7 +7,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::time::Duration;
 use tokio::time::sleep;
 
-/// Runs one test on a private server, if there is one.
 pub(crate) fn on_a_server(test: impl AsyncFnOnce(&mut Server, Crew)) {
     let Some(mut server) = Server::start() else { return };
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();

@@ -98,7 +98,6 @@ fn pass_on(pieces: &Receiver<(Instant, Vec<u8>)>, mut to: TcpStream) {
     drop(to.shutdown(std::net::Shutdown::Both));
 }
 
-/// A log as a server writes it, of 1 to 20 unique lines.
 fn log(number: usize) -> String {
     let mut text = String::new();
     for line in 0..=number % 20 {

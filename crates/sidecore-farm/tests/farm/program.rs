@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
 
-/// A command of the farm at this server, without the environment's settings.
 pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
     command.args(args).args(["--server", url]).env_remove("NATS_URL").env_remove("NATS_CREDS");

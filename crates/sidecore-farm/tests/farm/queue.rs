@@ -31,7 +31,6 @@ pub(crate) fn info(url: &str, stream: &str) -> Info {
     with(url, async |js| js.get_stream(stream).await.unwrap().get_info().await.unwrap())
 }
 
-/// Number of a stream's messages; 0 if it does not exist.
 pub(crate) fn count(url: &str, stream: &str) -> u64 {
     with(url, async |js| match js.get_stream(stream).await {
         Ok(stream) => stream.get_info().await.map_or(0, |info| info.state.messages),
@@ -91,7 +90,6 @@ pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
     })
 }
 
-/// All events by id; each must occur once.
 #[track_caller]
 pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
     let number = events.len();
@@ -100,7 +98,6 @@ pub(crate) fn by_id(events: Vec<Event>) -> BTreeMap<String, Vec<u8>> {
     map
 }
 
-/// Number of a stream's messages on servers with TLS. Some of the servers may be gone.
 pub(crate) fn number(urls: &str, ca: &str, stream: &str) -> u64 {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {

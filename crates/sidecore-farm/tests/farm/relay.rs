@@ -78,7 +78,6 @@ impl Relay {
     }
 }
 
-/// Relays one connection, in threads that end with it.
 fn relay(client: &TcpStream, server: &TcpStream, rules: &Arc<(Mutex<Rules>, Condvar)>) {
     let cuts = rules.0.lock().unwrap_or_else(PoisonError::into_inner).cuts;
     for (from, to, to_server) in [(client, server, true), (server, client, false)] {
@@ -127,7 +126,6 @@ fn pass(
     }
 }
 
-/// Writes each frame when it is due, until the channel ends.
 fn write_late(mut to: &TcpStream, frames: &mpsc::Receiver<(Instant, Vec<u8>)>) -> io::Result<()> {
     for (due, frame) in frames {
         thread::sleep(due.saturating_duration_since(Instant::now()));

@@ -24,7 +24,6 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    /// A server with JetStream. `None`: it is not installed, and the test is reported as skipped.
     pub(crate) fn start() -> Option<Self> {
         Self::start_with(&[])
     }
@@ -150,7 +149,6 @@ impl Drop for Server {
     }
 }
 
-/// The port in the file that the server of this process writes; `None` until it is whole.
 fn port_of(scratch: &TempDir, id: &str) -> Option<u16> {
     let mine = |path: &PathBuf| {
         let name = path.file_stem().and_then(OsStr::to_str).unwrap_or_default();

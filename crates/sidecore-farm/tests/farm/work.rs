@@ -12,10 +12,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
-/// A user without any rights here.
 const STRANGER: u32 = 65534;
 
-/// A server, a dispatcher, and a directory for files of programs.
 pub(crate) struct Farm {
     pub(crate) server: Server,
     _dispatcher: Running,
@@ -43,7 +41,6 @@ impl Farm {
         Running::start(&mut node(&self.url(), options, program))
     }
 
-    /// Feeds these lines as events `f-1`, `f-2` and so on.
     pub(crate) fn feed(&self, lines: &str) {
         fine(&run_with(&self.url(), &["feed", "--lines", "--name", "f"], lines.as_bytes()));
     }

@@ -44,7 +44,6 @@ struct Feeder {
 }
 
 impl<'a> CrashTargets<'a> {
-    /// Starts a dispatcher and the nodes. A second dispatcher, if wanted, starts once the nodes have joined.
     pub(super) async fn start(
         stand: &'a mut Stand,
         unit: Duration,
@@ -95,7 +94,6 @@ impl<'a> CrashTargets<'a> {
         true
     }
 
-    /// Restarts the processes that are due: the server first, because the others need it.
     pub(super) async fn rise(&mut self) -> Result<(), FarmError> {
         let now = Instant::now();
         self.away.sort_by_key(|(at, who)| (*who != Who::Server, *at));
@@ -151,7 +149,6 @@ impl<'a> CrashTargets<'a> {
         }
     }
 
-    /// Gives the feeder all events again: it knows its own place.
     fn feed_again(&mut self) -> Result<(), FarmError> {
         let Some(feeder) = &mut self.feeder else { return Ok(()) };
         feeder.giving.abort();

@@ -9,7 +9,6 @@ use bytes::Bytes;
 const FRAME: usize = 12;
 const EACH: usize = 4;
 
-/// Headers and body of a dead letter within `most` bytes. `whole`: octets of the original event.
 pub(super) fn letter(
     reason: &str,
     tries: u8,
@@ -27,7 +26,6 @@ pub(super) fn letter(
     (headers, body.slice(..kept))
 }
 
-/// Headers of a result: its event's kind, which an answer of the server lacks.
 pub(super) fn of_result(kind: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());

@@ -40,7 +40,6 @@ pub(super) enum PublishResult {
     Stored,
     /// A dispatcher stored it before, or its result was taken out meanwhile.
     Before,
-    /// Another message has its subject.
     Taken,
     /// That message has this number and no kind: no dispatcher stored it.
     Foreign(u64),
@@ -102,7 +101,6 @@ fn other(error: &jetstream::Error) -> PublishResult {
     PublishResult::Refused(format!("results are refused: {}", words(error)))
 }
 
-/// An error's description, without its numbers.
 fn words(error: &jetstream::Error) -> String {
     let text = error.to_string();
     text.split(" (code ").next().unwrap_or(&text).to_owned()

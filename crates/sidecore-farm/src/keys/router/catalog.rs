@@ -15,9 +15,7 @@ pub(super) struct KeyCatalog(Vec<Option<Kind>>);
 struct Kind {
     key: Rc<str>,
     public: Rc<[u8]>,
-    /// Key servers that offer it.
     servers: u32,
-    /// Requests for it that are not done.
     requests: u32,
     /// Its last key server is gone: requests wait until then for another offer.
     until: Option<Nanos>,
@@ -65,7 +63,6 @@ impl KeyCatalog {
         }
     }
 
-    /// The key will have no further offer.
     pub(super) fn expire(&mut self, key: &str) {
         let is_it = |kind: &&mut Kind| *kind.key == *key && kind.servers == 0;
         if let Some(kind) = self.0.iter_mut().flatten().find(is_it) {
@@ -73,7 +70,6 @@ impl KeyCatalog {
         }
     }
 
-    /// The next key whose time without an offer is over.
     pub(super) fn next_gone(&mut self, now: Nanos) -> Option<(Class, Rc<str>)> {
         let is_gone = |kind: &Option<Kind>| kind.as_ref().and_then(|kind| kind.until).is_some_and(|until| until <= now);
         let (class, kind) = self.place(is_gone)?;
@@ -84,12 +80,10 @@ impl KeyCatalog {
         Some((class, key))
     }
 
-    /// Whether requests without a key server wait for another offer.
     pub(super) fn lingers(&self, class: Class) -> bool {
         self.0[class.index()].as_ref().is_some_and(|kind| kind.until.is_some())
     }
 
-    /// Adds a request for a key with an offer.
     pub(super) fn request(&mut self, key: &str) -> Option<Class> {
         let is_it = |kind: &Option<Kind>| kind.as_ref().is_some_and(|kind| !kind.is_free() && *kind.key == *key);
         let (class, kind) = self.place(is_it)?;
@@ -112,7 +106,6 @@ impl KeyCatalog {
         Class::all().zip(&mut self.0).find(|(_, kind)| is_it(kind))
     }
 
-    /// Frees the number of a key without offers and requests.
     fn tidy(&mut self, class: Class) {
         let place = &mut self.0[class.index()];
         if place.as_ref().is_some_and(|kind| kind.is_free() && kind.requests == 0) {
@@ -122,7 +115,6 @@ impl KeyCatalog {
 }
 
 impl Kind {
-    /// The key has no offer, and its time of waiting for one is over.
     fn is_free(&self) -> bool {
         self.servers == 0 && self.until.is_none()
     }

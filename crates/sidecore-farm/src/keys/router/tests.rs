@@ -23,13 +23,11 @@ fn ask(router: &mut KeyRouter, now: Nanos, ticket: u64, key: &str) {
     router.asked(now, &Request { ticket, key, scheme, operation, input: &[7] });
 }
 
-/// Answers to the service.
 fn answers(router: &mut KeyRouter) -> Vec<(u64, Ended)> {
     let answer = |said| if let ServiceMessage::Answer { ticket, ended } = said { Some((ticket, ended)) } else { None };
     router.service_messages().drain(..).filter_map(answer).collect()
 }
 
-/// Offers and withdrawals to the service.
 fn keys(router: &mut KeyRouter) -> Vec<String> {
     let key = |said| match said {
         ServiceMessage::Offer { key, .. } => Some(format!("+{key}")),
@@ -39,7 +37,6 @@ fn keys(router: &mut KeyRouter) -> Vec<String> {
     router.service_messages().drain(..).filter_map(key).collect()
 }
 
-/// Key server, key and ticket of each published request.
 fn asked(router: &mut KeyRouter) -> Vec<(String, String, u64)> {
     let mut all = Vec::new();
     for Outgoing { server, key, body } in router.outgoing(1 << 20) {

@@ -18,7 +18,6 @@ const MAX_GATEWAYS: usize = 64;
 const GATEWAY_TIMEOUT: Nanos = 2_000_000_000;
 /// A gateway that sent a malformed message is ignored for this time, ns: reading them takes time from others.
 const MUTE: Nanos = 1_000_000_000;
-/// Time between two attempts to join, ns.
 const JOIN_INTERVAL: Nanos = 10 * BEAT;
 
 pub(super) struct Post {
@@ -50,7 +49,6 @@ struct Link {
 enum LinkState {
     /// The next message asks the gateway to take this key server.
     New,
-    /// The request to join was sent then.
     Asked(Nanos),
     Joined,
     /// The next message announces the end of this key server.

@@ -23,7 +23,6 @@ const MAX_WAITING_JOBS: usize = 8192;
 /// Bytes of a shared secret.
 const SECRET: usize = 32;
 
-/// A gateway, and the key server's incarnation there.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Origin {
     pub(super) gateway: Arc<str>,

@@ -12,7 +12,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
 
-/// Requests done while the liar runs.
 const DONE: usize = 300;
 
 /// The lying key server. Dropping this ends it.

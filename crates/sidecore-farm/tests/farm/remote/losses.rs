@@ -12,7 +12,6 @@ use std::time::Instant;
 pub(super) const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 pub(super) const MESSAGE: &[u8] = b"message";
 
-/// A near site whose key is at one far site, all running.
 struct Pair {
     near: Site,
     far: Site,

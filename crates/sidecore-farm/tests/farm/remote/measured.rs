@@ -50,7 +50,6 @@ fn middle(mut values: Vec<f64>) -> f64 {
     values[values.len() / 2]
 }
 
-/// The median time of one request, us.
 fn median(mut request: impl FnMut()) -> f64 {
     let times = (0..REQUESTS).map(|_| {
         let begun = Instant::now();

@@ -20,7 +20,6 @@ use tempfile::TempDir;
 pub(super) const MAX_WAIT: Duration = Duration::from_secs(60);
 const FARM: &str = "keys";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_sidecore-farm");
-/// A user without any key.
 pub(super) const STRANGER: u32 = 65534;
 
 pub(super) struct Site {
@@ -51,7 +50,6 @@ impl Site {
         site
     }
 
-    /// The restart loses its keys.
     pub(super) fn start_again(&mut self) {
         self.service = None;
         self.service = Some(Service::start(self.config.clone()).unwrap());
@@ -102,12 +100,10 @@ impl Site {
         Process::start(self.farm("key-server", nats, name).args(further))
     }
 
-    /// Runs as another user, with these keys only.
     pub(super) fn key_server_of(&self, user: u32, nats: &str, name: &str, keys: &[&str]) -> Process {
         Process::start(self.farm_of(user, "key-server", nats, name).arg("--allow").args(keys))
     }
 
-    /// Runs as another user, with all keys.
     pub(super) fn key_server_without(&self, user: u32, nats: &str) -> Process {
         Process::start(&mut self.farm_of(user, "key-server", nats, "one"))
     }
@@ -235,7 +231,6 @@ impl User {
     }
 }
 
-/// Whether the failure is that no machine with the key is available.
 pub(super) fn named(error: &Error) -> bool {
     matches!(error, Error::Refused(Refusal::KeyElsewhere) | Error::DeviceFailed(_))
 }

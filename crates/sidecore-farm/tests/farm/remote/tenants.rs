@@ -15,13 +15,11 @@ use std::time::{Duration, Instant};
 
 /// A slow key, so that both tenants wait for the key server.
 const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
-/// Its number as a gateway.
 const NUMBER: u64 = 7;
 /// Its flood: time between bursts, messages of a burst, requests of a message.
 const PACE: Duration = Duration::from_millis(1);
 const MESSAGES: usize = 4;
 const REQUESTS: usize = wire::MAX_LIST;
-/// Signatures of both that are counted.
 const COUNTED: usize = 400;
 
 /// The flooding gateway. Dropping this ends it.
