@@ -94,7 +94,6 @@ impl Load {
         Ok(Self { client, session, sample, places })
     }
 
-    /// Submits a request for each place, rings, and takes their completions, `rounds` times.
     fn run(&mut self, rounds: u32) -> Result<()> {
         let (session, op, head_len) = (self.session, self.sample.op, self.sample.head_len as u32);
         for _ in 0..rounds {

@@ -501,7 +501,6 @@ where
     T::parse_text(&text).map_err(serde::de::Error::custom)
 }
 
-/// A user by number or name.
 fn user<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let by_name = || Some(nix::unistd::User::from_name(&text).ok()??.uid.as_raw());

@@ -45,7 +45,6 @@ pub(crate) struct Batches {
     pub(crate) wrong: u64,
 }
 
-/// Key of a batch's result that did not verify.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Blame {
     /// The user and process that brought the key; `None`: a stored one.
@@ -53,15 +52,12 @@ pub(crate) struct Blame {
     pub(crate) key: Option<u16>,
 }
 
-/// The sidecore's end of a device. Methods without a use for a device do nothing.
 pub(crate) trait Port: Debug {
-    /// Hands a request over, to be served in its turn. The device has room: dispatch counts.
     fn submit(&mut self, ticket: Ticket, request: Request);
 
     /// The next answer by that time, ns, with its request: only the sidecore drops its shared parts.
     fn poll(&mut self, now: Nanos) -> Option<(Reply, Request)>;
 
-    /// Requests were submitted since the last call: the device is woken if it sleeps.
     fn ring(&mut self) {}
 
     /// The sidecore is about to sleep: from now on the device rings.
@@ -80,13 +76,11 @@ pub(crate) trait Port: Debug {
 
     fn health(&self) -> Health;
 
-    /// The device dies at its next step, with its requests.
     fn kill(&mut self);
 
     /// Removes a device that does not answer: from now on it cannot write to any lane.
     fn revoke(&mut self) -> Health;
 
-    /// The device is dead and its requests have moved to others.
     fn forget(&mut self) {}
 
     fn batches(&self) -> Option<Batches> {

@@ -323,7 +323,6 @@ pub fn suppressed<W: Copy + Eq>(
     say!(Info "suppressed", reason, uid, users, suppressed = quiet.count, "events of this kind were not told");
 }
 
-/// A client has a lane. The client chose the name.
 pub(crate) fn client_attached(uid: u32, pid: u32, name: &str, sidecore: usize) {
     say!(Debug "client-attached", uid, pid, name, sidecore, "a client has a lane");
 }
@@ -370,7 +369,6 @@ pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, sup
     );
 }
 
-/// A result of a batch did not verify. Its key was brought by this user and process, or is a stored one.
 pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<&str>, suppressed: u64) {
     say!(Warning "wrong-result",
         device, uid = owner.map(|(uid, _)| uid), pid = owner.map(|(_, pid)| pid), key, suppressed = some(suppressed),
@@ -378,7 +376,6 @@ pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<
     );
 }
 
-/// A gateway offers a key whose name belongs to a different key here.
 pub(crate) fn gateway_doubted(device: &str, key: &str) {
     say!(Warning "gateway-doubted",
         device, key,
@@ -386,7 +383,6 @@ pub(crate) fn gateway_doubted(device: &str, key: &str) {
     );
 }
 
-/// Users of a key, apart from root and the service's own user.
 fn users(acl: &Acl) -> String {
     let uids = acl.uids.iter().map(|uid| format!("uid:{uid}"));
     let all: Vec<String> = uids.chain(acl.gids.iter().map(|gid| format!("gid:{gid}"))).collect();

@@ -21,7 +21,6 @@ use std::ptr::NonNull;
 
 use crate::shm::span::Span;
 
-/// Direction of a cipher, with the library's numbers.
 #[derive(Clone, Copy)]
 pub(crate) enum Direction {
     Decrypt = 0,
@@ -49,7 +48,6 @@ impl Source<'_> {
     }
 }
 
-/// Hands a place, private or shared with a client, to a call that writes `len` bytes there.
 #[inline]
 fn room_for(output: Span<'_>, len: usize) -> *mut u8 {
     assert!(len <= output.len());
@@ -77,7 +75,6 @@ pub(crate) fn wipe(bytes: &mut [u8]) {
     unsafe { aws_lc_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
-/// Empties this thread's error queue, so that a refused request leaves nothing behind for the next.
 #[cold]
 fn clear_errors() {
     // SAFETY: it touches only the library's own thread-local queue.

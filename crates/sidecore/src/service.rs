@@ -70,7 +70,6 @@ pub struct Service {
     listener_wake: Arc<OwnedFd>,
     sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     threads: Vec<JoinHandle<()>>,
-    /// Ends when this machine is measured and all sidecores have the result.
     measuring: Option<JoinHandle<()>>,
     /// Released last, after all threads.
     files: RuntimeFiles,

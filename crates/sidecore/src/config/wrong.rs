@@ -25,7 +25,6 @@ where
     Ok((rest, own.remove(section)))
 }
 
-/// `beside`: a key of the file that is read apart.
 fn deserialize<T: DeserializeOwned>(
     from: Deserializer<'_>,
     text: &str,

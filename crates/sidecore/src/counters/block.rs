@@ -77,7 +77,6 @@ impl<C: Filed> Block<C> {
         renew([self.generation()].into_iter(), || self.fill(about));
     }
 
-    /// Clears the block, which is closed, and writes its description.
     pub(super) fn fill(&self, about: &C::About) {
         (GENERATION + 1..C::WORDS).for_each(|word| self.store(word, 0));
         self.describe(about);
@@ -217,7 +216,6 @@ impl KeyBlock {
     }
 }
 
-/// The inverse of [`Audit::words`].
 pub(super) fn audit_of(words: [u64; 8]) -> Audit {
     let [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns] = words;
     Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }

@@ -83,7 +83,6 @@ impl Filed for LaneCounter {
 }
 
 impl SidecoreCounter {
-    /// The word of a class's requests; that of its bytes follows.
     #[inline]
     pub(super) fn class_first(class: Class) -> usize {
         Self::CLASSES_FIRST + 2 * class.index()
@@ -127,7 +126,6 @@ impl Shape {
         first..first + KeyCounter::WORDS
     }
 
-    /// First word of the keys. From there on only used blocks take space.
     pub(super) fn keys_start(&self) -> usize {
         self.start(KeyCounter::ORDER)
     }
@@ -136,12 +134,10 @@ impl Shape {
         self.start(self.kinds().len())
     }
 
-    /// First word after the first `kinds` kinds.
     fn start(&self, kinds: usize) -> usize {
         self.kinds()[..kinds].iter().fold(header::WORDS, |start, (count, words)| start + count * words)
     }
 
-    /// Number and words of the blocks of each kind, in the order of the file.
     fn kinds(&self) -> [(usize, usize); 4] {
         let [sidecores, devices, keys, lanes] =
             [self.sidecores, self.devices, self.keys, self.lanes].map(|count| count as usize);

@@ -162,8 +162,6 @@ impl Gathering {
         Some(gather.decide(now, alike().count(), oldest.since, urgent))
     }
 
-    /// Does up to `fill` requests of the oldest one's kind, and keeps their outcomes for
-    /// [`finished`](Self::finished).
     pub(super) fn begin(&mut self, fill: usize, scratch: &mut Scratch, counts: &Counts) {
         self.choose(fill);
         for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
@@ -185,7 +183,6 @@ impl Gathering {
         gather.map_or(took, |gather| gather.part_of(self.begun.len(), took))
     }
 
-    /// The next request of the batch and its outcome; the last first.
     pub(super) fn finished(&mut self) -> Option<(Waiting, Result<&[u8], Refusal>)> {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];
@@ -207,7 +204,6 @@ impl Gathering {
         is_due.then(|| (self.count / self.disturb) as usize % self.begun.len().max(1))
     }
 
-    /// Takes up to `fill` requests of the oldest one's kind, in the order of their arrival.
     fn choose(&mut self, fill: usize) {
         self.begun.clear();
         self.begun.extend(self.waiting.pop_front());
@@ -221,7 +217,6 @@ impl Gathering {
         }
     }
 
-    /// Returns the number of results that did not verify.
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
         let disturbed = self.disturbed();
         let mut jobs = Vec::with_capacity(MAX_BATCH);

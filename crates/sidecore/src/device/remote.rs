@@ -44,7 +44,6 @@ pub(crate) struct Control {
 }
 
 impl Control {
-    /// The link ends at its next step.
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         wake::ring(&self.wake);
@@ -153,7 +152,6 @@ impl Port for Remote {
         Health::Dead
     }
 
-    /// Drops the requests that it never took, and with them their references to lanes.
     fn forget(&mut self) {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }

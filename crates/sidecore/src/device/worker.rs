@@ -32,7 +32,6 @@ use std::time::Duration;
 /// Polls of the queue between two looks at the clock.
 const POLLS: u32 = 32;
 
-/// Most unreported results that did not verify.
 const MAX_BLAMED: usize = 64;
 
 #[derive(Debug)]
@@ -47,7 +46,6 @@ pub(crate) struct WorkerOptions {
     pub(crate) park: ParkTimes,
     pub(crate) to_device: Notify,
     pub(crate) from_device: Notify,
-    /// Signalled when an answer is queued and the sidecore sleeps.
     pub(crate) sidecore: Arc<OwnedFd>,
 }
 
@@ -164,7 +162,6 @@ impl Port for Worker {
         Health::Dead
     }
 
-    /// Drops the requests that it never took, and with them their references to lanes.
     fn forget(&mut self) {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }
@@ -351,7 +348,6 @@ impl Answers {
         Some(())
     }
 
-    /// As [`answer`](Self::answer), without a notification. Returns the time, ns.
     fn put(
         &mut self,
         ticket: Ticket,
@@ -374,13 +370,11 @@ impl Answers {
         Some(now)
     }
 
-    /// `count` answers were put, the last of them at that time, ns.
     fn completed(&mut self, now: Nanos, count: u32, urgent: bool) {
         let ring = self.moderator.completed(now, count, urgent);
         self.announce(ring);
     }
 
-    /// Wakes the sidecore if it is time. Otherwise `idle` does it later.
     fn announce(&mut self, ring: WakeDecision) -> Option<Nanos> {
         match ring {
             WakeDecision::Now => {

@@ -114,7 +114,6 @@ impl Session {
         self.owner
     }
 
-    /// Counts a result of a batch that did not verify. A bad key is its owner's fault.
     pub(crate) fn blame(&self) {
         self.wrong.fetch_add(1, Ordering::Relaxed);
     }
@@ -125,7 +124,6 @@ impl Session {
         }
     }
 
-    /// Prepares its key for batches and tests it, for about the time of two signatures.
     pub(crate) fn make_ready(&self) {
         for op in [Op::Sign, Op::SignDigest] {
             self.batched(op);

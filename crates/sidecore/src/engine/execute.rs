@@ -15,7 +15,6 @@ const DIRECT_FROM: u64 = 256;
 /// Most bytes of a result beyond the length of its input (signatures, encapsulations).
 pub(crate) const OUTPUT_EXTRA: usize = 8 * 1024;
 
-/// Private memory of one device, for one request at a time.
 #[derive(Debug)]
 pub(crate) struct Scratch {
     input: Zeroizing<Vec<u8>>,
@@ -29,7 +28,6 @@ impl Scratch {
     }
 }
 
-/// Returns the number of bytes written to its output extents.
 pub(crate) fn execute(
     session: &Session,
     memory: &LaneMemory,
@@ -39,7 +37,6 @@ pub(crate) fn execute(
     perform(session, memory, submission, room(session, submission)?, scratch)
 }
 
-/// As [`execute`], for a request that writes at most `room` bytes by its session's output length.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
 pub(crate) fn perform(
@@ -59,7 +56,6 @@ pub(crate) fn perform(
     Ok(result.len() as u32)
 }
 
-/// Does the request in private memory, without a write to the lane. Returns the result.
 pub(crate) fn compute<'s>(
     session: &Session,
     memory: &LaneMemory,
@@ -88,13 +84,11 @@ fn compute_sized<'s>(
     Ok(&output[..written])
 }
 
-/// The most bytes that it writes; the output extents have room for them.
 pub(crate) fn room_of(session: &Session, submission: &Submission) -> Result<usize, Refusal> {
     let room = room(session, submission)?;
     if room as u64 > submission.output_len() { Err(Refusal::OutputLength) } else { Ok(room) }
 }
 
-/// Copies the input to private memory.
 pub(crate) fn collect(memory: &LaneMemory, submission: &Submission, input: &mut Vec<u8>) {
     input.resize(submission.input_len() as usize, 0);
     gather(memory, submission, input);
@@ -117,7 +111,6 @@ pub(crate) fn deliver(memory: &LaneMemory, submission: &Submission, mut result: 
     }
 }
 
-/// `None`: the session does not offer this for the request.
 fn direct(
     session: &Session,
     memory: &LaneMemory,

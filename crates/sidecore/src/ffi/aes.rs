@@ -17,7 +17,6 @@ pub(crate) struct AesKey {
 }
 
 impl AesKey {
-    /// The schedule of a key of 16 or 32 bytes.
     pub(crate) fn new(key: &[u8], direction: Direction) -> Option<Self> {
         let bits = match key.len() {
             16 => 128,
@@ -35,7 +34,6 @@ impl AesKey {
         }
     }
 
-    /// Encrypts one block in place, with the schedule for that.
     #[inline]
     pub(crate) fn encrypt_block(&self, block: &mut [u8; BLOCK_LEN]) {
         let block = block.as_mut_ptr();

@@ -54,12 +54,10 @@ unsafe impl Send for PKey {}
 unsafe impl Sync for PKey {}
 
 impl PKey {
-    /// Parses a PKCS#8 private key; `None` where it is none, or bytes follow it.
     pub(crate) fn private(pkcs8: &[u8]) -> Option<Self> {
         parse(pkcs8, sys::EVP_parse_private_key)
     }
 
-    /// Parses a `SubjectPublicKeyInfo`; `None` where it is none, or bytes follow it.
     pub(crate) fn public(spki: &[u8]) -> Option<Self> {
         parse(spki, sys::EVP_parse_public_key)
     }
@@ -127,7 +125,6 @@ impl PKey {
         KEYS.iter().find(|(.., parameters)| *parameters == (id, parameter))
     }
 
-    /// The library's number of its algorithm.
     pub(crate) fn id(&self) -> c_int {
         // SAFETY: the key is live.
         unsafe { sys::EVP_PKEY_id(self.as_ptr()) }
@@ -139,7 +136,6 @@ impl PKey {
         unsafe { sys::EVP_PKEY_bits(self.as_ptr()) }
     }
 
-    /// Length of a coordinate on the key's curve, in bytes: for elliptic curves.
     pub(crate) fn coordinate_len(&self) -> usize {
         (self.bits() as usize).div_ceil(8)
     }
@@ -244,7 +240,6 @@ fn parse(der: &[u8], parse: Parse) -> Option<PKey> {
 
 type Marshal = unsafe extern "C" fn(*mut sys::CBB, *const sys::EVP_PKEY) -> c_int;
 
-/// The library's encoding of a key. Its own buffer is wiped when it is freed.
 fn marshal<T>(key: &PKey, write: Marshal, take: impl FnOnce(&[u8]) -> T) -> Option<T> {
     let mut buffer = MaybeUninit::<sys::CBB>::uninit();
     let buffer = buffer.as_mut_ptr();

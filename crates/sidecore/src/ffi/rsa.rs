@@ -33,7 +33,6 @@ impl PKey {
         (u64::from_be_bytes(exponent) == EXPONENT).then(|| Key::new(&parts)).flatten()
     }
 
-    /// One number of an RSA key, big-endian in `len` bytes.
     fn number(&self, get: Getter, len: usize) -> Option<Zeroizing<Vec<u8>>> {
         let mut bytes = Zeroizing::new(vec![0; len]);
         self.write_number(get, &mut bytes)?;

@@ -97,7 +97,6 @@ struct Both<'a> {
 
 const ML_KEM_768: ObjectIdentifier = ObjectIdentifier::new_unwrap("2.16.840.1.101.3.4.4.2");
 
-/// An ML-KEM-768 key in a form that the library does not read and OpenSSL writes.
 fn ml_kem_with_both(pkcs8: &[u8]) -> Option<PKey> {
     let info = PrivateKeyInfo::from_der(pkcs8).ok().filter(|info| info.version == 0)?;
     let both = Both::from_der(info.key.as_bytes()).ok().filter(|_| info.algorithm.oid == ML_KEM_768)?;

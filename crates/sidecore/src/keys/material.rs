@@ -12,14 +12,11 @@ use sidecore_core::session::Op;
 const BOTH: &[u8] = &[1];
 const ELSEWHERE: &[u8] = &[2];
 
-/// A key that was read. A local private part was also tested.
 #[derive(Debug)]
 pub(crate) struct Material {
     pub(super) kind: Kind,
     pub(super) site: Site,
-    /// The private key; empty if it is remote only.
     pkcs8: Secret,
-    /// The public part: a `SubjectPublicKeyInfo` in DER.
     pub(crate) public: Vec<u8>,
 }
 
@@ -68,7 +65,6 @@ impl Material {
         }
     }
 
-    /// The same key, with or without other machines that have it as well.
     pub(super) fn shared(&self, also: bool) -> Result<Self, KeyError> {
         if self.site == Site::Elsewhere {
             return Err(KeyError::Remote);

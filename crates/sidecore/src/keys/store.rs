@@ -37,7 +37,6 @@ pub(crate) enum Ready {
 
 #[derive(Debug)]
 pub(crate) struct Changed<T> {
-    /// The new value, or the place of the key whose sessions are to be checked.
     pub(crate) what: T,
     /// Answer in the place of success: the change was made, but its durability is not certain.
     pub(crate) doubt: VaultWarning,
@@ -55,7 +54,6 @@ enum Rest {
     /// None: keys are forgotten when the store ends.
     None,
     Vault(Box<Vault>),
-    /// A thread has them and seals them again.
     Lent,
 }
 
@@ -115,7 +113,6 @@ impl Store {
         Ok(store)
     }
 
-    /// The number of the last change of the keys at rest; `None`: there are none.
     pub(crate) fn changes(&self) -> Option<u64> {
         match &self.rest {
             Rest::Vault(vault) => Some(vault.changes()),
@@ -176,7 +173,6 @@ impl Store {
         Ok(Changed { what: self.enter(name, material, acl)?, doubt })
     }
 
-    /// Replaces the key of this name, which keeps its users. Returns its place, whose sessions are to be closed.
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         self.check_replaceable(name)?;
         self.give(name, material)
@@ -222,7 +218,6 @@ impl Store {
         self.free_place().map(|_| ())
     }
 
-    /// The keys with names after this one, as far as they fit in a message.
     pub(crate) fn list(&self, after: &str) -> Vec<KeyEntry> {
         let mut room = PAGE;
         let entries = self.keys.iter().filter(|(name, _)| name.as_str() > after);
@@ -236,7 +231,6 @@ impl Store {
         fits.collect()
     }
 
-    /// Deletes a key. Returns its place, whose sessions are to be closed.
     pub(crate) fn delete(&mut self, name: &str) -> Result<Changed<u16>, StoreError> {
         let place = self.place(name).ok_or_else(|| unknown(name))?;
         let doubt = self.at_rest(|vault| vault.delete(name))?;

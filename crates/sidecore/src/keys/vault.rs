@@ -172,7 +172,6 @@ impl Vault {
         })
     }
 
-    /// Removes files with temporary names. After a failure the next start does it.
     fn discard(&self, staged: &[String]) {
         for file in staged {
             let _ = self.directory.remove(&beside(file));

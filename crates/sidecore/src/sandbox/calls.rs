@@ -97,13 +97,11 @@ fn compile(rules: Rules, otherwise: SeccompAction, matched: SeccompAction) -> Re
     Ok(SeccompFilter::new(rules, otherwise, matched, architecture)?.try_into()?)
 }
 
-/// Whether that call is permitted, with some arguments at least.
 pub(super) fn permits(duty: Duty, call: c_long) -> bool {
     let is_none = DEADLY.contains(&call) || NEVER_THERE.contains(&call);
     !is_none && allowed(duty, std::process::id(), 0).is_ok_and(|rules| rules.contains_key(&call))
 }
 
-/// All permitted calls, with the arguments that some must have.
 fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     let files: &[&[c_long]] = if duty.files { &[WITH_FILES, WITH_FILES_HERE] } else { &[] };
     let any = [ALLOWED, ALLOWED_HERE, duty.calls].into_iter().chain(files.iter().copied()).flatten();
@@ -116,7 +114,6 @@ fn allowed(duty: Duty, pid: u32, door: RawFd) -> Result<Rules, BackendError> {
     Ok(rules)
 }
 
-/// The number of an argument, its size, and its required value.
 type Condition = (u8, SeccompCmpArgLen, SeccompCmpOp, u64);
 
 /// Calls that are allowed only with these arguments; several rows for one call are alternatives.
@@ -165,17 +162,14 @@ const DESCRIPTOR_COMMANDS: &[i32] = numbers! {
     F_DUPFD_CLOEXEC F_GETFD F_SETFD F_GETFL F_SETFL F_ADD_SEALS F_GET_SEALS F_SETPIPE_SZ F_OFD_SETLK F_OFD_GETLK
 };
 
-/// That argument, an `int`, is `value`.
 fn equal(argument: u8, value: u64) -> Condition {
     (argument, SeccompCmpArgLen::Dword, SeccompCmpOp::Eq, value)
 }
 
-/// That argument, a `long` or a pointer, is `value`.
 fn wide(argument: u8, value: u64) -> Condition {
     (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::Eq, value)
 }
 
-/// Of the bits of `mask` in that argument, those of `value` are set and no other.
 fn bits(argument: u8, mask: u64, value: u64) -> Condition {
     (argument, SeccompCmpArgLen::Qword, SeccompCmpOp::MaskedEq(mask), value)
 }

@@ -28,9 +28,7 @@ pub(super) struct Lane {
     pub(super) counters: LaneBlock,
     pub(super) consumer: Consumer,
     pub(super) producer: Producer,
-    /// The pipe that the client rings.
     pub(super) doorbell: OwnedFd,
-    /// The pipe that wakes the client.
     pub(super) wake: OwnedFd,
 }
 
@@ -72,7 +70,6 @@ pub(super) struct Mailbox<S> {
     waiting: Arc<Flag>,
 }
 
-/// Both ends. `wake` is signalled after each command.
 pub(super) fn mailbox<S>(wake: Arc<OwnedFd>) -> (SidecoreHandle<S>, Mailbox<S>) {
     let (sender, commands) = mpsc::channel();
     let waiting = Arc::new(Flag::default());

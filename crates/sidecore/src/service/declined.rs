@@ -27,7 +27,6 @@ pub(crate) struct Declined {
 #[derive(Debug, Default)]
 struct DeclinedState {
     waiting: Vec<OwnedFd>,
-    /// Number taken from `waiting` and not closed yet.
     closing: usize,
     served: bool,
 }

@@ -134,7 +134,6 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Waits for the next job and its user; `None` when the service ends.
     fn next(&self) -> Option<(u32, (LaneKey, ControlJob))> {
         let idle = |state: &mut QueueState| state.jobs.waiting.is_empty() && !state.stop;
         let mut state = self.changed.wait_while(self.state(), idle).unwrap_or_else(PoisonError::into_inner);

@@ -22,7 +22,6 @@ pub(super) enum ControlJob {
     Import(NewKey, KeyPart),
     Replace(Change, Secret),
     Generate(NewKey, Kind),
-    /// A key for a program, which ends with its connection.
     Make(Kind),
     PublicPart {
         kind: Kind,

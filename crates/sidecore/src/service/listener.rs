@@ -156,7 +156,6 @@ impl Listener {
         }
     }
 
-    /// The sidecore serves this lane no more: its connection ends as well, and gets the reason.
     fn lane_ended(&mut self, key: LaneKey, why: &str, left: Box<Lane>) {
         if let Some(connection) = self.connections.get(&key) {
             // Only to send the reason; the connection ends in any case.

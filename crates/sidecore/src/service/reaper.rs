@@ -31,7 +31,6 @@ const TRIM_EVERY: Nanos = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct ClosedConnection {
-    /// Identifies the freed objects to the control thread; `None`: they are not counted.
     pub(super) key: Option<LaneKey>,
     pub(super) session_bytes: u64,
     /// The memory of its lane. This thread waits until it has the last reference, and frees it.
@@ -69,13 +68,10 @@ impl Reaper {
         Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
 
-    /// Queues objects, to be closed after the next [`Reaper::start_threads`].
     pub(super) fn close(&self, user: u32, closed: ClosedConnection) {
         self.state().users.entry(user).or_default().closed.push_back(closed);
     }
 
-    /// Starts threads for users with work and without a thread, up to the limit. The system may have refused one
-    /// before.
     pub(super) fn start_threads(&self) {
         loop {
             let user = {
@@ -119,7 +115,6 @@ impl Reaper {
         }
     }
 
-    /// The next user with work. `None`: the thread ends.
     fn wait_for_user(&self) -> Option<u32> {
         let mut state = self.state();
         state.idle += 1;
@@ -180,7 +175,6 @@ impl ReaperState {
         Some(*user)
     }
 
-    /// The next objects to close; without any the user is forgotten.
     fn take(&mut self, user: u32) -> Option<ClosedConnection> {
         let closed = self.users.get_mut(&user).and_then(|queue| queue.closed.pop_front());
         if closed.is_none() {

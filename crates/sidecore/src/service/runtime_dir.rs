@@ -28,12 +28,10 @@ const ATTEMPTS: u32 = 100;
 pub struct RuntimeFiles {
     files: Vec<Owned>,
     lock: Owned,
-    /// A socket that already listens there, from the service before.
     inherited: Option<OwnedFd>,
     stays: bool,
 }
 
-/// A file by name. As long as it is open here, no other file has its number.
 #[derive(Debug)]
 struct Owned {
     path: PathBuf,
@@ -145,7 +143,6 @@ impl Owned {
         fstat(&self.file).is_ok_and(|own| lstat(&self.path).is_ok_and(|found| number(own) == number(found)))
     }
 
-    /// Removes it, unless another service's file is in its place.
     fn remove(&self) {
         if self.is_there() {
             let _ = unlink(&self.path);

@@ -17,7 +17,6 @@ struct SessionSlot {
 pub(super) struct Sessions(Vec<SessionSlot>);
 
 impl Sessions {
-    /// Puts a session at a free place. `None`: `limit` sessions are open already.
     pub(super) fn open(&mut self, session: Arc<Session>, limit: u32) -> Option<u32> {
         let free = self.0.iter().position(|place| place.session.is_none());
         let index = free.or_else(|| {
@@ -32,7 +31,6 @@ impl Sessions {
         Some(index as u32 | u32::from(place.generation) << PLACE_BITS)
     }
 
-    /// Enters a session under a handle of the other table.
     pub(super) fn insert(&mut self, handle: u32, session: Arc<Session>) {
         let index = (handle & PLACE_MASK) as usize;
         if self.0.len() <= index {

@@ -7,7 +7,6 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-/// The missing directories on the way there, the outermost first.
 pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
     let exists = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let mut missing: Vec<PathBuf> = directory.ancestors().take_while(exists).map(Path::to_owned).collect();

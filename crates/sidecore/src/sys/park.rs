@@ -7,7 +7,6 @@ use std::io;
 use std::os::fd::AsFd;
 use std::thread;
 
-/// Measured sleeps; the median counts.
 const SLEEPS: usize = 31;
 /// Bounds of the cost of a sleep and a wake-up, ns: outside them the measurement was disturbed.
 const PARK_COST: std::ops::RangeInclusive<Nanos> = 1_000..=100_000;

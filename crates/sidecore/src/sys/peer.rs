@@ -27,7 +27,6 @@ impl Asker {
         Ok(Self(peers))
     }
 
-    /// All of them, the connecting one first.
     pub(crate) fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.0.iter()
     }

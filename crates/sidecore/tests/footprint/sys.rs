@@ -1,6 +1,5 @@
 //! Figures of the allocator.
 
-/// Bytes allocated from the C library.
 pub(crate) fn allocated() -> u64 {
     // SAFETY: it takes nothing and returns numbers.
     let found = unsafe { libc::mallinfo2() };

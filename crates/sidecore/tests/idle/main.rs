@@ -51,7 +51,6 @@ fn connect(service: &Service) -> Client {
     Client::connect(&Options { socket, slots: 16, arena_bytes: 1 << 16, ..Options::default() }).unwrap()
 }
 
-/// Makes `requests` small requests, one after the other.
 fn work(client: &mut Client, requests: u32) {
     let sample = sample(sidecore::core::session::Class::from_name("aes-256-gcm").unwrap(), 100, 1);
     let session = client.open_session(&sample.spec).unwrap();
@@ -61,7 +60,6 @@ fn work(client: &mut Client, requests: u32) {
     client.close_session(session).unwrap();
 }
 
-/// CPU time in clock ticks of the threads of services in this process.
 fn ticks() -> u64 {
     let tasks = fs::read_dir("/proc/self/task").unwrap();
     let stats = tasks.filter_map(|task| fs::read_to_string(task.ok()?.path().join("stat")).ok());
@@ -127,19 +125,16 @@ fn a_sidecore_whose_devices_are_full_sleeps() {
     }));
 }
 
-/// Empty polls and waits of the sidecore until now.
 fn counted(service: &Service) -> [u64; 2] {
     let sidecore = &Snapshot::read(service.counters()).unwrap().sidecores[0];
     [SidecoreCounter::EmptyPolls, SidecoreCounter::Waits].map(|counter| sidecore.get(counter))
 }
 
-/// The same since `before`.
 fn counted_since(service: &Service, before: [u64; 2]) -> [u64; 2] {
     let now = counted(service);
     [now[0] - before[0], now[1] - before[1]]
 }
 
-/// Empty polls and waits of the sidecore, once the counters satisfy `said`.
 fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
@@ -152,7 +147,6 @@ fn when(service: &Service, said: impl Fn([u64; 2]) -> bool) -> [u64; 2] {
     }
 }
 
-/// Runs the test on a thread that is tied to one core, so that service and client have this one only.
 fn on_one_core(test: impl FnOnce() + Send) {
     let all = rustix::thread::sched_getaffinity(None).unwrap();
     let first = (0..rustix::thread::CpuSet::MAX_CPU).find(|cpu| all.is_set(*cpu)).unwrap();

@@ -34,7 +34,6 @@ mod ffi {
         }
     }
 
-    /// Sets the backlog of each socket that listens. `Ok`: one was set.
     pub(super) fn listen(backlog: i32) -> Result<()> {
         let mut result = Err(Error::other("no socket listens"));
         for fd in 3..64 {
@@ -81,7 +80,6 @@ mod ffi {
     }
 }
 
-/// Serves in `directory`, tries `what` on `victim` (a path or a process), and prints the result.
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     let socket = directory.join("socket");
     let config = format!("socket = '{}'\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());

@@ -16,7 +16,6 @@ const AT_A_TIME: usize = 8;
 /// How long a connection or an answer may take, ns.
 const TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// Prints for each line the number of connections so far.
 pub(crate) fn run(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let connections = AtomicU64::new(0);

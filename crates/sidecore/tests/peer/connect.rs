@@ -21,7 +21,6 @@ pub(crate) fn once(socket: &str) -> String {
     }
 }
 
-/// A client that is tied to one core, and stays.
 pub(crate) fn tied(socket: &str, cpu: usize) {
     sidecore::sys::cpu::pin(cpu).expect("a core of this process");
     let _client = Client::connect(&options(socket)).expect("a lane");
@@ -29,7 +28,6 @@ pub(crate) fn tied(socket: &str, cpu: usize) {
     crate::wait_for_line();
 }
 
-/// Breaks every rule of the control socket, and prints the refusals.
 pub(crate) fn attack(socket: &str, seed: u64) {
     let mut random = Random(seed);
     for _ in 0..ROUNDS {
@@ -43,7 +41,6 @@ fn control(socket: &str) -> Control {
     Control::connect(socket).expect("the service listens")
 }
 
-/// Packets of any bytes, up to the largest that a socket takes.
 fn garbage(socket: &str, random: &mut Random) {
     let control = control(socket);
     let len = [0, 1, 20, 16_384, 16_385, 150_000][random.below(6)];
@@ -53,7 +50,6 @@ fn garbage(socket: &str, random: &mut Random) {
     assert!(matches!(refused, Err(_) | Ok((Reply::Refused(_) | Reply::TooLarge(_), _))), "{refused:?}");
 }
 
-/// Sends descriptors with a message that takes none.
 fn descriptors(socket: &str, random: &mut Random) {
     let control = control(socket);
     let count = 1 + random.below(16);
@@ -73,7 +69,6 @@ fn attach_twice(socket: &str, _: &mut Random) {
     expect_refusal(control.ask(&attach_request(8, 4096)), "has its lane already");
 }
 
-/// Asks for a key, and then for another one and a lane.
 fn two_keys(socket: &str, _: &mut Random) {
     let control = control(socket);
     let made = control.ask(&Request::MakeKey(Kind::Ed25519));
@@ -96,7 +91,6 @@ fn expect_refusal(answer: io::Result<(Reply, Vec<OwnedFd>)>, reason: &str) {
     }
 }
 
-/// Asks repeatedly and reads no answer.
 fn no_reader(socket: &str, _: &mut Random) {
     let control = control(socket);
     let request = Request::Set(vec!["nonsense".repeat(100)]);
@@ -110,7 +104,6 @@ fn half_open(socket: &str, random: &mut Random) {
     let _ = control.send(&attach_request(8, 4096));
 }
 
-/// Opens connections without a message until the service refuses more; keeps them for a while.
 fn hold_connections(socket: &str) -> String {
     let mut held = Vec::new();
     for count in 1..=5000 {

@@ -23,7 +23,6 @@ mod ffi {
         unsafe { libc::close(fd) };
     }
 
-    /// Moves a descriptor to the number `at`, and replaces any other one there.
     pub(super) fn put(from: OwnedFd, at: RawFd) -> OwnedFd {
         if from.as_raw_fd() == at {
             return from;
@@ -36,7 +35,6 @@ mod ffi {
     }
 }
 
-/// A descriptor that a program may have at a number.
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     File,
@@ -77,7 +75,6 @@ pub(crate) fn use_foreign(socket: &str) {
     println!("done");
 }
 
-/// Begins without standard input, output and errors.
 pub(crate) fn begin_without(socket: &str) {
     let mut output = std::fs::File::from(fcntl_dupfd_cloexec(std::io::stdout(), 100).expect("a descriptor"));
     (0..3).for_each(ffi::close);
@@ -138,7 +135,6 @@ struct Thing {
     fd: OwnedFd,
     kind: Kind,
     inode: (u64, u64),
-    /// Receives the bytes written to it.
     receives: Option<OwnedFd>,
 }
 

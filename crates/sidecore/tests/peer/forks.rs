@@ -24,7 +24,6 @@ mod ffi {
     }
 }
 
-/// Plays one of the scenarios of `tests/service/fork.rs`.
 pub(crate) fn run(scenario: &str, socket: &str) {
     match scenario {
         "child" => one_child(socket),
@@ -36,7 +35,6 @@ pub(crate) fn run(scenario: &str, socket: &str) {
     }
 }
 
-/// Runs `child` in a forked child, which ends with it.
 pub(crate) fn fork(child: impl FnOnce()) -> c_int {
     match ffi::fork() {
         0 => {
@@ -140,7 +138,6 @@ fn dropping_child(socket: &str) {
     println!("done");
 }
 
-/// A child whose first call comes on command, even after its parent's end.
 fn orphan(socket: &str) {
     let mut client = client(socket);
     let session = client.open_session(&signing().spec).expect("a session");
@@ -165,7 +162,6 @@ fn orphan(socket: &str) {
     }
 }
 
-/// A child that signs with its parent's key, even after the parent's end.
 fn heir(socket: &str) {
     let _lane = client(socket);
     let key = Admin::connect(&options(socket)).expect("a service").make_key(Kind::Ed25519).expect("a key");

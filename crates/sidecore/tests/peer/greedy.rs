@@ -12,7 +12,6 @@ use sidecore::engine::crypto::sample::sample;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Keeps `lanes` lanes full as that user, and prints for each line on stdin the work done.
 pub(crate) fn run(socket: &str, op: &str, size: usize, lanes: u64, uid: u32) {
     if uid != 0 {
         rustix::thread::set_thread_uid(Uid::from_raw(uid)).expect("root may be anybody");

@@ -42,7 +42,6 @@ const ATTACKS: [(usize, Attack); 14] = [
     (1, |a| a.close_something()),
 ];
 
-/// Attacks lane after lane until `mutations` writes were made; prints how the lanes ended.
 pub(crate) fn run(socket: &str, seed: u64, mutations: u64) {
     let (mut random, mut ends, mut made) = (Random(seed), BTreeMap::<String, u64>::new(), 0);
     while made < mutations {
@@ -57,7 +56,6 @@ pub(crate) fn run(socket: &str, seed: u64, mutations: u64) {
     println!("{made} mutations");
 }
 
-/// Breaks each rule alone, on a lane of its own, and prints the service's answer.
 pub(crate) fn break_each_rule(socket: &str) {
     let valid = *Submission::new(7, Op::Digest, 0, &[Extent::new(0, 64)], &[]).expect("one extent").words();
     let breakages: [fn(&mut Message); 6] = [
@@ -121,7 +119,6 @@ pub(crate) fn flood(socket: &str) {
     }
 }
 
-/// Returns the lane's end, and the number of writes to it.
 fn attack_lane(socket: &str, (slots, arena): (u32, u32), random: &mut Random) -> io::Result<(String, u64)> {
     let (lane, fds) = RawLane::attach(socket, slots, arena)?;
     let open = |op| lane.open_session(sample(Class::from_name(op).expect("an operation"), 64, 1).spec);
@@ -163,7 +160,6 @@ struct Attacker<'l> {
 }
 
 impl Attacker<'_> {
-    /// Attacks until the service ends the lane, or until it has made enough writes.
     fn run(&mut self) -> String {
         while self.writes < WRITES {
             for _ in 0..32 {
@@ -201,14 +197,12 @@ impl Attacker<'_> {
         self.store(word, value);
     }
 
-    /// Flips one bit of the control lines and slots.
     fn flip_a_bit(&mut self) {
         let word = self.random.below(self.lane.layout.lines() * 8);
         let value = self.lane.words()[word].load(Ordering::Relaxed) ^ 1 << self.random.below(64);
         self.store(word, value);
     }
 
-    /// A request that keeps the rules, for session `which`.
     fn request(&mut self, which: usize) -> Message {
         let arena = self.lane.layout.arena_bytes();
         let offset = self.random.below(arena as usize / 2) as u32;
@@ -221,7 +215,6 @@ impl Attacker<'_> {
         *Submission::new(tag, op, self.sessions[which], &inputs, &outputs).expect("two extents").words()
     }
 
-    /// Submits if there is room, and after a while even without room.
     fn submit(&mut self, message: &Message) {
         while self.answered < self.lane.pushed.get() && self.lane.answered(self.answered) {
             (self.answered, self.patience) = (self.answered + 1, MAX_SUPPRESSED);
@@ -248,7 +241,6 @@ impl Attacker<'_> {
         }
     }
 
-    /// Submits an earlier request under the number of the next.
     fn replay(&mut self) {
         let from = self.random.below(self.lane.layout.slots() as usize) as u64;
         let words = self.lane.slot(from);
@@ -289,7 +281,6 @@ impl Attacker<'_> {
         self.submit(&message);
     }
 
-    /// Submits many more than the ring holds, without a look at the answers.
     fn overrun(&mut self) {
         for _ in 0..self.lane.layout.slots() * 3 {
             let message = self.request(1);
@@ -299,7 +290,6 @@ impl Attacker<'_> {
         self.ring(1);
     }
 
-    /// Submits a full ring of requests to a slow device, and one more.
     fn flood_slow_device(&mut self) {
         for _ in 0..=self.lane.layout.slots() {
             let mut message = self.request(2);
@@ -320,7 +310,6 @@ impl Attacker<'_> {
         }
     }
 
-    /// Fills the doorbell, or empties it.
     fn ring_wildly(&mut self) {
         let bytes = [1, 2, 4095, 4096, 8192][self.random.below(5)];
         self.ring(bytes);
@@ -330,7 +319,6 @@ impl Attacker<'_> {
         }
     }
 
-    /// Fills its own wake-up pipe, so that the service cannot write.
     fn wake_oneself(&mut self) {
         let Some(pipe) = self.fds.get(2) else { return };
         let path = format!("/proc/self/fd/{}", pipe.as_raw_fd());
@@ -346,7 +334,6 @@ impl Attacker<'_> {
         }
     }
 
-    /// Tries to remove the memory, and punches holes into it, which is permitted.
     fn reshape_memory(&mut self) {
         let Some(memory) = self.fds.first() else { return };
         let total = self.lane.layout.total_bytes() as u64;

@@ -9,7 +9,6 @@ use sidecore::client::{Client, Options};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// Becomes a user, listens, and prints for each client the length of its first message.
 pub(crate) fn run(socket: &str, uid: &str) {
     let number = uid.parse().expect("a number");
     let (uid, gid) = (Uid::from_raw(number), Gid::from_raw(number));
@@ -29,7 +28,6 @@ pub(crate) fn run(socket: &str, uid: &str) {
     }
 }
 
-/// Prints the connection target of a program without a configuration, and the result.
 pub(crate) fn visit(socket: &str) {
     let mut options = Options::default();
     println!("{}", options.socket.display());

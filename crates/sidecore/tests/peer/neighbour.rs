@@ -22,7 +22,6 @@ use std::time::Duration;
 const LINGER: Duration = Duration::from_secs(60);
 const RSA_4096: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 
-/// Becomes another user permanently, before there are threads.
 pub(crate) fn become_user(uid: u32) {
     if uid == rustix::process::getuid().as_raw() {
         return;
@@ -72,7 +71,6 @@ pub(crate) fn send_lingering(socket: &str) {
     wait_for_line();
 }
 
-/// Connects as that user, sends such a socket on each connection and closes both.
 pub(crate) fn besiege(socket: &str, connections: u64, uid: u32) {
     become_user(uid);
     let kept: Vec<OwnedFd> = (0..connections)
@@ -87,7 +85,6 @@ pub(crate) fn besiege(socket: &str, connections: u64, uid: u32) {
     wait_for_line();
 }
 
-/// Attaches and signs once for each line, as this user.
 pub(crate) fn answer(socket: &str, uid: u32) {
     become_user(uid);
     let signing = sample(Class::from_name("p-256-sign").expect("an operation"), 32, 1);
@@ -102,8 +99,6 @@ pub(crate) fn answer(socket: &str, uid: u32) {
     }
 }
 
-/// Runs lanes that all open and close sessions on RSA keys of their own, the next right after each answer. Prints for
-/// each line the number of answers.
 pub(crate) fn throng(socket: &str, lanes: u64, uid: u32) {
     become_user(uid);
     let lanes: Vec<Control> = (0..lanes)
@@ -149,7 +144,6 @@ fn open_again(open: &Request) -> SessionSpec {
     }
 }
 
-/// Takes all lanes, or sessions, that it gets, and prints the refusal; keeps them until a line arrives.
 pub(crate) fn hoard(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let mut clients = Vec::new();
@@ -182,7 +176,6 @@ pub(crate) fn hoard(socket: &str, what: &str, uid: u32) {
     wait_for_line();
 }
 
-/// Answers to a forked child on its parent's connections, and to a process that has become another user.
 pub(crate) fn inherit(socket: &str) {
     let lane = Control::connect(socket).expect("the service listens");
     lane.ask(&attach_request(8, 4096)).expect("a lane");

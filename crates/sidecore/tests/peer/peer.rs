@@ -85,7 +85,6 @@ fn options(socket: &str) -> Options {
     Options { socket: socket.into(), name: "peer".to_owned(), ..Options::default() }
 }
 
-/// Serves until it is killed or ended by a command.
 fn serve(socket: &str, config: &str) {
     let config = Config { socket: PathBuf::from(socket), ..Config::parse(config).expect("a good configuration") };
     let service = Service::start(config).expect("a service");
@@ -94,13 +93,11 @@ fn serve(socket: &str, config: &str) {
     assert!(service.is_alive(), "a thread of the service ended");
 }
 
-/// Waits for a line of the test, or the end of stdin.
 fn wait_for_line() -> Option<String> {
     let mut line = String::new();
     (std::io::stdin().read_line(&mut line).expect("a pipe") > 0).then(|| line.trim().to_owned())
 }
 
-/// Submits and checks until killed.
 fn keep_loading(socket: &str, seed: u64) {
     let mut load = Load::new(&options(socket), 32, seed).expect("a lane");
     println!("loading");

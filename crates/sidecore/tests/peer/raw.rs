@@ -49,7 +49,6 @@ impl Control {
         self.send_bytes(packet, &[])
     }
 
-    /// The next answer; an error where the service hung up.
     pub(crate) fn receive(&self) -> io::Result<(Reply, Vec<OwnedFd>)> {
         assert!(self.wait(&TIMEOUT), "the service does not answer");
         let mut buffer = [0; 16 * 1024];
@@ -69,7 +68,6 @@ impl Control {
         self.receive()
     }
 
-    /// Whether an answer, or the end, has arrived.
     pub(crate) fn ready(&self) -> bool {
         self.wait(&Timespec { tv_sec: 0, tv_nsec: 0 })
     }
@@ -90,7 +88,6 @@ pub(crate) fn attach_request(slots: u32, arena_bytes: u32) -> Request {
     })
 }
 
-/// A lane with its memory as plain words.
 pub(crate) struct RawLane {
     pub(crate) control: Control,
     pub(crate) layout: Layout,
@@ -119,13 +116,11 @@ impl RawLane {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.layout.total_bytes() / 8) }
     }
 
-    /// The words of the submission slot where message `number` goes.
     pub(crate) fn slot(&self, number: u64) -> &[AtomicU64] {
         let line = self.layout.submission().start + (number % u64::from(self.layout.slots())) as usize;
         &self.words()[line * SLOT..][..SLOT]
     }
 
-    /// Publishes these words as the next message.
     pub(crate) fn push(&self, message: &Message) {
         for (word, value) in self.slot(self.pushed.get()).iter().zip(message) {
             word.store(*value, Ordering::Relaxed);
@@ -133,14 +128,12 @@ impl RawLane {
         self.publish();
     }
 
-    /// Publishes the next slot's content.
     pub(crate) fn publish(&self) {
         let number = self.pushed.get();
         self.slot(number)[SLOT - 1].store(number + 1, Ordering::Release);
         self.pushed.set(number + 1);
     }
 
-    /// Whether completion `number` has arrived.
     pub(crate) fn answered(&self, number: u64) -> bool {
         let line = self.layout.completion().start + (number % u64::from(self.layout.slots())) as usize;
         self.words()[line * SLOT + SLOT - 1].load(Ordering::Acquire) == number + 1

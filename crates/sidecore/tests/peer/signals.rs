@@ -6,7 +6,6 @@ use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
 use std::fmt::Display;
 
-/// Lanes, each with a session and a first request.
 const ROUNDS: usize = 100;
 /// Microseconds between two signals.
 const PERIOD: i64 = 300;
@@ -30,7 +29,6 @@ mod ffi {
     }
 }
 
-/// Runs that number of lanes to their first result, and prints how many had one.
 pub(crate) fn run(socket: &str) {
     ffi::interrupt_every(PERIOD);
     let done = (0..ROUNDS).filter(|_| first_request(socket).inspect_err(|error| println!("{error}")).is_ok());

@@ -19,14 +19,12 @@ pub(crate) const RSA_PUBLIC: &[u8] = include_bytes!("../../src/engine/crypto/key
 /// Longest wait of any step before the test calls it a stall.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A configuration with an inline device, and a remote one that may delay an answer for `timeout_ms` ms.
 pub(crate) fn config(timeout_ms: u32) -> Config {
     let limits = LimitsConfig { device_timeout_ms: timeout_ms, ..LimitsConfig::default() };
     let devices = vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", "keys")];
     Config { devices, limits, socket_mode: 0o666, ..Config::default() }
 }
 
-/// With a timeout that is long enough for a busy machine.
 pub(crate) fn remote() -> Running {
     start(config(20_000))
 }
@@ -65,12 +63,10 @@ pub(crate) fn run(session: &crypto::Session, op: Op, input: &[u8]) -> Result<Vec
     Ok(result)
 }
 
-/// Does `op` with the private key, as its owner would.
 pub(crate) fn owner(scheme: &Scheme, pkcs8: &[u8], op: Op, input: &[u8]) -> Result<Vec<u8>, Refusal> {
     run(&session_of(scheme, pkcs8), op, input)
 }
 
-/// A client with a session that signs by PKCS#1 with the key of that name.
 pub(crate) struct Signer {
     client: Client,
     session: Session,
@@ -87,7 +83,6 @@ impl Signer {
         self.client.call(self.session, Op::Sign, 0, b"message", 256)
     }
 
-    /// Signs until a gateway does it.
     pub(crate) fn sign_soon(&mut self) -> Vec<u8> {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -101,23 +96,19 @@ impl Signer {
         }
     }
 
-    /// Signs until no gateway does it any more, and checks the reason.
     pub(crate) fn refused_soon(&mut self) {
         until("nobody signs", || matches!(self.sign(), Err(Error::Refused(Refusal::KeyElsewhere))));
     }
 }
 
-/// Signs a digest as the owner would.
 pub(crate) fn sign_digest(digest: &[u8]) -> Vec<u8> {
     owner(&pkcs1(), RSA, Op::SignDigest, digest).unwrap()
 }
 
-/// Lets other users reach the socket.
 pub(crate) fn let_others_in(service: &Running) {
     fs::set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
 }
 
-/// Runs `does` as another user, in a thread that stays that user's. For root only.
 pub(crate) fn as_user<T: Send>(user: u32, does: impl FnOnce() -> T + Send) -> T {
     thread::scope(|scope| {
         let other = scope.spawn(|| {

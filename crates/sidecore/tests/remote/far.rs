@@ -25,17 +25,14 @@ pub(crate) struct OwnKey {
 pub(crate) enum Manner {
     Honest,
     Mute,
-    /// It answers nothing, and disconnects after this number of requests.
     DiesAfter(u32),
     /// It answers each request with the hint that others may do it.
     Elsewhere,
 }
 
-/// A gateway's connection under a test's control: it answers nothing by itself.
 pub(crate) struct Line {
     pub(crate) gateway: Gateway,
     pub(crate) welcome: Welcome,
-    /// Tickets whose answers the service reported as wrong.
     pub(crate) wrong: Vec<u64>,
     buffer: Vec<u8>,
 }
@@ -45,7 +42,6 @@ impl Line {
         Self::of(service, "far")
     }
 
-    /// Connects once the device has lost its earlier gateway.
     fn of(service: &Service, device: &str) -> Self {
         let end = Instant::now() + TIMEOUT;
         loop {
@@ -66,7 +62,6 @@ impl Line {
         Some(Self { gateway, welcome, wrong: Vec::new(), buffer: vec![0; MAX_PACKET] })
     }
 
-    /// Sends a message, once the service has room for it.
     pub(crate) fn tell(&self, message: &Tell<'_>) -> Result<(), ErrorKind> {
         loop {
             match self.gateway.tell(message) {
@@ -91,7 +86,6 @@ impl Line {
         }
     }
 
-    /// The ticket, key and input of the next request.
     pub(crate) fn request(&mut self) -> (u64, Vec<u8>) {
         loop {
             let _ = self.tell(&Tell::Beat);
@@ -108,7 +102,6 @@ impl Line {
         }
     }
 
-    /// Waits for the service to end the connection, as it must.
     pub(crate) fn is_ended(&mut self) -> bool {
         let end = Instant::now() + TIMEOUT;
         while Instant::now() < end {
@@ -125,7 +118,6 @@ impl Line {
     }
 }
 
-/// A gateway that runs by itself. It ends when dropped.
 pub(crate) struct Far {
     stop: Arc<AtomicBool>,
     asked: Arc<AtomicU32>,
@@ -137,7 +129,6 @@ impl Far {
         Self::start_as(service, "far", keys, manner)
     }
 
-    /// For the device of that name.
     pub(crate) fn start_as(service: &Service, device: &str, keys: &[OwnKey], manner: Manner) -> Self {
         let line = Line::of(service, device);
         let (stop, asked) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicU32::new(0)));
@@ -208,7 +199,6 @@ fn serve(mut line: Line, keys: &[OwnKey], manner: Manner, stop: &AtomicBool, ask
     }
 }
 
-/// Sessions on the keys that were used so far.
 type Sessions = HashMap<String, Session>;
 
 fn answer_of(keys: &[OwnKey], sessions: &mut Sessions, request: &Request<'_>) -> Result<Vec<u8>, Refusal> {

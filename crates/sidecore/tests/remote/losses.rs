@@ -15,7 +15,6 @@ fn count(service: &Service, counter: SidecoreCounter) -> u64 {
     Snapshot::read(service.counters()).unwrap().sidecores[0].get(counter)
 }
 
-/// A service with another way after a loss: a second gateway, or the local key.
 fn with_two() -> crate::common::Running {
     let devices =
         vec![DeviceConfig::inline("here"), DeviceConfig::remote("far", "keys"), DeviceConfig::remote("other", "keys")];

@@ -16,7 +16,6 @@ use sidecore::keys::{Acl, KeyCommand, Kind, Site};
 use std::time::Instant;
 
 pub(crate) const WWW: OwnKey = OwnKey { name: "www", pkcs8: RSA, public: RSA_PUBLIC };
-/// A user id without an account.
 const STRANGER: u32 = 61_234;
 const EC: OwnKey = OwnKey {
     name: "ec",

@@ -25,10 +25,8 @@ fn batch(name: &str, disturb: u32) -> DeviceConfig {
     DeviceConfig { disturb, ..DeviceConfig::batch(name, None, false) }
 }
 
-/// Sessions of one client, each with the operation that signs in it.
 type Specs = Vec<(SessionSpec, Op)>;
 
-/// On a new key of RSA.
 fn rsa() -> Specs {
     let pair = KeyPair::generate(KeySize::Rsa2048).unwrap();
     let key = AsDer::<Pkcs8V1Der<'_>>::as_der(&pair).unwrap().as_ref().to_vec();
@@ -36,7 +34,6 @@ fn rsa() -> Specs {
     schemes.map(|scheme| (spec(scheme, &key), Op::Sign)).into()
 }
 
-/// On a new key of P-256.
 fn p_256() -> Specs {
     let key = EcdsaKeyPair::generate(&ECDSA_P256_SHA256_ASN1_SIGNING).unwrap().to_pkcs8v1().unwrap();
     let ops = [
@@ -51,7 +48,6 @@ fn spec(scheme: Scheme, key: &[u8]) -> SessionSpec {
     SessionSpec { scheme, key: KeyMaterial::Private(Secret::new(key.to_vec())) }
 }
 
-/// One client's signatures with its own key, each verified by the library.
 struct Signer {
     client: Client,
     sessions: Vec<(Opened, Session, Op)>,
@@ -84,7 +80,6 @@ fn count(service: &Running, counter: DeviceCounter) -> u64 {
     Snapshot::read(service.counters()).unwrap().devices.iter().map(|device| device.get(counter)).sum()
 }
 
-/// `clients` clients sign until `disturb` is done, and each once more; returns the number of signatures.
 fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: impl FnOnce()) -> u64 {
     let done = AtomicBool::new(false);
     let mut signers: Vec<Signer> = (0..clients).map(|_| Signer::new(service, &specs())).collect();
@@ -106,13 +101,11 @@ fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: imp
 /// Number of services tried: each measures again whether batches pay, on loaded cores.
 const SERVICES: u32 = 8;
 
-/// Runs `done` on new services until one has done requests side by side. `done` returns their number.
 fn side_by_side(is_here: bool, disturb: u32, mut done: impl FnMut(&Running) -> u64) {
     let gathered = (0..SERVICES).map(|_| done(&service([batch("lanes", disturb)])));
     assert_eq!(gathered.take(if is_here { SERVICES as usize } else { 1 }).any(|gathered| gathered > 0), is_here);
 }
 
-/// Clients with keys of their own sign at every fill.
 fn sign_at_every_fill(specs: fn() -> Specs, is_here: bool) {
     side_by_side(is_here, 0, |service| {
         let mut signed = 0;

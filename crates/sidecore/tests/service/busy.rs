@@ -16,7 +16,6 @@ pub(crate) struct Busy {
 }
 
 impl Busy {
-    /// Connects; `op` is a class by name, `size` its payload.
     pub(crate) fn new(options: &Options, op: &str, size: usize) -> Result<Self, Error> {
         let mut client = Client::connect(options).map_err(Error::Connect)?;
         let sample = sample(Class::from_name(op).expect("a known class"), size, 1);
@@ -28,7 +27,6 @@ impl Busy {
         Ok(Self { client, session, op: sample.op, input, output, next_tag: 0, done: 0 })
     }
 
-    /// Fills the lane and takes the next completion.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         let (inputs, outputs) = ([self.input.extent()], [self.output.extent()]);
         let (session, op) = (self.session, self.op);

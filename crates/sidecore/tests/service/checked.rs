@@ -6,13 +6,10 @@ use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::{self, sample::sample};
 use std::collections::HashMap;
 
-/// Length of the nonce before the text of AES-GCM.
 const NONCE: u32 = 12;
-/// Length of the tag after it.
 const TAG: u32 = 16;
 /// Bytes of text for three paths: copied by the service, in place, and in place over several pages.
 const SIZES: [u32; 3] = [100, 1500, 9000];
-/// Room for the longest request and its result.
 const ROOM: u32 = NONCE + SIZES[2] + TAG;
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -29,7 +26,6 @@ impl Counts {
     }
 }
 
-/// A local session and the same one at the service.
 struct Pair {
     op: Op,
     here: crypto::Session,
@@ -39,7 +35,6 @@ struct Pair {
 struct Expected {
     buffer: Buffer,
     result: Vec<u8>,
-    /// Position of the result in the buffer.
     at: u32,
 }
 
@@ -54,7 +49,6 @@ pub(crate) struct Load {
 }
 
 impl Load {
-    /// Connects and prepares `depth` requests at a time.
     pub(crate) fn new(options: &Options, depth: u32, seed: u64) -> Result<Self, Error> {
         let mut client = Client::connect(options).map_err(Error::Connect)?;
         let pairs = [pair(&mut client, "aes-256-gcm")?, pair(&mut client, "sha-256")?];
@@ -63,13 +57,11 @@ impl Load {
         Ok(Self { client, pairs, free, in_flight: HashMap::new(), random, next_tag: 0, counts })
     }
 
-    /// Fills the lane and takes the next completion.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.fill()?;
         self.take()
     }
 
-    /// Takes completions until none is in flight.
     pub(crate) fn drain(&mut self) -> Result<(), Error> {
         while !self.in_flight.is_empty() {
             self.take()?;
@@ -81,7 +73,6 @@ impl Load {
         &mut self.client
     }
 
-    /// Submits requests while there is room.
     pub(crate) fn fill(&mut self) -> Result<(), Error> {
         while let Some(buffer) = self.free.pop() {
             self.submit(buffer)?;
@@ -147,7 +138,6 @@ impl Random {
         self.0
     }
 
-    /// A number below `limit`.
     pub(crate) fn below(&mut self, limit: usize) -> usize {
         (self.next() >> 11) as usize % limit
     }

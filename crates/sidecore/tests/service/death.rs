@@ -15,7 +15,6 @@ use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread::{self, JoinHandle};
 
-/// A device that answers long after the service is dead.
 const NEVER: &str = "device = [{ name = \"never\", kind = \"emulated\", fixed_ns = 1000000000 }]";
 const ROUNDS: usize = 3;
 /// Requests in flight: the device would answer the last of them after this number of seconds.
@@ -30,7 +29,6 @@ fn options(socket: &Path, notify: Option<Notify>) -> Options {
     Options { socket: socket.to_owned(), notify, ..Options::default() }
 }
 
-/// A client that waits; returns the time when it noticed the service's end.
 fn waiting(socket: &Path, notify: Notify) -> JoinHandle<Nanos> {
     let mut client = Client::connect(&options(socket, Some(notify))).unwrap();
     let session = client.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();
@@ -48,7 +46,6 @@ fn waiting(socket: &Path, notify: Notify) -> JoinHandle<Nanos> {
     })
 }
 
-/// Time until each policy's client noticed it.
 fn kill_under_waiters(socket: &Path) -> Vec<Nanos> {
     let mut service = Peer::serve(socket, NEVER);
     let waiters = policies().map(|notify| waiting(socket, notify));

@@ -20,7 +20,6 @@ pub(crate) fn worker(name: &str) -> DeviceConfig {
     DeviceConfig::worker(name, None, false)
 }
 
-/// The devices' counters, once `ready` accepts them.
 pub(crate) fn devices_when(service: &Running, ready: impl Fn(&[DeviceStats]) -> bool) -> Vec<DeviceStats> {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {
@@ -33,7 +32,6 @@ pub(crate) fn devices_when(service: &Running, ready: impl Fn(&[DeviceStats]) -> 
     }
 }
 
-/// Number of requests of each device, once their sum is `total`.
 pub(crate) fn shares(service: &Running, total: u64) -> Vec<u64> {
     let given = |device: &DeviceStats| device.get(DeviceCounter::Requests);
     let all = devices_when(service, |devices| devices.iter().map(given).sum::<u64>() == total);

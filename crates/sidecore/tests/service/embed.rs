@@ -101,7 +101,6 @@ fn a_directory_is_made_for_the_socket() {
     connect(&service);
 }
 
-/// The cores that the thread of this name may use, by the kernel's information.
 fn cores_of_thread(name: &str) -> String {
     let mut tasks = fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path());
     let named = |path: &PathBuf| fs::read_to_string(path.join("comm")).is_ok_and(|comm| comm.trim() == name);

@@ -16,11 +16,9 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-/// Number of simultaneous attackers, and writes of each.
 const ATTACKERS: u64 = 2;
 const MUTATIONS: u64 = 4_000_000;
 
-/// All kinds of devices; the last one keeps its requests for long.
 const DEVICES: &str = r#"
 device = [
     { name = "inline", kind = "inline", ops = ["aes-256-gcm", "noop"] },
@@ -33,7 +31,6 @@ fn socket(service: &Service) -> &str {
     service.socket().to_str().unwrap()
 }
 
-/// Runs `work` while a client checks each of its results; the client has made requests when this returns.
 fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
     let done = AtomicBool::new(false);
     let mut load = Load::new(&options(service), 32, 77).unwrap();
@@ -54,7 +51,6 @@ fn check_while<T>(service: &Service, work: impl FnOnce() -> T) -> (T, Load) {
     (result, load)
 }
 
-/// Adds up lines of a count and its name.
 fn add_up(lines: Vec<String>, sums: &mut BTreeMap<String, u64>) {
     for line in lines {
         let (count, what) = line.split_once(' ').unwrap();

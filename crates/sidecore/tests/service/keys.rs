@@ -181,7 +181,6 @@ fn what_cannot_be_is_refused_in_words() {
     assert!(delete(&mut admin, "nobody").unwrap_err().to_string().contains("no key"));
 }
 
-/// Keys at rest, in a directory of their own.
 fn at_rest(scratch: &Path) -> Config {
     let passphrase = scratch.join("passphrase");
     if !passphrase.exists() {

@@ -10,10 +10,8 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Number of killed clients, and of simultaneous ones.
 const KILLS: usize = 120;
 const VICTIMS: usize = 4;
-/// Rounds with a kill and a replacement of a worker and an emulated device.
 const DEVICE_ROUNDS: u32 = 28;
 const SURVIVORS: u64 = 2;
 
@@ -29,7 +27,6 @@ device = [
     { name = "card0", kind = "emulated", fixed_ns = 3000, per_byte_ns = 0.2 },
 ]"#;
 
-/// A service in a process of its own, with its resources before any client.
 struct World {
     service: Peer,
     socket: PathBuf,
@@ -50,7 +47,6 @@ impl World {
         Options { socket: self.socket.clone(), ..Options::default() }
     }
 
-    /// Keeps clients working while `disturb` runs; returns their counts.
     fn survive(&self, disturb: impl FnOnce(&Path)) -> Vec<Counts> {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
@@ -109,7 +105,6 @@ fn killed_clients_take_nothing_with_them() {
     world.end();
 }
 
-/// Kills the device of each kind and adds another in its place, as `sidecore set` does.
 fn replace_devices(socket: &Path) {
     let mut client = Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap();
     for round in 0..DEVICE_ROUNDS {

@@ -16,9 +16,7 @@ use std::sync::Barrier;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::thread;
 
-/// Requests of the modest client over which shares are counted.
 const COUNTED: u64 = 1500;
-/// A user other than the one of the tests.
 const NOBODY: u32 = 65_534;
 
 fn limited(limits: LimitsConfig) -> Running {
@@ -57,7 +55,6 @@ fn clients_of_a_user_are_limited() {
     assert!(lines[0].contains("1 clients already (limits.clients_per_uid)"), "{lines:?}");
 }
 
-/// A lane that its client lets the service take back, under a limit of one.
 fn reclaimable(limits: LimitsConfig) -> (Running, Client) {
     let service = limited(limits);
     let client = Client::connect(&Options { reclaimable: true, ..options(&service) }).unwrap();
@@ -96,7 +93,6 @@ fn a_user_that_takes_all_lanes_that_there_are_gets_no_idle_one_of_another() {
     mine.call(session, Op::Noop, 0, &[], 0).unwrap();
 }
 
-/// Connects, also while the service has not noticed the end of the earlier process.
 fn connect_when_free(service: &Running) -> Client {
     let mut client = None;
     crate::peer::until("the client is forgotten", || {
@@ -162,7 +158,6 @@ fn requests_beyond_the_limit_in_flight_are_held() {
     assert_ne!(digests[0], digests[1], "the last request was read before there was room for it");
 }
 
-/// Work of the modest client of one lane and of its rival, from the time when both work.
 fn shares(service: &Running, op: &str, size: usize, mut rival: Peer) -> (u64, Vec<u64>) {
     rival.expect("busy");
     let counts = |rival: &mut Peer| {

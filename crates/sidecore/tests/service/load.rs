@@ -14,7 +14,6 @@ const STALL: u64 = 20_000_000_000;
 pub(crate) struct Tally {
     pub(crate) done: u32,
     pub(crate) refused: Vec<Refusal>,
-    /// Numbers of the devices that failed.
     pub(crate) failed: Vec<u8>,
 }
 
@@ -29,7 +28,6 @@ struct RequestSlot {
 pub(crate) struct Load {
     pub(crate) client: Client,
     pub(crate) tally: Tally,
-    /// Stage times of the sampled requests.
     pub(crate) stages: Vec<(Stamps, u64)>,
     pub(crate) urgent: bool,
     session: Session,
@@ -88,7 +86,6 @@ impl Load {
         }
     }
 
-    /// Submits up to `most` requests, limited by the free places. Returns their number.
     pub(crate) fn fill(&mut self, most: u32) -> u32 {
         let mut submitted = 0;
         while submitted < most

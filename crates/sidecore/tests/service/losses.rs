@@ -29,7 +29,6 @@ pub(crate) fn frozen(name: &str) -> DeviceConfig {
     DeviceConfig::emulated(name, 1_000_000_000, 1e6)
 }
 
-/// A service with a long timeout of devices.
 pub(crate) fn patience(devices: Vec<DeviceConfig>) -> Config {
     let limits = LimitsConfig { device_timeout_ms: 600_000, ..LimitsConfig::default() };
     Config { devices, limits, ..Config::default() }
@@ -39,7 +38,6 @@ pub(crate) fn patient(devices: Vec<DeviceConfig>) -> Running {
     start(patience(devices))
 }
 
-/// Kills a device repeatedly while requests are in flight, many of them on it.
 fn killed_under_load(victim: &DeviceConfig, rounds: u32) {
     let service = service([DeviceConfig::inline("survivor")]);
     let mut control = administer(&service);
@@ -158,13 +156,11 @@ fn requests_that_wait_for_room_are_taken_over_by_a_device_that_joins() {
     assert_eq!(load.tally, Tally { done: 16, ..Tally::default() });
 }
 
-/// A service with large requests and a short timeout.
 fn impatient(device_timeout_ms: u32, devices: Vec<DeviceConfig>) -> Running {
     let limits = LimitsConfig { max_request_bytes: 16 << 20, device_timeout_ms, ..LimitsConfig::default() };
     start(Config { devices, limits, sample_every: 1, ..Config::default() })
 }
 
-/// One long request in place. Returns its buffer's content after the answer, and the expected content.
 fn long_request(client: &mut Client) -> (sidecore::client::Buffer, Status, Vec<u8>) {
     let des = sample(Class::from_name("3des-cbc").unwrap(), LONG, 3);
     let session = client.open_session(&des.spec).unwrap();

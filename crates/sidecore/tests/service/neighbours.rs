@@ -15,13 +15,11 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
-/// A user id without other processes.
 const USER: &str = "64011";
 const OTHER: &str = "64012";
 /// Half the closing time of an attacker's socket, and far longer than any other step.
 const LONG: Duration = Duration::from_secs(30);
 
-/// A service in a process of its own, open to all users.
 struct Site {
     service: Option<Peer>,
     directory: TempDir,
@@ -160,7 +158,6 @@ fn signal(pid: u32, signal: Signal) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
-/// Whether that process has a socket, and sleeps.
 fn waits_for(pid: u32) -> bool {
     let fds = fs::read_dir(format!("/proc/{pid}/fd")).unwrap().filter_map(|fd| fs::read_link(fd.ok()?.path()).ok());
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();

@@ -12,7 +12,6 @@ use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
-/// User and group ids without other processes.
 const USER: &str = "64001";
 const OTHER: &str = "64002";
 const GROUP: u32 = 64_100;
@@ -37,7 +36,6 @@ fn peer(service: &Running, uid: &str, gids: &str) -> Peer {
     peer
 }
 
-/// The answer to the peer's command.
 fn hears(peer: &mut Peer, what: &str) -> String {
     peer.say(what);
     peer.line()

@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 /// Far longer than any step, so that a hang is found and a slow machine is not.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A process. Killed when dropped.
 pub(crate) struct Peer {
     child: Child,
     stdin: Option<ChildStdin>,
@@ -43,7 +42,6 @@ impl Peer {
         Self { stdin: child.stdin.take(), stdout, child }
     }
 
-    /// A service in a process of its own.
     pub(crate) fn serve(socket: &Path, config: &str) -> Self {
         let mut peer = Self::start(&["serve", socket.to_str().unwrap(), config]);
         peer.expect("serving");
@@ -74,7 +72,6 @@ impl Peer {
         self.child.wait().unwrap();
     }
 
-    /// The rest of its output until it ends by itself, which it must do successfully.
     pub(crate) fn finish(mut self) -> Vec<String> {
         self.stdin = None;
         let lines = (&mut self.stdout).lines().map(Result::unwrap).collect();
@@ -91,12 +88,10 @@ impl Drop for Peer {
     }
 }
 
-/// Kills a process that this one did not start.
 pub(crate) fn kill(pid: u32) {
     kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), Signal::KILL).unwrap();
 }
 
-/// Waits for a condition, which usually takes milliseconds.
 pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -109,7 +104,6 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Held {
     pub(crate) descriptors: usize,
-    /// Lanes whose memory is mapped.
     pub(crate) lanes: usize,
 }
 

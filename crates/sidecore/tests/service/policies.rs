@@ -29,7 +29,6 @@ fn inline() -> Vec<DeviceConfig> {
     vec![DeviceConfig::inline("inline")]
 }
 
-/// A closed loop of one and one of 32, each to its end.
 fn loops(service: &Running) {
     for (in_flight, total) in [(1, 40), (32, 640)] {
         let mut load = Load::new(connect(service), "aes-128-gcm", 100, in_flight, in_flight == 1);
@@ -181,7 +180,6 @@ fn a_client_that_looks_by_itself_is_never_woken() {
     assert_eq!(lane.get(LaneCounter::WakeupsSent), 0);
 }
 
-/// Requests of one size on a device of 1 ms, one at a time, until `are` accepts the waits.
 fn until_the_waits(notify: &str, are: impl Fn(&Audit) -> bool) {
     let slow = vec![DeviceConfig::emulated("slow", 1_000_000, 0.0)];
     let service = with(NotifyConfig::all(Notify::Park), slow);

@@ -26,14 +26,12 @@ fn comes_to(what: &str, how: &str, victim: &str, expected: &Outcome) {
     expect(what, how, &attempt(what, how, victim), expected);
 }
 
-/// A file: the service of keys may open those below its directories, and a service without a duty none.
 fn denied(what: &str, file: &str) {
     assert_eq!(attempt(what, "outside", file), Outcome::Done, "{what} without the sandbox");
     comes_to(what, "inside", file, &Outcome::Refused(Errno::ACCESS));
     comes_to(what, "idle", file, &Outcome::Refused(Errno::PERM));
 }
 
-/// A process to attack. Killed when dropped.
 struct Victim(Child);
 
 impl Victim {

@@ -139,7 +139,6 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-/// Requests of every kind, including refused ones.
 fn requests() -> Vec<Request> {
     let text = str::to_owned;
     let list = |after: &str| Request::Keys(KeyCommand::List { after: text(after) });
@@ -371,7 +370,6 @@ fn keys_that_wait_to_be_made_are_limited_and_nothing_else_is() {
     assert!((1..=36).contains(&refused) && refused + made >= 36, "{refused} refused, {made} made");
 }
 
-/// Pieces of the secret numbers, for a search through much memory.
 struct Pieces {
     /// Whether a piece begins with these two bytes.
     begins: Vec<bool>,
@@ -399,7 +397,6 @@ impl Pieces {
         memory.windows(TRACE).filter(|window| is_piece(window)).count()
     }
 
-    /// Number of pieces in the memory that a process can write.
     fn in_process(&self, pid: u32) -> usize {
         let maps = fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
         let memory = fs::File::open(format!("/proc/{pid}/mem")).unwrap();
@@ -441,7 +438,6 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     service.finish();
 }
 
-/// Keys in a directory there, under a passphrase in a file there.
 fn at_rest(scratch: &Path) -> KeysConfig {
     let passphrase = scratch.join("passphrase");
     fs::write(&passphrase, "open sesame").unwrap();

@@ -36,7 +36,6 @@ fn sampled_requests_carry_all_stages_in_order() {
     }
 }
 
-/// Wake-ups of the sidecore until now.
 fn wakeups(service: &Running) -> u64 {
     Snapshot::read(service.counters()).unwrap().sidecores[0].get(SidecoreCounter::WakeupsReceived)
 }
@@ -94,7 +93,6 @@ fn one_in_so_many_is_sampled_and_of_long_operations_each() {
     }
 }
 
-/// The counters, once they include the client's report.
 fn settled(service: &Running, received: u64) -> Snapshot {
     let patience = Instant::now() + Duration::from_secs(10);
     loop {

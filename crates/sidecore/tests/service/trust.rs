@@ -18,7 +18,6 @@ use tempfile::TempDir;
 const SOMEBODY: u32 = 64_031;
 const OTHER: u32 = 64_032;
 
-/// A directory where all users may make files.
 fn place() -> Option<TempDir> {
     if !root_or_skipped("play another user") {
         return None;
@@ -28,7 +27,6 @@ fn place() -> Option<TempDir> {
     Some(directory)
 }
 
-/// A process of this user at a socket, which is not a service.
 fn impostor(directory: &TempDir, user: u32) -> (Peer, PathBuf) {
     let socket = directory.path().join("socket");
     let mut peer = Peer::start(&["impostor", socket.to_str().unwrap(), &user.to_string()]);
@@ -36,7 +34,6 @@ fn impostor(directory: &TempDir, user: u32) -> (Peer, PathBuf) {
     (peer, socket)
 }
 
-/// A copy of the peer with this mode, of this user and group.
 fn copy(directory: &TempDir, name: &str, user: u32, group: u32, mode: u32) -> PathBuf {
     let copy = directory.path().join(name);
     copy_program(env!("CARGO_BIN_EXE_sidecore-peer"), &copy);

@@ -14,7 +14,6 @@ const OPEN: usize = 4;
 /// Most bytes of a result beyond the length of its input: a signature, an encapsulation.
 const EXTRA: usize = 8 * 1024;
 
-/// A client that opens a session for each key, once.
 struct Lane {
     client: Client,
     open: VecDeque<(SessionSpec, Session)>,

@@ -53,9 +53,7 @@ const MIN_VECTORS: [(&str, usize); 31] = [
     ("ml-dsa-65", 350),
 ];
 
-/// Reason of a request without output.
 pub(crate) enum Failure {
-    /// The session was not opened, for this reason.
     NotOpened(String),
     Refused(Refusal),
 }
@@ -69,7 +67,6 @@ impl fmt::Debug for Failure {
     }
 }
 
-/// Opens a session, runs one request on it and returns the output.
 pub(crate) type Execute<'a> = &'a mut dyn FnMut(&SessionSpec, Op, usize, &[u8]) -> Result<Vec<u8>, Failure>;
 
 #[derive(Debug, Default)]
@@ -78,7 +75,6 @@ pub(crate) struct Counts {
     pub(crate) valid: usize,
     pub(crate) invalid: usize,
     pub(crate) acceptable: usize,
-    /// Vectors not run, by reason.
     pub(crate) skipped: BTreeMap<&'static str, usize>,
 }
 
@@ -119,7 +115,6 @@ pub(crate) fn are_complete(rows: &[(String, Counts)]) {
     }
 }
 
-/// One vector: its algorithm, number and result.
 struct Vector<'a> {
     name: &'a str,
     set: String,
@@ -153,7 +148,6 @@ impl Runner<'_> {
         self.count(vector, agrees, &format!("{outcome:?}"));
     }
 
-    /// Counts a vector that a set of its own has judged.
     fn count(&mut self, vector: &Vector<'_>, agrees: bool, outcome: &str) {
         let counts = self.rows.entry(vector.name.to_owned()).or_default();
         counts.run += 1;

@@ -41,7 +41,6 @@ pub(crate) struct LinkOptions {
     /// Time without an answer to a request after which the gateway counts as dead.
     pub(crate) timeout: Nanos,
     pub(crate) socket: OwnedFd,
-    /// Receives the gateway's news of keys, and the link's end.
     pub(crate) tell: Box<dyn Fn(Said) + Send>,
 }
 
@@ -77,19 +76,14 @@ pub(super) struct Link {
     /// A packet that the socket had no room for.
     stuck: Vec<u8>,
     token: Token,
-    /// The end whose requests are taken next.
     turn: usize,
-    /// Tickets of wrong answers, not reported to the gateway yet.
     wrong: VecDeque<u64>,
-    /// Their requests with tries left.
     again: VecDeque<Open>,
     wrong_in_a_row: usize,
-    /// Ends with answers that they may not know of.
     answered: Vec<bool>,
     heard_at: Nanos,
     said_at: Nanos,
     answered_at: Nanos,
-    /// Number of messages other than answers, and the start of their count.
     news: (u32, Nanos),
 }
 
@@ -156,7 +150,6 @@ impl Link {
         Ok(())
     }
 
-    /// Sends requests, of all sidecores in turn, while the socket takes them. Returns whether there was one.
     fn take(&mut self) -> Result<bool, Stop> {
         if !self.stuck.is_empty() && !self.send_stuck()? {
             return Ok(false);
@@ -208,7 +201,6 @@ impl Link {
         }
     }
 
-    /// Asks the gateway. The caller ensures room in the table.
     fn ask(&mut self, open: Open) -> Result<(), Stop> {
         let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };
@@ -225,7 +217,6 @@ impl Link {
         Ok(())
     }
 
-    /// Gathers the input of a request. Returns the most bytes of the result, and the operation.
     fn prepare(&self, request: &super::Request, input: &mut Vec<u8>) -> Result<(usize, Operation), Refusal> {
         let (session, submission) = (&request.session, &request.submission);
         let room = room_of(session, submission)?;
@@ -300,7 +291,6 @@ impl Link {
         Ok(())
     }
 
-    /// Answers this ticket's request. Returns news for the control thread.
     fn outcome(&mut self, ticket: u64, mut open: Open, outcome: Outcome<'_>) -> Result<Option<Said>, Stop> {
         let outcome = match outcome {
             Outcome::Done(result) => {
@@ -429,7 +419,6 @@ impl Link {
     }
 }
 
-/// Sends a message, or keeps it where the socket has no room.
 fn say(socket: &OwnedFd, message: &Ask<'_>, buffer: &mut [u8; MAX_PACKET], stuck: &mut Vec<u8>) -> Result<(), Stop> {
     let packet = encode(message, buffer).map_err(|error| (error.to_string(), Fault::Late))?;
     match packet::send(socket, packet, &[]) {

@@ -11,7 +11,6 @@ pub(super) struct Open {
     pub(super) end: usize,
     pub(super) ticket: Ticket,
     pub(super) request: Request,
-    /// Most bytes of its result.
     pub(super) room: usize,
     pub(super) sent_at: Nanos,
     pub(super) buffer: Vec<u8>,
@@ -32,7 +31,6 @@ struct TicketSlot {
     open: Option<Open>,
 }
 
-/// Requests and their tickets. Memory is allocated only at the start.
 pub(super) struct Table {
     places: Vec<TicketSlot>,
     free: Vec<u32>,
@@ -104,7 +102,6 @@ impl Table {
         place.open.as_ref().filter(|_| u64::from(place.generation) == ticket >> 32)
     }
 
-    /// Drops answered tickets from the order: at most the number of places remains.
     fn tidy(&mut self) {
         let mut order = std::mem::take(&mut self.order);
         order.retain(|ticket| self.get(*ticket).is_some());

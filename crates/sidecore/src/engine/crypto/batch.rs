@@ -35,7 +35,6 @@ impl BatchKey<'_> {
 pub(crate) struct Job<'a> {
     pub(crate) key: BatchKey<'a>,
     pub(crate) input: &'a [u8],
-    /// Has the length of the session's `output_len`.
     pub(crate) output: &'a mut [u8],
     pub(crate) outcome: Outcome,
     /// For tests and drills: its result comes out wrong, where checks detect that.
@@ -44,11 +43,8 @@ pub(crate) struct Job<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    /// None: it has to be done alone.
     NotDone,
-    /// The output begins with this number of result bytes.
     Done(usize),
-    /// The result did not verify and is wiped; it has to be made again.
     Wrong,
 }
 

@@ -7,7 +7,6 @@ use sidecore_batch::MOST;
 use sidecore_batch::p256::{LEN, is_in_range};
 use zeroize::Zeroizing;
 
-/// The numbers of a signature, as X9.62 writes them.
 #[derive(Sequence)]
 struct Signature<'a> {
     r: UintRef<'a>,

@@ -66,7 +66,6 @@ impl ImplicitRejection {
         Some(message.len())
     }
 
-    /// A block with the substitute plaintext, which starts at the returned index.
     fn synthesise(&self, ciphertext: &[u8]) -> Option<(Block, usize)> {
         let mut tag = Zeroizing::new([0; hash::MAX_LEN]);
         let tag_len = self.derive.sign(ciphertext.into(), &mut tag);
@@ -79,7 +78,6 @@ impl ImplicitRejection {
     }
 }
 
-/// The last candidate that is a possible length.
 fn choose_length(candidates: &[u8], modulus_len: usize) -> usize {
     // The draft excludes the two fixed bytes and the eight of padding, but not the separator.
     let limit = modulus_len - (MIN_PADDING_LEN - 1);

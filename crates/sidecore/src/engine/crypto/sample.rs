@@ -197,7 +197,6 @@ fn forward(algorithm: Algorithm, op: Op, size: usize, random: &mut SplitMix64) -
     (0, random.bytes(iv_len + len))
 }
 
-/// The input that undoes or checks an operation of the same session.
 fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix64) -> (usize, Vec<u8>) {
     let op = match class.op() {
         Op::Decrypt => Op::Encrypt,

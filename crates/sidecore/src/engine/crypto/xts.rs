@@ -50,7 +50,6 @@ impl Aes128Xts {
         Some(input.len())
     }
 
-    /// All blocks, without the last two if the last one is incomplete. Returns the bytes done and the next tweak.
     fn whole_blocks(
         &self,
         tweak: &Block,
@@ -129,7 +128,6 @@ impl Tweak {
         Self((self.0 << 1) ^ (carry * 0x87))
     }
 
-    /// Writes this and the following tweaks; returns the next one.
     fn fill(self, mask: &mut [u8]) -> Self {
         mask.as_chunks_mut().0.iter_mut().fold(self, |tweak, block| {
             *block = tweak.0.to_le_bytes();

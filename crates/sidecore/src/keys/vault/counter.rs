@@ -15,7 +15,6 @@ pub(super) struct Counter {
 }
 
 impl Counter {
-    /// The file at this path, which need not exist. Its directory must.
     pub(super) fn at(path: &Path) -> Result<Self, VaultError> {
         let wrong = |what| VaultError::ChangesFile { path: path.to_owned(), what };
         let file = path.file_name().and_then(|name| name.to_str());

@@ -27,7 +27,6 @@ pub(super) trait Disk: Debug + Send {
         file.sync_all()
     }
 
-    /// Flushes renames and removals to the disk.
     fn sync(&self, directory: &OwnedFd) -> io::Result<()> {
         Ok(fsync(directory)?)
     }
@@ -128,7 +127,6 @@ impl Directory {
         Ok(Some(bytes))
     }
 
-    /// Writes a file under its temporary name, and flushes it to the disk.
     pub(super) fn write_beside(&self, file: &str, bytes: &[u8]) -> io::Result<()> {
         let beside = beside(file);
         self.remove(&beside)?;
@@ -140,7 +138,6 @@ impl Directory {
         self.disk.rename(&self.descriptor, &beside(file), file)
     }
 
-    /// Removes a file, if it exists.
     pub(super) fn remove(&self, file: &str) -> io::Result<()> {
         match self.disk.remove(&self.descriptor, file) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),

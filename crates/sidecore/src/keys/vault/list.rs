@@ -14,7 +14,6 @@ const NUMBER: char = '@';
 
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct List {
-    /// The number of the last change of the directory.
     pub(super) changes: u64,
     /// The keys, each with the number of the change that wrote its file.
     pub(super) keys: BTreeMap<String, u64>,
@@ -80,7 +79,6 @@ impl Present {
         Ok(present)
     }
 
-    /// Compares the files with the list. Returns the keys whose files are missing, where that is accepted.
     pub(super) fn compare(
         &self,
         directory: &Directory,

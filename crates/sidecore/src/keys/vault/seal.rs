@@ -64,13 +64,11 @@ struct Wrapped {
 struct KeyFile {
     name: String,
     number: u64,
-    /// The users and the private key.
     secret: Sealed,
 }
 
 pub(super) struct Master {
     key: LessSafeKey,
-    /// The beginning of its file: the line, and the wrapped key.
     wrapped: Vec<u8>,
 }
 

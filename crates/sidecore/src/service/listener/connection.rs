@@ -37,7 +37,6 @@ pub(super) struct OwnKey {
     pub(super) token: Option<KeyToken>,
 }
 
-/// An ended connection, which still counts until its objects are closed.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) client: ClientKey,
@@ -65,7 +64,6 @@ pub(super) struct Gateway {
     pub(super) device: DeviceConfig,
     pub(super) control: Arc<Control>,
     pub(super) offers: BTreeMap<String, Vec<u8>>,
-    /// An offer with another public part was reported already.
     pub(super) doubted: bool,
 }
 
@@ -84,7 +82,6 @@ pub(super) struct Attached {
     pub(super) token: Token,
     pub(super) counters: LaneBlock,
     pub(super) block: usize,
-    /// Number of requests at the last copy of the report.
     pub(super) published: u64,
     pub(super) claim: Claim,
 }
@@ -101,7 +98,6 @@ impl Attached {
 #[derive(Debug)]
 pub(super) struct Claim {
     pub(super) reclaimable: bool,
-    /// Requests at the last look, and the time of the last increase.
     requests: u64,
     used_at: Nanos,
 }

@@ -109,7 +109,6 @@ impl Listener {
         declines
     }
 
-    /// Sends the reason of a refused connection. A client without room for even that gets none.
     fn decline(&mut self, client: ClientKey, socket: OwnedFd, why: Refused) {
         self.tell_refused(client, &why);
         let _ = control::send(&socket, &Reply::Refused(why), &[]);

@@ -143,7 +143,6 @@ impl Listener {
         Ok(Reply::PassphraseChanged { file })
     }
 
-    /// Stores a key and opens its counters. A key without counters is not kept.
     pub(super) fn stored(&mut self, NewKey { change, acl }: NewKey, material: Material) -> Result<Reply, Refused> {
         let name = &change.name;
         let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;

@@ -231,7 +231,6 @@ impl Listener {
         self.setup.counters.set_clients_may_spin(self.setup.advice.may_spin);
     }
 
-    /// Runs this on each sidecore that satisfies `on`, and judges by the number of refusals.
     fn ask(
         &self,
         on: impl Fn(usize) -> bool,

@@ -14,7 +14,6 @@ pub(super) struct Usage {
 }
 
 impl Usage {
-    /// All keys count as used now.
     pub(super) fn new(places: usize, now: Nanos) -> Self {
         Self { places: vec![(0, now); places], look_at: now + LOOK_INTERVAL_NS }
     }

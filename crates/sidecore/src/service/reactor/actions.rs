@@ -100,7 +100,6 @@ impl Reactor {
         Ok(())
     }
 
-    /// The number that a device of this name would get.
     pub(in crate::service) fn place_for(&self, name: &str) -> Result<usize, DeviceError> {
         let taken = |(index, device): (usize, &Device)| device.config.name == name && self.is_there(index);
         let taken = self.host.devices.iter().enumerate().any(taken);
@@ -110,7 +109,6 @@ impl Reactor {
         self.sidecore.dispatch().next_device().ok_or_else(|| DeviceError::Full(name.to_owned()))
     }
 
-    /// Publishes measured values. Rates that a device has observed stay.
     pub(super) fn calibrate_devices(&mut self, park: ParkTimes) {
         for (index, device) in self.host.devices.iter().enumerate() {
             if let Some(port) = &device.port {

@@ -13,7 +13,6 @@ pub(super) struct Device {
     /// `None` for the sidecore itself, which does its work inline.
     pub(super) port: Option<Box<dyn Port>>,
     pub(super) counters: DeviceBlock,
-    /// Requests handed to it, and bytes of their input.
     pub(super) handed: (u64, u64),
     pub(super) gateway: Option<LaneKey>,
 }
@@ -25,7 +24,6 @@ impl Device {
         self.handed.1 += bytes;
     }
 
-    /// Event of its end, with this reason. For a remote device the gateway's end is reported instead.
     pub(super) fn lost(&self, sidecore: usize, loss: Loss) -> Option<Event> {
         let told = self.gateway.is_none() || loss == Loss::Removed;
         told.then(|| Event::DeviceLost { device: self.config.name.clone(), sidecore, loss })
@@ -35,7 +33,6 @@ impl Device {
         Event::WrongResult { device: self.config.name.clone(), blame }
     }
 
-    /// Updates the device's counters. Called by housekeeping, so that its code stays out of the path of requests.
     #[inline(never)]
     pub(super) fn publish(&self, dispatch: &Dispatch, device: usize, loss: Loss) {
         let (load, (requests, bytes)) = (dispatch.device_load(device), self.handed);

@@ -17,7 +17,6 @@ pub(in crate::service) enum DeviceError {
     Inline(String),
     #[error("{0:?} is taken away as soon as it is empty: add another device")]
     Leaving(String),
-    /// Its thread did not start.
     #[error("{0}")]
     System(#[from] io::Error),
 }

@@ -28,12 +28,10 @@ use std::sync::Arc;
 /// Submissions to prefetch when more are likely.
 const EXPECTED: u64 = 16;
 
-/// The state of a sidecore's thread outside its decisions.
 #[derive(Debug)]
 pub(super) struct ReactorHost {
     pub(super) setup: Setup,
     pub(super) keys: HashMap<LaneKey, LaneId>,
-    /// By number in dispatch.
     pub(super) devices: Vec<Device>,
     /// The reported kind of loss of each device: apart from the devices, which are read for each request.
     pub(super) losses: Vec<Loss>,
@@ -45,7 +43,6 @@ pub(super) struct ReactorHost {
     /// Taken out during a wait.
     pub(super) poller: Option<Poller>,
     pub(super) counters: SidecoreBlock,
-    /// Counters of this sidecore for stored keys, by their places.
     pub(super) stored_keys: Vec<KeyBlock>,
     /// Requests and bytes since the last housekeeping, by class.
     tally: Vec<(u64, u64)>,
@@ -84,7 +81,6 @@ impl ReactorHost {
         }
     }
 
-    /// Removes the lane's doorbell from the poller.
     pub(super) fn ignore_doorbell(&mut self, lane: &Lane) {
         self.keys.remove(&lane.key);
         if let Some(poller) = &self.poller {
@@ -92,7 +88,6 @@ impl ReactorHost {
         }
     }
 
-    /// The port of a device that is not the sidecore itself.
     #[inline]
     fn port(&mut self, device: usize) -> Option<&mut dyn Port> {
         Some(&mut **self.devices[device].port.as_mut()?)
@@ -290,7 +285,6 @@ impl Devices for ReactorHost {
     }
 }
 
-/// Counts a request on a stored key that was done inline.
 #[cold]
 fn count_done(key: &KeyBlock, op: Op, outcome: Result<u32, Refusal>) {
     key.add(KeyCounter::Submitted, 1);

@@ -129,7 +129,6 @@ impl Reactor {
         }
     }
 
-    /// Ends service of the lane. The rest of it is freed on another thread: unmapping can take long.
     fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
         let id = *self.host.keys.get(&key)?;
         let lane = self.sidecore.close_lane(id)?;
@@ -206,7 +205,6 @@ fn wait_policies(notify: NotifyConfig) -> WaitPolicies {
     WaitPolicies { client, service, to_device, from_device }
 }
 
-/// Writes a record to a new file that only this user can read, in the place of an older one.
 pub(in crate::service) fn write_record(path: &Path, tape: Tape) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

@@ -60,13 +60,11 @@ fn ecdh(runner: &mut Runner<'_>, (set, name, size, curve): (ecdh::TestName, &str
     }
 }
 
-/// With the length of a coordinate.
 fn scalar(number: &[u8], size: usize) -> Vec<u8> {
     let number = &number[number.len().saturating_sub(size)..];
     [&vec![0; size - number.len()], number].concat()
 }
 
-/// An EC private key without its public part.
 fn pkcs8(curve: &[u8], scalar: &[u8]) -> Vec<u8> {
     let part = |tag: u8, parts: &[&[u8]]| [&[tag, parts.concat().len() as u8], &parts.concat()[..]].concat();
     let id = part(6, &[&[0x2a, 0x86, 0x48, 0xce, 0x3d, 2, 1]]);

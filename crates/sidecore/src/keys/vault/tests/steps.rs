@@ -7,20 +7,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::sync::{Arc, Mutex};
 
-/// More steps than any change here has.
 pub(in crate::keys) const STEPS: usize = 24;
 
 #[derive(Clone, Copy, Debug)]
 struct Fault {
-    /// The failing step, from 0.
     step: usize,
-    /// It took effect all the same.
     was_done: bool,
     /// All following steps fail as well: the disk is gone, or the process.
     lasts: bool,
 }
 
-/// A disk with a failing step. It tracks the state that a power failure would leave.
 #[derive(Debug)]
 struct Faulty {
     path: PathBuf,
@@ -95,7 +91,6 @@ impl Disk for Faulty {
     }
 }
 
-/// A vault with the keys `mail` and `www` and a failing step, counted from its opening.
 pub(in crate::keys) fn failing(path: &Path, step: usize) -> (Vault, Vec<Found>) {
     let (vault, found, _) = faulty(path, Fault { step, was_done: false, lasts: false });
     (vault, found)
@@ -173,7 +168,6 @@ fn as_seen(what: &str) -> Seen {
     }
 }
 
-/// States that may be found after a report: without and with a power failure.
 fn promised(said: &Result<VaultWarning, VaultError>, old: &Seen, new: &Seen) -> (Vec<Seen>, Vec<Seen>) {
     let either = || vec![old.clone(), new.clone()];
     let text = |error: &VaultError| error.to_string();

@@ -134,7 +134,6 @@ impl ReactorHost {
         self.publish_tally();
     }
 
-    /// Reports the owners of batch results that did not verify.
     fn tell_blamed(&mut self) {
         for number in 0..self.devices.len() {
             while let Some(blame) = self.port(number).and_then(Port::blamed) {
