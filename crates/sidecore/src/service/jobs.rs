@@ -13,20 +13,12 @@ use crate::sys::peer::Credentials;
 use std::sync::Arc;
 
 pub(super) enum ControlJob {
-    Session {
-        scheme: Scheme,
-        key: SessionKey,
-        client: ClientKey,
-        gathers: bool,
-    },
+    Session { scheme: Scheme, key: SessionKey, client: ClientKey, gathers: bool },
     Import(NewKey, KeyPart),
     Replace(Change, Secret),
     Generate(NewKey, Kind),
     Make(Kind),
-    PublicPart {
-        kind: Kind,
-        raw: Secret,
-    },
+    PublicPart { kind: Kind, raw: Secret },
     Reseal(Credentials, Resealing),
 }
 
