@@ -161,11 +161,9 @@ struct Device {
     state: DeviceState,
     classes: Classes,
     immediate: bool,
-    /// The keys of other machines that it works with, if it is a device for those.
     remote_keys: Option<RemoteKeys>,
     rates: Rates,
     deferred: DeferredQueue,
-    /// Times of requests that it does side by side.
     fills: Option<BatchEstimate>,
     /// The last estimate: requests mostly come in runs of one kind.
     last: Option<(Class, u32, Nanos)>,
@@ -491,7 +489,6 @@ impl Dispatch {
         }
     }
 
-    /// Requests that the device itself has, or died with.
     #[inline]
     fn on_device(&self, device: usize) -> u32 {
         self.loads[device].in_flight - self.devices[device].deferred.len()

@@ -69,7 +69,6 @@ impl Summary {
     }
 }
 
-/// The value that `rank` values do not exceed.
 fn quantile(counts: &[u64; BUCKETS], rank: f64) -> f64 {
     let mut before = 0.0;
     for (bucket, &count) in counts.iter().enumerate().filter(|(_, count)| **count > 0) {

@@ -53,7 +53,6 @@ impl RequestState {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Entry {
     pub(crate) work: Work,
-    /// The device that has it, or had it last.
     pub(crate) device: u8,
     pub(crate) state: RequestState,
     pub(crate) handed: Nanos,
@@ -97,7 +96,6 @@ impl InFlight {
         Some(Ticket { index, generation: place.generation })
     }
 
-    /// Takes the entry out. All its tickets are void from now on.
     #[inline]
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Entry> {
         let place = self.current(ticket)?;
@@ -115,7 +113,6 @@ impl InFlight {
         self.current(ticket)?.entry.as_mut()
     }
 
-    /// The first entry at or after `from` that `device` has.
     pub(crate) fn next_on(&self, device: u8, from: usize) -> Option<Ticket> {
         let rest = self.places.get(from..)?;
         let offset = rest.iter().position(|place| {
@@ -130,7 +127,6 @@ impl InFlight {
         self.places.iter().filter_map(|place| place.entry).fold(0, |named, entry| named | 1 << entry.device)
     }
 
-    /// The valid ticket of the entry in this one's place, if a device has it.
     pub(crate) fn latest(&self, ticket: Ticket) -> Option<Ticket> {
         let place = self.places.get(ticket.index())?;
         place
@@ -151,7 +147,6 @@ impl InFlight {
         self.free.is_empty()
     }
 
-    /// The place that the ticket names, unless the ticket is void.
     #[inline]
     fn current(&mut self, ticket: Ticket) -> Option<&mut Slot> {
         self.places.get_mut(ticket.index()).filter(|place| place.generation == ticket.generation)

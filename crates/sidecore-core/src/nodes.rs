@@ -129,9 +129,7 @@ pub enum Failed {
 struct Tried {
     failures: u8,
     losses: u8,
-    /// The node of its last failure.
     at: Option<NodeId>,
-    /// Time of its permitted return to that node although there are others, ns.
     returns: Option<Nanos>,
 }
 
@@ -141,9 +139,7 @@ pub struct NodePool {
     settings: Settings,
     dispatch: Dispatch,
     lane: LaneId,
-    /// By number.
     nodes: Vec<Node>,
-    /// By tag.
     tried: Vec<Tried>,
     reassign: ReassignQueue,
 }
@@ -388,7 +384,6 @@ impl NodePool {
         Some(self.dispatch.estimate(member.number(), class, size) * Nanos::from(node.slots))
     }
 
-    /// An idle node without a measured time for this kind.
     fn untried(&self, class: Class, shunned: Option<NodeId>) -> Option<usize> {
         let is_fresh = |node: &&Node| node.present && !node.has_failed() && Some(node.member) != shunned;
         let fresh = self.nodes.iter().filter(is_fresh);

@@ -104,8 +104,6 @@ pub enum Op {
     Decapsulate,
 }
 
-/// Every operation in order of their numbers, with its family name, common to all algorithms: a digest is signed as a
-/// message is.
 const OPS: &[(Op, &str)] = &[
     (Op::Noop, "noop"),
     (Op::Encrypt, "encrypt"),

@@ -119,18 +119,15 @@ pub struct Sidecore<L, R> {
     notify: WaitPolicies,
     loop_limits: LoopLimits,
     device_timeout: Nanos,
-    /// By lane number.
     lanes: Vec<Option<Box<Lane<L>>>>,
     /// By the host's name: number, and count of lanes.
     clients: BTreeMap<u64, (ClientId, u32)>,
     watched: Watched,
     open_lanes: usize,
     devices: Vec<Device>,
-    /// Devices that answer later, by number.
     remote: Vec<usize>,
     /// Requests on such devices, by ticket number.
     requests: Vec<Option<R>>,
-    /// Requests of dead devices that no other has room for yet.
     orphans: VecDeque<Ticket>,
     round: u64,
     /// Serial number of the round of shares, and by client the last one that it got.

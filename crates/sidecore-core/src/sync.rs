@@ -86,7 +86,6 @@ mod weak {
 
     /// Runs a model with these orderings instead of the named ones. A relaxed fence is none.
     pub fn weakened(reliances: &'static [(Reliance, Ordering)], model: impl FnOnce()) {
-        /// Restores the orderings also after a panic, which is the expected result.
         struct Restored;
         impl Drop for Restored {
             fn drop(&mut self) {

@@ -72,7 +72,6 @@ pub struct Extent {
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Submission {
     words: Message,
-    /// Bytes of all inputs, and of all outputs.
     input_len: u64,
     output_len: u64,
 }
@@ -335,7 +334,6 @@ impl Submission {
         (usize::from(counts & 15), usize::from(counts >> 4))
     }
 
-    /// Takes the words that a request of this kind has, each read once, and checks them.
     #[inline]
     fn take(
         &mut self,

@@ -4,13 +4,11 @@ use proptest::prelude::*;
 use sidecore_core::policy::admission::Share;
 use sidecore_core::time::Nanos;
 
-/// A client that always has work waiting.
 struct Client {
     share: Share,
     weight: u64,
     costs: Vec<Nanos>,
     taken: usize,
-    /// Time it was given.
     served: Nanos,
 }
 

@@ -32,7 +32,6 @@ fn sizes() -> impl Strategy<Value = Vec<u32>> {
     prop::collection::vec((4.0..=16.0_f64).prop_map(|log| log.exp2() as u32), 400)
 }
 
-/// A device that serves one request after the other.
 struct Device {
     line: Line,
     rates: Rates,
@@ -65,7 +64,6 @@ impl Device {
     }
 }
 
-/// Keeps `outstanding` requests in progress until all are done; returns the time for all.
 fn closed_loop(policy: Balance, lines: &[Line], outstanding: usize, requests: impl Iterator<Item = u32>) -> Nanos {
     let mut devices: Vec<Device> = lines.iter().copied().map(Device::new).collect();
     let mut balancer = Balancer::new(policy);
@@ -84,7 +82,6 @@ fn closed_loop(policy: Balance, lines: &[Line], outstanding: usize, requests: im
     devices.iter().map(|device| device.free_at).max().unwrap()
 }
 
-/// A mix of sizes, the same each time.
 fn mix(requests: usize) -> impl Iterator<Item = u32> {
     let mut state = 42_u64;
     (0..requests).map(move |_| {

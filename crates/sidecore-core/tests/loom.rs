@@ -326,7 +326,6 @@ fn twin_that_lowers_its_flag_without_acquire_must_fail() {
     weakened(&[(Reliance::FlagLower, Ordering::Relaxed)], all_that_is_queued_is_found);
 }
 
-/// A key's blocks, one for each of two sidecores: generation, and a word that identifies the owner.
 type Blocks = [[AtomicU64; 2]; 2];
 
 fn generations(blocks: &Blocks) -> impl Iterator<Item = Generation<'_>> + Clone {
@@ -409,7 +408,6 @@ fn twin_that_looks_at_a_block_without_acquire_must_fail() {
     weakened(&[(Reliance::BlockLook, Ordering::Relaxed)], an_open_block_is_filled);
 }
 
-/// The place of an object made for a process, and a word that the kernel wipes in its children.
 #[derive(Debug, Default)]
 struct Made {
     unwiped: AtomicU64,
@@ -428,7 +426,6 @@ fn room(things: usize) -> Vec<Made> {
     (0..things).map(|_| Made::default()).collect()
 }
 
-/// A forked child with its parent's object in the place, and with room for its threads' objects.
 struct Child {
     place: PerProcess<Made>,
     made: Vec<Made>,
@@ -439,7 +436,6 @@ impl Child {
         self.made.iter().find(|known| std::ptr::eq(*known, made)).expect("one of those that were made")
     }
 
-    /// One of its threads gets the object. Returns its number, and whether it is to inherit from the parent.
     fn ask(&self, thread: usize) -> (usize, bool) {
         let is_own = |made| self.find(made).unwiped.load(Ordering::Relaxed) == 1;
         let Ok(got) = self.place.get(is_own, || Ok::<_, Infallible>(self.made[thread].fill()));

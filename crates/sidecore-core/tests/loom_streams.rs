@@ -207,7 +207,6 @@ struct Number {
     slot: SlotWord,
     rings: [Mutex<Key>; 2],
     free: Mutex<Vec<usize>>,
-    /// The ring that the slot names.
     ring: AtomicU64,
 }
 
@@ -245,7 +244,6 @@ impl Number {
         entered
     }
 
-    /// Takes the ring from its key. The slot's ring may have changed: the key decides.
     fn empty(&self, ticket: Ticket) -> usize {
         let ring = self.ring.load(Ordering::Acquire) as usize;
         let mut key = self.rings[ring].lock().unwrap();
@@ -278,7 +276,6 @@ impl Number {
         }
     }
 
-    /// One piece of a message of that socket. False: the ring is gone.
     fn send(&self, of: Ticket) -> bool {
         let look = self.slot.look();
         if !look.ticket().is_same_socket(of) || !look.is_in_ring() {
@@ -289,7 +286,6 @@ impl Number {
         *key == Key::new(3, look.ticket())
     }
 
-    /// Each ring is free once, or has the key that the slot names.
     fn check(&self) {
         let mut free = self.free.lock().unwrap().clone();
         let keys = free.iter().map(|ring| *self.rings[*ring].lock().unwrap());

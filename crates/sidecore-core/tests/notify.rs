@@ -31,10 +31,8 @@ fn notify() -> impl Strategy<Value = Notify> {
 
 #[derive(Clone, Copy, Debug)]
 struct Gap {
-    /// Time until a message arrives.
     length: Nanos,
     poll: Nanos,
-    /// From the ring or the end of a nap until the sleeper runs.
     latency: Nanos,
 }
 
@@ -43,7 +41,6 @@ fn gaps() -> impl Strategy<Value = Vec<Gap>> {
     prop::collection::vec(gap.prop_map(|(length, poll, latency)| Gap { length, poll, latency }), 1..20)
 }
 
-/// Runs one wait; returns the time when the message is found.
 fn wait(waiter: &mut Waiter, start: Nanos, gap: Gap) -> Nanos {
     let arrival = start + gap.length;
     let mut now = start;
@@ -219,7 +216,6 @@ fn uniform(seed: u64) -> impl FnMut() -> f64 {
     }
 }
 
-/// Cost of 20000 waits of these lengths, ns.
 fn cost_under(policy: Notify, mut length: impl FnMut() -> Nanos) -> Nanos {
     let mut waiter = Waiter::new(policy, PARK_COST, true);
     for i in 0..20_000 {
@@ -228,7 +224,6 @@ fn cost_under(policy: Notify, mut length: impl FnMut() -> Nanos) -> Nanos {
     waiter.audit().cost_ns
 }
 
-/// Cost of learn, over the lesser of the costs of spin and park on the same gaps.
 fn against_the_better<L: FnMut() -> Nanos>(lengths: impl Fn() -> L) -> f64 {
     let [spin, park, learn] =
         [Notify::Spin, Notify::Park, Notify::Learn].map(|policy| cost_under(policy, lengths()) as f64);
@@ -253,7 +248,6 @@ fn learn_is_within_a_tenth_of_the_better_pure_policy_at_steady_loads() {
     }
 }
 
-/// Two sides that wait for each other in turn, as client and sidecore in a closed loop.
 struct Pair {
     waiters: [Waiter; 2],
     /// Time when each side last answered and began to wait.
@@ -281,7 +275,6 @@ impl Pair {
         (self.since[1] - begun) / Nanos::from(count)
     }
 
-    /// Waits from its own last answer until it has the other's, made at `answered`; returns the time of receipt.
     fn receive(&mut self, side: usize, answered: Nanos) -> Nanos {
         let mut now = self.since[side];
         self.waiters[side].begin(now);
@@ -323,7 +316,6 @@ fn two_who_learn_of_each_other_do_not_put_each_other_to_sleep_for_good() {
 struct Hop {
     moderator: Moderator,
     alarm: Option<Nanos>,
-    /// Times of the completions that are not announced.
     unannounced: Vec<Nanos>,
     longest: Nanos,
 }

@@ -11,7 +11,6 @@ pub(super) struct Client {
     pub(super) share: Share,
     pub(super) credit: u32,
     pub(super) in_flight: u32,
-    /// Its next fair rank where requests wait for devices.
     pub(super) next: Nanos,
     lanes: u32,
     present: bool,
@@ -22,7 +21,6 @@ pub(super) struct Lane {
     pub(super) client: ClientId,
     pub(super) moderator: Moderator,
     pub(super) in_flight: u32,
-    /// Completions since the last announcement.
     pub(super) finished: u32,
     pub(super) urgent: bool,
     pub(super) open: bool,

@@ -24,12 +24,10 @@ pub(super) struct DeferredQueue {
     /// Rank, which came first, ticket.
     heap: BinaryHeap<Reverse<(Nanos, u64, u64)>>,
     came: u64,
-    /// The rank of the request that was begun with last.
     begun: Nanos,
 }
 
 impl DeferredQueue {
-    /// Reserves memory for `capacity` requests.
     pub(super) fn new(capacity: usize) -> Self {
         Self { heap: BinaryHeap::with_capacity(capacity), came: 0, begun: 0 }
     }

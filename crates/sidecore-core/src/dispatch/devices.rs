@@ -130,7 +130,6 @@ impl Dispatch {
     }
 }
 
-/// Replaces the item of that number, or appends it.
 fn put<T>(items: &mut Vec<T>, number: usize, item: T) {
     match items.get_mut(number) {
         Some(old) => *old = item,

@@ -226,7 +226,6 @@ pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
     })
 }
 
-/// A call without a decision.
 fn tell(dispatch: &mut Dispatch, call: &Call) {
     match *call {
         Call::RemoveClient(client) => dispatch.remove_client(client),
@@ -263,12 +262,10 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
 
 const NOTHING: Decision = [0; 3];
 
-/// An assigned number, plus 1; 0 if there was no room.
 fn number(id: Option<u32>) -> Decision {
     [id.map_or(0, |id| u64::from(id) + 1), 0, 0]
 }
 
-/// Kind, device, and a number of 32 bits.
 fn head(kind: u64, device: usize, rest: u32) -> u64 {
     kind | (device as u64) << 8 | u64::from(rest) << 32
 }
@@ -277,7 +274,6 @@ fn of_ticket(ticket: Option<Ticket>) -> Decision {
     ticket.map_or(NOTHING, |ticket| [1, ticket.to_word(), 0])
 }
 
-/// The decision includes the load of the chosen device, so that each estimate shows.
 fn of_assignment(dispatch: &Dispatch, Assignment { device, ticket, begins, .. }: Assignment) -> Decision {
     let kind = if begins { 1 } else { 5 };
     [head(kind, device, 0), ticket.to_word(), dispatch.device_load(device).backlog]

@@ -8,7 +8,6 @@ use alloc::boxed::Box;
 const BITS: u16 = u64::BITS as u16;
 const WORDS: usize = (KeyLocation::PLACES / BITS) as usize;
 
-/// A set of keys, by their places.
 #[derive(Clone, Debug)]
 pub(super) struct RemoteKeys(Box<[u64; WORDS]>);
 

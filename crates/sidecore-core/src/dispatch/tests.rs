@@ -9,12 +9,10 @@ mod shares;
 
 use super::*;
 
-/// A device for all classes without any measured rate.
 pub(super) fn capability(depth: u32) -> Capability {
     Capability { classes: Classes::all(), immediate: false, remote_keys: false, depth, weight: 1, rates: Rates::new() }
 }
 
-/// A device for remote keys.
 pub(super) fn remote(depth: u32) -> Capability {
     Capability { remote_keys: true, ..capability(depth) }
 }

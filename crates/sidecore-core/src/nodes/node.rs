@@ -94,11 +94,8 @@ pub(super) struct Node {
     /// A time and the number of events given by then: all of them must have arrived by the end of the grace.
     mark: (Nanos, u64),
     way: RoundTrip,
-    /// Longest recent work, ns.
     largest: Nanos,
-    /// Failures since it last did an event.
     in_a_row: u32,
-    /// Pauses since its last success.
     pauses: u32,
     paused_until: Option<Nanos>,
 }
@@ -166,7 +163,6 @@ impl Node {
         (self.in_a_row, self.pauses) = (0, 0);
     }
 
-    /// An event failed on it. Returns whether it is paused from now on.
     pub(super) fn failed(&mut self, now: Nanos) -> bool {
         self.failures += 1;
         self.in_a_row += 1;
@@ -184,7 +180,6 @@ impl Node {
         self.in_a_row > 0
     }
 
-    /// Ends its pause if the time has come. Returns whether it did.
     pub(super) fn resumes(&mut self, now: Nanos) -> bool {
         let over = self.paused_until.is_some_and(|until| until <= now);
         if over {

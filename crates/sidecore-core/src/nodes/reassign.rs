@@ -37,11 +37,9 @@ pub enum Reassignment {
     },
 }
 
-/// Events with a new node, and events that wait for one.
 #[derive(Debug)]
 pub(super) struct ReassignQueue {
     moved: VecDeque<Reassignment>,
-    /// Orphans by class, which wait for a node with room.
     waiting: Vec<VecDeque<Ticket>>,
     waits: usize,
     lost: Vec<u32>,
@@ -57,7 +55,6 @@ impl ReassignQueue {
         self.moved.pop_front()
     }
 
-    /// Tags of the lost node's events; empties the list.
     pub(super) fn take_lost(&mut self) -> Vec<u32> {
         core::mem::take(&mut self.lost)
     }
@@ -91,7 +88,6 @@ impl ReassignQueue {
         }
     }
 
-    /// Returns its new ticket if it still waits.
     fn reassign(&mut self, dispatch: &mut Dispatch, nodes: &[Node], ticket: Ticket, now: Nanos) -> Option<Ticket> {
         let tag = dispatch.tag_of(ticket)?;
         match dispatch.reassign(now, ticket)? {

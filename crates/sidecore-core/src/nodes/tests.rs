@@ -28,7 +28,6 @@ fn given(placed: Placement) -> (NodeId, Ticket) {
     }
 }
 
-/// Hands an event to a node and answers it after this work and round trip.
 fn serve(farm: &mut NodePool, now: Nanos, work: Nanos, way: Nanos) -> NodeId {
     let (member, ticket) = given(farm.place(now, 0, KIND, 100));
     let answered = farm.answered(now + work + way, member, ticket, work, work).unwrap();

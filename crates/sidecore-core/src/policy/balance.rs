@@ -107,7 +107,6 @@ impl Load {
         self.backlog.saturating_add(time)
     }
 
-    /// Whether one more request may be on it or wait for it.
     #[inline]
     fn has_place(&self) -> bool {
         self.usable && self.in_flight < self.depth.saturating_add(self.deferred)

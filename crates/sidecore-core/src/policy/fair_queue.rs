@@ -25,7 +25,6 @@ pub struct FairQueue<K, T> {
     users: BTreeMap<K, Waiting<T>>,
     /// Users with items, and some without any more; the current user is first.
     order: VecDeque<K>,
-    /// Items of all users.
     len: usize,
 }
 

@@ -128,7 +128,6 @@ impl BatchPolicy {
         if now >= until || next > until { begin } else { Begin::At(until) }
     }
 
-    /// Device time saved if another request joins `waiting` others instead of running alone, ns.
     fn saved(&self, waiting: usize) -> Nanos {
         (self.time(waiting) + self.times[0]).saturating_sub(self.time(waiting + 1))
     }
@@ -245,7 +244,6 @@ mod tests {
         gather: BatchPolicy,
         done: usize,
         batches: usize,
-        /// The longest time that a request waited while the device was free.
         held: Nanos,
     }
 

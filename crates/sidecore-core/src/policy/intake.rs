@@ -24,7 +24,6 @@ const MEMORY: Nanos = 500_000_000;
 /// Wasted connections.
 #[derive(Debug, Default)]
 pub struct Intake {
-    /// The time when they are forgotten, ns.
     forgotten_at: Nanos,
     narrow: bool,
 }

@@ -127,7 +127,6 @@ impl Notify {
         matches!(self, Self::Spin | Self::BreakEven | Self::Learn)
     }
 
-    /// The same policy with its numbers brought to their limits.
     fn within_limits(self) -> Self {
         let interval = |nanos: Nanos| nanos.clamp(Self::MIN_INTERVAL, Self::MAX_INTERVAL);
         match self {

@@ -71,7 +71,6 @@ struct Bucket<K: Origin> {
     of: Owner<K, K::Group>,
     /// When it would be full again, ns.
     full_at: Nanos,
-    /// Suppressed reports since the last one that was made.
     quiet: u64,
 }
 
@@ -149,7 +148,6 @@ impl<K: Origin> RateLimit<K> {
 }
 
 impl<K: Origin> Bucket<K> {
-    /// Full and without a suppressed count: equal to a new one.
     fn is_idle(&self, now: Nanos) -> bool {
         self.full_at <= now && self.quiet == 0
     }

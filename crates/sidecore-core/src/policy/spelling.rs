@@ -3,7 +3,6 @@
 use core::error::Error;
 use core::fmt::{self, Display, Formatter};
 
-/// Longest name of a policy, in bytes.
 const MAX_NAME_BYTES: usize = 16;
 
 /// Why a text names no policy. Displayed, it states the error and the accepted names.
@@ -15,21 +14,17 @@ pub struct ParseError {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Reason {
-    /// No such name; perhaps this one was meant.
     Unknown(Option<&'static str>),
-    /// The name is known; its arguments are wrong.
     Arguments(&'static str),
     /// The policy was removed; the second name is its successor.
     Removed(&'static str, &'static str),
 }
 
 impl ParseError {
-    /// `name` is none of `names`; the nearest of them is suggested if it is near.
     pub(super) fn unknown(name: &str, names: &[&'static str], accepted: &'static str) -> Self {
         Self { reason: Reason::Unknown(nearest(name, names)), accepted }
     }
 
-    /// The policy of that name was removed; `successor` takes its place.
     pub(super) fn removed(name: &'static str, successor: &'static str, accepted: &'static str) -> Self {
         Self { reason: Reason::Removed(name, successor), accepted }
     }
@@ -53,7 +48,6 @@ impl Display for ParseError {
 
 impl Error for ParseError {}
 
-/// The name fewest edits away, if these are at most half its length.
 fn nearest(word: &str, names: &[&'static str]) -> Option<&'static str> {
     let near = names.iter().map(|&name| (distance(word, name), name)).filter(|&(edits, name)| edits <= name.len() / 2);
     near.min_by_key(|&(edits, _)| edits).map(|(_, name)| name)

@@ -35,7 +35,6 @@ pub enum Health {
 
 #[derive(Debug)]
 pub(super) struct Device {
-    /// When it last answered, or was given work while it had none, ns.
     pub(super) progress_at: Nanos,
     /// Removed as soon as it is empty.
     removing: bool,
@@ -93,7 +92,6 @@ impl<L, R> Sidecore<L, R> {
         self.remove_dead(host, device, health);
     }
 
-    /// Finds devices that are dead, do not answer, or are to be removed.
     pub(super) fn look_after_devices<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         // While the sidecore itself was away, no device could show its progress.
         let since = self.now.saturating_sub(core::mem::replace(&mut self.timers.looked_after, self.now));
@@ -121,7 +119,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Moves the requests of a dead device to others.
     fn remove_dead<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, number: usize, health: Health) {
         // Answers from before its death count.
         while let Some(reply) = host.poll(number, Nanos::MAX) {
@@ -143,7 +140,6 @@ impl<L, R> Sidecore<L, R> {
         self.ring_devices(host);
     }
 
-    /// Fails a request that can be neither replayed nor counted as done.
     fn fail<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, ticket: Ticket) {
         if let Some(done) = self.dispatch.complete(ticket, None) {
             self.abandon(host, ticket, &done, Status::DeviceFailed { device: done.device });
@@ -198,7 +194,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Requests of dead devices that found no room try again. `false`: there were none.
     pub(super) fn retry_orphans<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) -> bool {
         let waiting = self.orphans.len();
         for _ in 0..waiting {

@@ -13,7 +13,6 @@ use alloc::boxed::Box;
 const AHEAD: usize = 16;
 /// Completions that are written together.
 const BATCH: usize = 16;
-/// Limit of the work that a completion waits for, and of one run, ns.
 pub(super) const HOLD: Nanos = 2_000;
 
 /// A lane to serve from now on.
@@ -31,13 +30,11 @@ pub struct NewLane<L> {
     pub end: L,
 }
 
-/// Submissions taken from the ring, checked, and waiting for their turn. Filled only when empty.
 #[derive(Debug)]
 pub(super) struct Pending {
     places: [Submission; AHEAD],
     first: usize,
     end: usize,
-    /// Number of first ones that differ in their tags only; 0: not counted yet.
     run: u32,
 }
 
@@ -51,7 +48,6 @@ impl Pending {
         self.first == self.end
     }
 
-    /// The next one; an empty one if none waits.
     #[inline]
     pub(super) fn first(&self) -> &Submission {
         self.places.get(self.first).unwrap_or(&Submission::EMPTY)
@@ -125,7 +121,6 @@ impl<L> Lane<L> {
         !self.pending.is_empty() || host.is_ready(&self.end)
     }
 
-    /// Moves submissions from the ring, up to a limit, to the private queue, which is empty.
     #[inline]
     pub(super) fn take_ahead(&mut self, host: &mut impl Lanes<Lane = L>, in_flight: u32) -> Result<(), Fault> {
         let Self { pending, end, slots, outbox, .. } = self;
@@ -144,7 +139,6 @@ impl<L> Lane<L> {
         Ok(())
     }
 
-    /// Queues a completion, to be written at the latest by [`Lane::flush`].
     #[inline]
     pub(super) fn push(&mut self, host: &mut impl Lanes<Lane = L>, tag: u32, status: Status) {
         self.outbox.answers[self.outbox.len] = Completion::words(tag, status);
@@ -154,13 +148,11 @@ impl<L> Lane<L> {
         }
     }
 
-    /// Writes a completion with its stage times, after the waiting ones.
     pub(super) fn push_sampled(&mut self, host: &mut impl Lanes<Lane = L>, tag: u32, status: Status, stamps: &Stamps) {
         self.flush(host);
         host.write(&mut self.end, &Completion::sampled_words(tag, status, stamps));
     }
 
-    /// Work of this length comes next: writes completions that would wait for too long.
     #[inline]
     pub(super) fn hold(&mut self, host: &mut impl Lanes<Lane = L>, work: Nanos) {
         if self.outbox.work + work > HOLD {
@@ -238,7 +230,6 @@ impl<L, R> Sidecore<L, R> {
         self.clients.get(&name).copied()
     }
 
-    /// The client broke the protocol: its lane ends, and all others are unaffected.
     pub(super) fn fault(&mut self, host: &mut impl Lanes<Lane = L>, id: LaneId, fault: Fault) {
         if let Some(lane) = self.close_lane(id) {
             host.faulted(lane, fault);
@@ -281,7 +272,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Stops watching lanes without traffic, if there are more than the limit.
     pub(super) fn rest_quiet_lanes(&mut self, host: &mut impl Lanes<Lane = L>) {
         let Self { lanes, dispatch, watched, loop_limits, now, .. } = self;
         if watched.len() <= loop_limits.watched_lanes {
@@ -304,7 +294,6 @@ impl<L, R> Sidecore<L, R> {
         });
     }
 
-    /// Enters the lane and its client in the tables. `None`: they are full.
     fn enter(&mut self, new: &NewLane<L>) -> Option<(LaneId, ClientId)> {
         let call = Call::AddClient { weight: new.weight, credit: new.credit };
         let known = self.client(new.client);

@@ -43,7 +43,6 @@ impl<L, R> Sidecore<L, R> {
         })
     }
 
-    /// Serves the watched lane at this place, or the next one with a submission.
     pub(super) fn serve_lanes<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -116,7 +115,6 @@ impl<L, R> Sidecore<L, R> {
         if limit < pause { End::Yield } else { End::Pause }
     }
 
-    /// Writes the completions of a turn, and sets the next step.
     fn end_turn<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -300,7 +298,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Submits the deferred requests that the device may begin with now.
     #[inline]
     pub(super) fn release<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H, device: usize) {
         while let Some(ticket) = self.dispatch.release(self.now, device) {
@@ -347,7 +344,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Answers a request with its result, and with its stage times if it is sampled.
     fn answer_now<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -362,7 +358,6 @@ impl<L, R> Sidecore<L, R> {
         self.answer(host, done, status, stamps, request);
     }
 
-    /// Writes and announces the completion of a request that was in flight.
     pub(super) fn answer<H: Host<Lane = L, Request = R>>(
         &mut self,
         host: &mut H,
@@ -388,7 +383,6 @@ impl<L, R> Sidecore<L, R> {
         self.timers.announce(host, lane, ring);
     }
 
-    /// Completions of a lane were written in its turn: notifies its client when due.
     pub(super) fn announce(&mut self, host: &mut impl Lanes<Lane = L>, id: LaneId) {
         if let Some(lane) = self.lanes[id.0 as usize].as_mut() {
             let ring = self.dispatch.announce(self.now, id);

@@ -8,35 +8,26 @@ use crate::work::LaneId;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RoundPhase {
     Round,
-    /// Takes answers of devices from this place on.
     Replies(usize),
-    /// Serves lanes from this place on.
     Lane(usize),
     /// The completions of that lane's turn were written; goes on with the lane of that place.
     Announce(LaneId, usize),
     Bells,
     RoundOver,
-    /// The caller obeys commands next.
     Commands,
-    /// Duties that must not wait for long.
     Timers,
     Idle,
-    /// Arms the doorbell of this place, lanes first and then devices.
     Arm(usize),
-    /// Looks once more at everything that is armed.
     LookAgain,
     Asleep,
 }
 
-/// Times of the next looks, ns.
 #[derive(Debug, Default)]
 pub(super) struct Timers {
     housekeeping: Nanos,
     listen: Nanos,
     look: Nanos,
-    /// Time of the last check of devices.
     pub(super) looked_after: Nanos,
-    /// The earliest deferred announcement.
     pub(super) announce: Option<Nanos>,
 }
 
@@ -115,7 +106,6 @@ impl<L, R> Sidecore<L, R> {
         Action::Step
     }
 
-    /// Duties outside the hot path that must not wait for long.
     fn look_around<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.announce_due(host);
         self.dispatch.reprice(self.now);
@@ -155,7 +145,6 @@ impl<L, R> Sidecore<L, R> {
         Action::Step
     }
 
-    /// Arms the doorbell of this place, if it may ring.
     fn arm(&mut self, host: &mut impl Devices<Lane = L>, place: usize) {
         self.phase = RoundPhase::Arm(place + 1);
         if let Some(id) = self.watched.get(place) {
@@ -169,7 +158,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// Whether work has arrived that would ring from now on.
     fn rings_for_something(&self, host: &impl Devices<Lane = L>) -> bool {
         let lanes = self.watched.iter().filter_map(|id| self.lanes[id.0 as usize].as_ref());
         lanes.filter(|lane| !lane.waits_for_device).any(|lane| lane.is_ready(host))
@@ -192,7 +180,6 @@ impl<L, R> Sidecore<L, R> {
         self.watched.iter().any(ready) || !self.remote.is_empty()
     }
 
-    /// Devices that ring. Under a timer none does: the sidecore polls them.
     fn ringing_devices(&self) -> &[usize] {
         if self.device_period().is_some() { &[] } else { &self.remote }
     }
@@ -205,7 +192,6 @@ impl<L, R> Sidecore<L, R> {
         }
     }
 
-    /// The next instant with work due, with or without a ring.
     fn wake_at(&self, host: &impl Devices, until: Option<Nanos>) -> Option<Nanos> {
         let busy = self.dispatch.total_in_flight() > 0;
         let housekeeping = busy.then_some(self.timers.housekeeping);

@@ -18,7 +18,6 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// Reserves memory for `lanes` lanes and a gap of each.
     pub(super) fn new(lanes: usize) -> Self {
         Self { places: Vec::with_capacity(2 * lanes), gaps: 0 }
     }

@@ -34,7 +34,6 @@ pub fn header(cursor: u64, size: u32) -> Extent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
     start: u64,
-    /// Bytes of the ring.
     size: u32,
     count: u32,
     len: u32,
@@ -124,7 +123,6 @@ mod tests {
 
     const SIZE: u32 = 1 << 12;
 
-    /// A ring, as a writer and a mover see it.
     struct Ring {
         bytes: Vec<u8>,
         head: u64,
@@ -169,7 +167,6 @@ mod tests {
             Run::first(&self.cursors(), most, |at| self.length(at))
         }
 
-        /// The datagrams of the first run, as a kernel would cut its message.
         fn take(&mut self, most: u32) -> Vec<Vec<u8>> {
             let Some(run) = self.first(most).unwrap() else { return Vec::new() };
             let message: Vec<u8> = run

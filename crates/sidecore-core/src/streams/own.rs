@@ -77,18 +77,14 @@ pub struct Usage {
 /// When a program wakes the sidecore, on all of its connections. Threads may overwrite each other's: it is advice.
 #[derive(Debug)]
 pub struct Wakes {
-    /// End of the last own send, ns.
     ended: AtomicU64,
     /// Its length, ns.
     took: AtomicU64,
     close: AtomicU64,
     /// Close ones after which the sidecore is woken.
     patience: AtomicU64,
-    /// Own sends since that changed.
     own: AtomicU64,
-    /// Messages since the last look at a thread.
     unlooked: AtomicU64,
-    /// Time of that look, ns.
     looked: AtomicU64,
     /// Its usage at that look: thread, CPU time (ns) and sleeps.
     used: [AtomicU64; 3],
@@ -138,7 +134,6 @@ impl Wakes {
         self.ended.store(now, Ordering::Relaxed);
     }
 
-    /// The number of close sends in a row, with one that begins now.
     fn follows(&self, now: Nanos) -> u64 {
         let since = now.saturating_sub(self.ended.load(Ordering::Relaxed));
         let is_close = since <= self.took.load(Ordering::Relaxed).clamp(MIN_SEND_NS, MAX_SEND_NS);
@@ -167,7 +162,6 @@ impl Wakes {
         }
     }
 
-    /// Learns from the last time that the sidecore was woken.
     fn judge(&self, count: Count, break_even: BreakEven) {
         let messages = self.messages.load(Ordering::Relaxed);
         let calls = count.calls.wrapping_sub(self.calls.load(Ordering::Relaxed));
@@ -200,13 +194,11 @@ mod tests {
     /// Time until a woken sidecore has sent all, ns.
     const WAKE: Nanos = 30_000;
 
-    /// A program, and a sidecore that sleeps when it has sent all.
     #[derive(Default)]
     struct Model {
         wakes: Wakes,
         count: Count,
         now: Nanos,
-        /// CPU time of the program, ns.
         cpu: Nanos,
         sleeps: u64,
         /// Time when the sidecore, if it is awake, looks at the rings again, ns. 0: it sleeps.

@@ -111,13 +111,10 @@ pub struct Rule {
     /// Small sends since the last receive, or since a larger one.
     small: u8,
     large: u8,
-    /// Answers in a row, in a ring or not.
     answers: u8,
-    /// How often it left its ring.
     caution: u8,
     /// Of the last datagram: a few bits of its destination, and its length.
     kind: u16,
-    /// Datagrams unlike the one before, less datagrams like it, in a ring or not.
     unlike: u8,
 }
 

@@ -301,13 +301,11 @@ impl SlotWord {
         });
     }
 
-    /// The word before a change; `None`: there was none.
     fn update(&self, change: impl Fn(u64) -> Option<u64>) -> Option<Look> {
         self.0.fetch_update(Ordering::SeqCst, Ordering::Acquire, change).ok().map(Look)
     }
 }
 
-/// Adds one to a field, without a carry into the next.
 fn next(word: u64, one: u64, field: u64) -> u64 {
     word & !field | word.wrapping_add(one) & field
 }

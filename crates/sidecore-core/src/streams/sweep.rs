@@ -57,7 +57,6 @@ struct Client {
     streams: Vec<Link>,
     quiet: Queue,
     flooded: Queue,
-    /// Quiet streams served since the last flooded one.
     in_a_row: u32,
 }
 
@@ -69,7 +68,6 @@ struct Link {
     next: Option<StreamId>,
 }
 
-/// A list through the links of a client's streams.
 #[derive(Clone, Copy, Debug, Default)]
 struct Queue {
     ends: Option<(StreamId, StreamId)>,

@@ -187,7 +187,6 @@ pub(super) fn place_in<T: PartialEq>(all: &[T], rule: &T) -> u32 {
     all.iter().position(|other| other == rule).map_or(u32::MAX, |place| place as u32)
 }
 
-/// The class whose number is in the low half.
 fn class(word: u64) -> Option<Class> {
     Class::from_index(word as u32 as usize)
 }

@@ -13,13 +13,11 @@ impl Card {
     }
 }
 
-/// Work of a device: time of completion, ticket and time on the device.
 type Queue = VecDeque<(Nanos, Ticket, Nanos)>;
 
 pub(super) struct Machine {
     pub(super) dispatch: Dispatch,
     pub(super) now: Nanos,
-    /// Time on devices of the completed requests, by tag.
     pub(super) served: [Nanos; 2],
     cards: Vec<(Card, Queue)>,
 }
@@ -34,7 +32,6 @@ impl Machine {
         Self { dispatch, now: 0, served: [0; 2], cards: cards.iter().map(|&card| (card, Queue::new())).collect() }
     }
 
-    /// Places a request; while the devices are full, time passes.
     pub(super) fn place(&mut self, work: Work) {
         loop {
             match self.dispatch.place(self.now, work) {

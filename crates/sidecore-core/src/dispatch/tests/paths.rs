@@ -17,7 +17,6 @@ pub(super) fn start(depths: &[u32]) -> (Dispatch, ClientId, LaneId) {
     (dispatch, client, lane)
 }
 
-/// Places a request that must find its device.
 pub(super) fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
     match dispatch.place(100, work) {
         Placement::Assigned(Assignment { device, ticket, begins: true, .. }) => (device, ticket),
@@ -25,7 +24,6 @@ pub(super) fn placed(dispatch: &mut Dispatch, work: Work) -> (usize, Ticket) {
     }
 }
 
-/// Replaces a request that must find its device.
 pub(super) fn reassigned(dispatch: &mut Dispatch, ticket: Ticket) -> (usize, Ticket) {
     match dispatch.reassign(200, ticket) {
         Some(Reassigned::Assigned(Assignment { device, ticket, begins: true, .. })) => (device, ticket),

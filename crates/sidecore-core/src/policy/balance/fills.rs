@@ -45,7 +45,6 @@ struct Row {
     backlog: Nanos,
 }
 
-/// Measured times of one device, and its requests of those classes.
 #[derive(Clone, Debug)]
 pub(crate) struct BatchEstimate {
     /// By class; `None`: done one by one.
@@ -67,7 +66,6 @@ impl BatchEstimate {
         self.rows[measured.class.index()] = Some(Row { from: measured.from, ends, in_flight: 0, backlog: 0 });
     }
 
-    /// A request with this cost was given to the device, ns.
     #[inline]
     pub(crate) fn entered(&mut self, class: Class, size: u32, cost: Nanos) {
         if let Some(row) = self.row(class, size) {
@@ -114,7 +112,6 @@ mod tests {
     use super::*;
     use crate::policy::gather::BatchPolicy;
 
-    /// Four lanes that take a fifth longer than one request by itself.
     fn fours() -> Measured {
         let gather = BatchPolicy::new([120, 120, 120, 120, 240, 240, 240, 240], 100);
         Measured { class: Class::NOOP, size: 0, from: 64, part: gather.part(), ends: gather.ends() }

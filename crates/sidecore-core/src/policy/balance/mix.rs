@@ -15,7 +15,6 @@ const ENOUGH: f32 = 4_096.0;
 /// See `ENOUGH`, ns.
 const AGE: Nanos = 100_000_000;
 
-/// One class and half-octave.
 #[derive(Clone, Copy, Debug, Default)]
 struct Cell {
     count: f32,
@@ -25,7 +24,6 @@ struct Cell {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Kind {
     pub(super) class: Class,
-    /// Mean size, bytes.
     pub(super) size: u32,
     pub(super) count: f64,
 }
@@ -56,7 +54,6 @@ impl Mix {
         self.total
     }
 
-    /// Lets the past count less when it is old or much.
     pub(super) fn age(&mut self, now: Nanos) {
         let old = self.total >= ENOUGH && now.saturating_sub(self.halved) >= AGE;
         if !old && self.total < MANY {
@@ -72,8 +69,6 @@ impl Mix {
         }
     }
 
-    /// The kinds with most work, up to [`KINDS`]. `weight`: time of a request of that class and size; `None` leaves it
-    /// out. Returns how many there are.
     pub(super) fn heaviest(&self, kinds: &mut [Kind; KINDS], weight: impl Fn(Class, u32) -> Option<Nanos>) -> usize {
         let mut works = [0.0; KINDS];
         let mut found = 0;

@@ -26,7 +26,6 @@ use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
 
-/// From one solution to the next, ns.
 const PERIOD: Nanos = 10_000_000;
 /// Arrivals before the first prices.
 const FIRST: f32 = 256.0;
@@ -42,11 +41,9 @@ pub(super) struct Prices {
     mix: Mix,
     program: Program,
     solving: bool,
-    /// The program's devices, by number.
     members: Vec<usize>,
     /// By device, relative to each other. Empty: unknown.
     by_device: Vec<f64>,
-    /// Requests that arrived since the last prices.
     arrived: u32,
     next: Nanos,
     /// Times of one request on each device; kept between the two passes of a choice.
@@ -67,7 +64,6 @@ impl Prices {
         }
     }
 
-    /// Discards all prices: those of the earlier devices do not apply.
     pub(super) fn devices_changed(&mut self, devices: usize) {
         if devices > self.times.len() {
             self.program = Program::new(devices, KINDS);
@@ -96,7 +92,6 @@ impl Prices {
         self.solving || (now >= self.next && self.arrived > 0)
     }
 
-    /// The device with the least finish and loss, as above, if it has a place for the request. Prices are known.
     #[inline]
     pub(super) fn choose(
         &mut self,
@@ -111,7 +106,6 @@ impl Prices {
         self.best(loads, capable, |i| self.times[i], finish)
     }
 
-    /// `choose` with the times given.
     #[inline]
     pub(super) fn best(
         &self,
@@ -181,7 +175,6 @@ impl Prices {
         (self.solving, self.arrived) = (found > 0, 0);
     }
 
-    /// Takes the prices of a solved program, relative to their mean.
     fn take(&mut self, devices: usize) {
         let sum: f64 = (0..self.members.len()).map(|member| self.program.price(member)).sum();
         if !sum.is_normal() || sum < 0.0 {

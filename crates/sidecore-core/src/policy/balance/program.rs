@@ -159,7 +159,6 @@ impl Program {
         column.map_or(0.0, |column| self.cell(self.rows.len(), column).max(0.0))
     }
 
-    /// The column to enter: the steepest, or by Bland's rule the first.
     fn entering(&self) -> Option<usize> {
         let bland = self.idle > self.rows.len();
         let objective = self.row(self.rows.len());
@@ -170,7 +169,6 @@ impl Program {
         improving.min_by(|&a, &b| objective[a].total_cmp(&objective[b]))
     }
 
-    /// The row that limits this column first; of several the one of the first variable.
     fn leaving(&self, column: usize) -> Option<usize> {
         let limit = |row: usize| self.cell(row, self.columns.len()).max(0.0) / self.cell(row, column);
         let mut found: Option<(f64, usize)> = None;
@@ -240,7 +238,6 @@ mod tests {
     #[derive(Clone, Debug)]
     struct Case {
         mix: Vec<f64>,
-        /// By kind and device.
         times: Vec<Vec<Option<f64>>>,
     }
 

@@ -131,9 +131,7 @@ struct Row {
 
 #[derive(Clone, Copy, Debug)]
 struct Cell {
-    /// Average time, ns.
     time: f32,
-    /// Average size, bytes.
     size: f32,
     /// Observations, up to `WINDOW`.
     seen: u8,
@@ -171,7 +169,6 @@ impl Row {
         possible.then_some(())
     }
 
-    /// Links a cell observed for the first time with its neighbours.
     fn link(&mut self, index: usize) {
         let number = index as u8;
         for cell in &mut self.cells[..index] {

@@ -7,7 +7,6 @@ fn load(in_flight: u32, backlog: Nanos, weight: u32) -> Load {
     Load { in_flight, backlog, ..Load::idle(8, weight) }
 }
 
-/// Devices that do one request at a time.
 fn choose(
     balancer: &mut Balancer,
     loads: &[Load],

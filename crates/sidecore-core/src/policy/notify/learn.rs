@@ -39,13 +39,9 @@ const MAX_TIME_NS: Nanos = 1 << 40;
 #[derive(Clone, Debug)]
 pub(super) struct Learner {
     gaps: Gaps,
-    /// The best threshold for the gaps, if it was computed, ns.
     learnt: Option<Nanos>,
-    /// Gaps since the threshold was revised.
     unrevised: u32,
-    /// Three times the optimum less the cost, ns.
     savings: i64,
-    /// Waits until the next row of probes begins.
     until_probes: u32,
     probes: u32,
     /// A pseudo-random number, hashed from the lengths of gaps.
@@ -120,7 +116,6 @@ mod tests {
 
     const COST: Nanos = 1_000;
 
-    /// One wait without poll time or latency.
     fn wait(learner: &mut Learner, gap: Nanos) -> Nanos {
         learner.begin(COST);
         let threshold = learner.threshold();

@@ -23,7 +23,6 @@ pub enum WakeDecision {
 pub struct Moderator {
     policy: Notify,
     pending: u32,
-    /// When the oldest pending completion came.
     oldest: Nanos,
     urgent: bool,
 }

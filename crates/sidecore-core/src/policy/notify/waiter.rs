@@ -28,15 +28,12 @@ pub enum Step {
 pub struct Waiter {
     policy: Notify,
     park_cost: Nanos,
-    /// How long a wake-up may take, ns.
     wake_time: Nanos,
     may_spin: bool,
     begun: Option<Nanos>,
-    /// Time of the last spin step, if its spinning is not accounted yet.
     spinning_since: Option<Nanos>,
     naps: bool,
     learner: Learner,
-    /// The wait under way; `audit` has the finished ones.
     tally: Audit,
     audit: Audit,
 }
@@ -147,7 +144,6 @@ impl Waiter {
         &self.audit
     }
 
-    /// When the wait under way began; it begins now if there is none.
     #[inline]
     fn begun_at(&mut self, now: Nanos) -> Nanos {
         if let Some(begun) = self.begun {
@@ -181,7 +177,6 @@ impl Waiter {
     }
 }
 
-/// The next point of the grid `begun + k * period` after now.
 fn next_look(begun: Nanos, period: Nanos, now: Nanos) -> Nanos {
     let elapsed = now.saturating_sub(begun);
     begun.saturating_add(elapsed - elapsed % period).saturating_add(period)

@@ -10,7 +10,6 @@ const WINDOW: Nanos = 20_000;
 pub(super) struct Request {
     pub(super) ticket: Ticket,
     pub(super) work: Work,
-    /// The device that has it, or had it last.
     pub(super) device: usize,
     pub(super) waiting: bool,
     /// Serial number of its deferral, if it is deferred.
@@ -44,7 +43,6 @@ pub(super) struct Tenant {
 pub(super) struct Oracle {
     pub(super) requests: Vec<Request>,
     pub(super) void: Vec<Ticket>,
-    /// Answers of each request, by tag.
     pub(super) answers: Vec<u32>,
     pub(super) units: Vec<Unit>,
     pub(super) lanes: BTreeMap<u32, Channel>,
@@ -56,7 +54,6 @@ impl Oracle {
         self.requests.iter().filter(|request| filter(request)).map(|request| request.ticket).collect()
     }
 
-    /// Requests that the device works on, or died with.
     pub(super) fn on(&self, device: usize) -> impl Iterator<Item = &Request> {
         self.requests.iter().filter(move |request| request.device == device && !request.waiting)
     }
@@ -104,7 +101,6 @@ impl Oracle {
         (0..self.units.len()).filter(|&device| states.contains(&self.units[device].state)).collect()
     }
 
-    /// The number of the next device: the first gone one without requests, else a new one.
     pub(super) fn next_unit(&self) -> Option<usize> {
         let named = |device: usize| self.requests.iter().any(|request| request.device == device);
         let free = self.devices(&[DeviceState::Gone]).into_iter().find(|&device| !named(device));
@@ -116,13 +112,11 @@ impl Oracle {
         self.requests.len() < super::LIMITS.in_flight as usize && self.of_client(client) < *credit && share.may_take()
     }
 
-    /// Devices that may get requests of this class at some time.
     pub(super) fn capable(&self, class: Class) -> Vec<usize> {
         let can = |device: &usize| self.units[*device].classes.contains(class);
         self.devices(&[DeviceState::Active]).into_iter().filter(can).collect()
     }
 
-    /// Devices that may get a request of this class now. Under `tokens` they also need credit.
     pub(super) fn with_room(&self, class: Class, balance: Balance) -> Vec<usize> {
         let has_room = |&device: &usize| {
             let has_credit = balance != Balance::Tokens || self.backlog(device) < WINDOW;
@@ -132,19 +126,16 @@ impl Oracle {
         self.capable(class).into_iter().filter(has_room).collect()
     }
 
-    /// Checks a new ticket: none is assigned twice.
     pub(super) fn is_new(&self, ticket: Ticket) -> bool {
         !self.void.contains(&ticket) && self.requests.iter().all(|request| request.ticket != ticket)
     }
 
-    /// Takes out the request of this ticket, which is void from now on.
     pub(super) fn take(&mut self, ticket: Ticket) -> Request {
         let at = self.requests.iter().position(|request| request.ticket == ticket).expect("it is on its way");
         self.void.push(ticket);
         self.requests.swap_remove(at)
     }
 
-    /// Checks that a removed request does not return, and gives its expected outcome.
     pub(super) fn answered(&mut self, request: &Request) -> Done {
         let Work { lane, tag, urgent, .. } = request.work;
         self.answers[tag as usize] += 1;

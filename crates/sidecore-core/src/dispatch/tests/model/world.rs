@@ -304,7 +304,6 @@ impl World {
         assert_eq!(self.dispatch.next_orphan(device, from), None);
     }
 
-    /// Finishes all requests and checks that nothing is left.
     pub(super) fn settle(&mut self) {
         while !self.oracle.requests.is_empty() {
             for device in self.oracle.devices(&[DeviceState::Gone]) {

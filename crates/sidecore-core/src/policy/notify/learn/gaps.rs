@@ -69,7 +69,6 @@ impl Gaps {
         best.1
     }
 
-    /// Cost of all gaps with the upper end of this bin as threshold.
     fn cost(&self, last: usize, all: f32, park_cost: Nanos) -> f32 {
         let within = &self.bins[..=last];
         let (weight, time) = within.iter().fold((0.0, 0.0), |sum, bin| (sum.0 + bin.weight, sum.1 + bin.time));
