@@ -137,7 +137,6 @@ impl Admin {
         }
     }
 
-    /// Waits for `takes` or for the options' timeout, the longer one.
     fn ask(&mut self, request: &Request, takes: Duration) -> Result<Reply, Error> {
         self.ask_within(request, self.timeout.max(takes))
     }

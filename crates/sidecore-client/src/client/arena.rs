@@ -44,7 +44,6 @@ impl Buffer {
 
 #[derive(Debug)]
 pub(super) struct Arena {
-    /// Number of the lane that owns the buffers; unique within the process.
     lane: u64,
     allocator: Allocator,
 }

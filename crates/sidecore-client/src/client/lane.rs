@@ -137,7 +137,6 @@ impl Lane {
         Ok((lane, token))
     }
 
-    /// True if the process that listened at the time of connecting has ended.
     pub(super) fn took_a_start(&self) -> bool {
         self.connection().is_some_and(listener_has_ended)
     }
@@ -327,7 +326,6 @@ impl Lane {
         result
     }
 
-    /// Publishes the costs of waits, and every `REPORT_CPU` the CPU time, which needs a system call.
     fn report(&mut self, now: Nanos) {
         let report = ReportWriter::new(self.memory.report());
         report.store_audit(self.waits.waiter.audit());
@@ -373,7 +371,6 @@ impl Lane {
         Ok(self.poll())
     }
 
-    /// Checks that the pipe is still this lane's, and takes earlier wake-ups out of it.
     fn before_sleep(&mut self) -> Result<(), Error> {
         let wake = self.wake.get().ok_or_else(Error::closed)?;
         if std::mem::take(&mut self.woken) {

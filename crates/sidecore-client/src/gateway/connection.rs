@@ -73,7 +73,6 @@ impl AsFd for Gateway {
     }
 }
 
-/// For event loops that take descriptors as numbers.
 impl AsRawFd for Gateway {
     fn as_raw_fd(&self) -> RawFd {
         self.socket.as_raw_fd()

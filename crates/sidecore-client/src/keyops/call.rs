@@ -53,7 +53,6 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
     outlasted(caller, || attempt(caller, request))
 }
 
-/// Tries once, and a second time if session or service ended.
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     let timeout = caller.options.timeout;
     let (begun, deadline) = (clock::now(), Instant::now() + timeout);
@@ -150,7 +149,6 @@ fn once(
     }
 }
 
-/// Writes the request into the lane and rings. Returns the buffers of its input and output.
 fn submit(client: &mut Client, session: Session, request: &Request<'_>) -> Result<(Buffer, Buffer), Error> {
     let input_len = request.input_len();
     let input = client.alloc(len(input_len.max(1)))?;

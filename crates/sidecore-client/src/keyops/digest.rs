@@ -38,7 +38,6 @@ struct Row {
     digest: Digest,
     name: &'static CStr,
     aliases: &'static [&'static str],
-    /// Object identifier; empty for MD5-SHA1.
     oid: &'static str,
     len: usize,
 }

@@ -76,7 +76,6 @@ impl Curve {
         }
     }
 
-    /// Bits of a coordinate, and of a digest to sign.
     fn bits(self) -> usize {
         match self {
             Self::P256 => 256,
@@ -174,7 +173,6 @@ pub enum Private {
 }
 
 impl Private {
-    /// Distinguishes it from all others: its kind, and its contents or name.
     fn identity(&self) -> (u8, &[u8]) {
         match self {
             Self::None => (0, &[]),
@@ -226,7 +224,6 @@ impl Key {
         })
     }
 
-    /// A copy without the private part, for comparison by [`Key::is`].
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),
@@ -235,7 +232,6 @@ impl Key {
         Self { number: self.number, public: self.public.clone(), private }
     }
 
-    /// Whether a session on `other` also serves this key.
     pub(crate) fn is(&self, other: &Self) -> bool {
         self.number == other.number && self.public == other.public
     }

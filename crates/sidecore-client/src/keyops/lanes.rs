@@ -64,7 +64,6 @@ pub fn is_current(pool: &Pool) -> bool {
 pub struct Lane {
     /// Unique in this process.
     pub number: u64,
-    /// Dropped before the client, which closes the socket.
     _listed: Listed,
     /// The lane's client.
     pub client: Client,
@@ -138,7 +137,6 @@ struct PoolState {
     given: u64,
     /// Waiting threads: a wake-up is a system call, so it is made only if there are any.
     threads: usize,
-    /// Operations that wait on a bell, the longest-waiting first.
     waiting: VecDeque<Weak<Ringer>>,
 }
 
@@ -313,7 +311,6 @@ impl Pool {
 /// A lane in use. If it is dropped without being returned it ends, because a request may still be in flight on it.
 pub struct LaneGuard {
     pool: &'static Pool,
-    /// `None` once returned.
     lane: Option<Box<Lane>>,
 }
 

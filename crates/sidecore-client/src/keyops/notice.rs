@@ -18,13 +18,11 @@ use std::sync::{Mutex, OnceLock};
 const LOG: &str = "/dev/log";
 /// `LOG_DAEMON | LOG_ERR`.
 const PRIORITY: u8 = 3 << 3 | 3;
-/// Per reason and process: once a minute.
 const PACE: Pace =
     Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len(), of_group: Reason::ALL.len(), reserved: 0 };
 /// Longest message, bytes: every log accepts this length.
 const MAX_MESSAGE: usize = 1000;
 
-/// Limits are per process, without groups.
 impl Origin for Reason {
     type Group = ();
 

@@ -6,7 +6,6 @@
 use der::pem;
 use zeroize::Zeroizing;
 
-/// Limit of lines skipped before a block, and of lines of a block.
 const MAX_LINES: usize = 100_000;
 /// Longest block that is read line by line, bytes.
 const MAX_BLOCK: usize = 4096;
@@ -54,7 +53,6 @@ fn lines(file: &[u8]) -> impl FnMut() -> Zeroizing<Vec<u8>> {
 #[derive(PartialEq, Eq)]
 enum Found {
     Wanted,
-    /// A block that is not wanted, is too long or has no end.
     Other,
     Nothing,
 }
@@ -68,7 +66,6 @@ impl Text {
         Self(Zeroizing::new(Vec::with_capacity(bytes + bytes / WIDTH + WIDTH)))
     }
 
-    /// Returns whether there was room.
     fn push(&mut self, bytes: &[u8]) -> bool {
         let fits = bytes.len() <= self.0.capacity() - self.0.len();
         if fits {
@@ -120,18 +117,14 @@ fn label_of<'l>(line: &'l [u8], head: &[u8]) -> Option<&'l [u8]> {
     line.trim_ascii_end().strip_prefix(head)?.strip_suffix(TAIL)
 }
 
-/// State inside a block: headers, as in files encrypted in the old way, then Base64.
 #[derive(Default)]
 struct Body {
-    /// Characters in the last line of Base64.
     column: usize,
     in_headers: bool,
-    /// The previous piece did not end its line.
     goes_on: bool,
 }
 
 impl Body {
-    /// Writes a line, or a piece of one. Returns whether there was room.
     fn put(&mut self, line: &[u8], text: &mut Text) -> bool {
         let is_rest = std::mem::replace(&mut self.goes_on, !line.ends_with(b"\n"));
         self.in_headers |= self.column == 0 && line.contains(&b':');
@@ -164,7 +157,6 @@ mod tests {
     const FILE: &str = "text\n-----BEGIN OTHER-----\nAQID\n-----END OTHER-----\n\
         -----BEGIN OURS-----\nBAUG\n-----END OURS-----\nrest\n";
 
-    /// Pieces as OpenSSL gives them.
     fn pieces(file: &[u8], most: usize) -> impl FnMut() -> Zeroizing<Vec<u8>> {
         let lines: Vec<Vec<u8>> = file
             .split_inclusive(|byte| *byte == b'\n')

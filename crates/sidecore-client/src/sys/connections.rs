@@ -23,7 +23,6 @@ pub struct Connections<const SLOTS: usize> {
 struct Slot {
     /// Written last, and cleared first.
     fd: AtomicI32,
-    /// Device and inode distinguish the socket from a later file with its number.
     device: AtomicU64,
     inode: AtomicU64,
 }
@@ -33,7 +32,6 @@ impl Slot {
         Self { fd: AtomicI32::new(NONE), device: AtomicU64::new(0), inode: AtomicU64::new(0) }
     }
 
-    /// The number, and whether it still refers to the socket.
     fn number(&self) -> Option<(RawFd, bool)> {
         let number = self.fd.load(Ordering::Acquire);
         if number < 0 {

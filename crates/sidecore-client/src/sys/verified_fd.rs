@@ -138,7 +138,6 @@ impl VerifiedFd {
         self.fd.as_ref().map(AsFd::as_fd).ok_or_else(closed)
     }
 
-    /// Moves it to this number or above, if the limit on files allows it.
     fn moved(self, first: RawFd) -> io::Result<Self> {
         let fd = self.get().ok_or_else(closed)?;
         if fd.as_raw_fd() >= first {

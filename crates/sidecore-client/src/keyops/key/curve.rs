@@ -96,7 +96,6 @@ impl<const LIMBS: usize> Weierstrass<LIMBS> {
     }
 }
 
-/// From fewer bytes than the number has room for.
 fn number<const LIMBS: usize>(bytes: &[u8]) -> Option<Uint<LIMBS>> {
     let mut words = [0; LIMBS];
     for (word, chunk) in words.iter_mut().zip(bytes.rchunks(8)) {

@@ -25,7 +25,6 @@ pub(super) struct Facts {
     len: usize,
     pub(super) bits: usize,
     pub(super) security_bits: i32,
-    /// Of a signature, secret or ciphertext, bytes.
     pub(super) max_len: usize,
 }
 

@@ -9,7 +9,6 @@ use std::sync::{Arc, Weak};
 
 const MAX_SESSIONS: usize = 32;
 
-/// Open sessions, the least recently used first.
 #[derive(Default)]
 pub(crate) struct Sessions(Vec<Open>);
 
