@@ -107,7 +107,6 @@ pub fn list(socket: &Path) -> Result<List, ListError> {
     Ok(List { rows: rows(socket)?, others })
 }
 
-/// Number of programs that owe a report, and of sockets above the limit of one.
 fn reports(socket: &Path, fresh: bool) -> Result<(u32, u64), ListError> {
     match answer(socket, &Ask::Reports { fresh })? {
         Reply::Reports { pending, others } => Ok((pending, others)),

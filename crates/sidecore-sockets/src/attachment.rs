@@ -37,7 +37,6 @@ use std::sync::{Arc, Mutex};
 const REPLY_TIMEOUT_NS: Nanos = 50_000_000;
 /// Interval of the thread's checks whether the program has reused the connection's number, ns.
 const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
-/// Number of fresh places below which the next bank is requested.
 const FEW: usize = PLACES as usize / 4;
 const MAX_ADOPTED: usize = 1024;
 /// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
@@ -45,7 +44,6 @@ pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::empty();
 const MAX_CHECKED_PLACES: usize = 16;
 static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
-/// The program's part of the state shared with one run of the service.
 #[derive(Debug)]
 pub(super) struct Attachment {
     control: VerifiedFd,
@@ -75,7 +73,6 @@ struct Adopted {
 #[derive(Debug)]
 struct Places {
     banks: Vec<Arc<BankMemory>>,
-    /// Places that were never used since the bank arrived.
     fresh: Vec<u32>,
     /// Places that were left, with the numbers of their last streams: the service marks them free.
     left: VecDeque<(u32, u32)>,
@@ -90,14 +87,11 @@ enum More {
     None,
 }
 
-/// A stream's place. Given back on drop.
 #[derive(Debug)]
 pub(super) struct StreamSlot {
     pub(super) of: Arc<Attachment>,
     pub(super) bank: Arc<BankMemory>,
-    /// Number in its bank.
     pub(super) place: u32,
-    /// Number among all places.
     index: u32,
     pub(super) number: u32,
     pub(super) target: Option<Target>,
@@ -105,7 +99,6 @@ pub(super) struct StreamSlot {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Target {
-    /// The address; `None`: the socket is connected.
     pub(super) to: Option<SocketAddr>,
     /// Bytes of the largest datagram sent as one packet.
     pub(super) packet: u32,
@@ -172,8 +165,6 @@ impl Attachment {
         }
     }
 
-    /// # Errors
-    /// No bank was requested.
     fn take_bank(&self, fds: Vec<OwnedFd>, banks: &mut Vec<Arc<BankMemory>>, places: impl Fn(usize)) -> io::Result<()> {
         if SignalsBlocked::new().lock(&self.places).more != More::Asked {
             return Err(refused());
@@ -202,7 +193,6 @@ impl Attachment {
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
-    /// Notes that the program closes the socket with its last ring at `seat`.
     pub(super) fn closed(&self, seat: Seated) {
         let word = reason_word(seat.stream, PathReason::Closed);
         let _ = self.row_of(seat, |row| {
@@ -214,7 +204,6 @@ impl Attachment {
         });
     }
 
-    /// Calls `act` with the reason's word of this place. `None`: another stream has noted its own there.
     fn row_of<T>(&self, seat: Seated, act: impl FnOnce(&AtomicU64) -> T) -> Option<T> {
         let (place, blocked) = (u32::from(seat.place), SignalsBlocked::new());
         let places = blocked.lock(&self.places);
@@ -245,7 +234,6 @@ impl Attachment {
         geteuid().as_raw() == self.user
     }
 
-    /// Ends the connection: each side acts as if the other had ended.
     pub(super) fn end(&self) {
         if let Some(control) = self.control.get() {
             let _ = shutdown(control, Shutdown::Both);
@@ -303,7 +291,6 @@ impl Attachment {
         [self.control.get().map(|fd| fd.as_raw_fd()), reader, writer]
     }
 
-    /// True if a message would have to wake the sidecore.
     #[inline]
     pub(super) fn is_asleep(&self) -> bool {
         self.first.doorbell().is_armed()
@@ -393,7 +380,6 @@ impl StreamSlot {
         Seated { attachment: self.of.number, place: self.index as u16, stream: self.number }
     }
 
-    /// Gives back a place that was never announced to the service.
     pub(super) fn unused(self) {
         let word = sidecore_core::streams::place::state_word(self.number, PlaceState::Free);
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);

@@ -19,7 +19,6 @@ pub(super) struct Backoff(u32);
 const STOPPED: u32 = 1_000;
 
 impl Backoff {
-    /// True if the wait is so long that the holder must be stopped or without a processor.
     pub(super) fn is_over(&self) -> bool {
         self.0 > YIELDS + STOPPED
     }

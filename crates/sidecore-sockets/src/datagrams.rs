@@ -27,7 +27,6 @@ pub enum Step {
 /// State of moving one stream's datagrams.
 #[derive(Debug)]
 pub struct Mover {
-    /// Receiver; `None`: the socket is connected.
     to: Option<SocketAddr>,
     /// One datagram per call: the kernel does not segment messages of this socket.
     alone: bool,

@@ -58,7 +58,6 @@ struct Current {
     attachment: Option<Arc<Attachment>>,
     thread: Option<Started>,
     let_go: bool,
-    /// Earliest time of the next attempt, ns.
     retry_at: Nanos,
     retry_after: Nanos,
 }
@@ -351,7 +350,6 @@ impl Program {
         has_ended
     }
 
-    /// True while the library's thread opens descriptors that children must not inherit.
     fn is_attaching(&self) -> bool {
         let blocked = SignalsBlocked::new();
         let current = blocked.lock(&self.current);

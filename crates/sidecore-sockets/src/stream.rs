@@ -89,18 +89,15 @@ pub(super) struct Ring {
     tail: u64,
     /// Bytes known to be moved.
     head: u64,
-    /// Whether more follows the last message immediately.
     more: bool,
     datagrams: Option<Datagrams>,
 }
 
 struct Locked<'a> {
     ring: Guard<'a, Option<Ring>>,
-    /// Dropped last.
     _after: After<'a>,
 }
 
-/// Runs after a thread's use of a stream, when the lock is free.
 struct After<'a>(&'a Stream);
 
 impl Drop for After<'_> {
@@ -156,7 +153,6 @@ impl Stream {
         self.ring.is_here()
     }
 
-    /// Carries out the leave of a handler that interrupted this thread.
     #[cold]
     fn leave_as_wished(&self) {
         if let Some(mut locked) = self.lock() {
@@ -174,7 +170,6 @@ impl Stream {
         }
     }
 
-    /// Begins a ring on a stream that this thread is not using.
     pub(super) fn begin(&self, slot: StreamSlot, key: Key) {
         if let Some(mut locked) = self.lock() {
             self.take_as_wished(&mut locked.ring);
@@ -268,7 +263,6 @@ impl Stream {
         (drained, sent)
     }
 
-    /// Gives the ring's content to the kernel; the connection stays in the ring.
     #[cfg(test)]
     pub(super) fn drain(&self, key: Key) -> Drained {
         self.with(key, |ring| ring.drain(ring.socket())).unwrap_or(Drained::Empty)
@@ -344,7 +338,6 @@ impl Stream {
         self.with(key, |ring| ring.slot.seated())
     }
 
-    /// Whether it is in a ring of this attachment, or may be: this thread is using it further up its stack.
     pub(super) fn is_in(&self, attachment: &Arc<Attachment>) -> bool {
         self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.slot.of, attachment)))
     }
@@ -380,7 +373,6 @@ impl Ring {
         sidecore_core::words::add(self.word(WRITER, word), 1);
     }
 
-    /// Free bytes, as far as known.
     #[inline]
     fn room(&self) -> u32 {
         self.at.size() - (self.tail - self.head) as u32
@@ -397,7 +389,6 @@ impl Ring {
         Some(cursors)
     }
 
-    /// Copies the part that fits. Returns its length.
     fn write<'m>(&mut self, message: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> usize {
         let taken = len.min(self.room() as usize);
         let (mut at, end) = (self.tail, self.tail + taken as u64);
@@ -419,7 +410,6 @@ impl Ring {
         self.ring()
     }
 
-    /// As `publish`, without waking the sidecore.
     #[inline]
     fn publish_unheard(&self) {
         self.count(MESSAGES);
@@ -463,7 +453,6 @@ impl Ring {
         Sent::Failed(error)
     }
 
-    /// Bytes sent through an empty ring, if the kernel's count agrees. The kernel does not count datagrams.
     fn sent(&self) -> Option<u64> {
         let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
         let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);

@@ -29,7 +29,6 @@ use std::thread;
 
 const RING: u32 = 4096;
 
-/// The service's side of one program; it acts only on calls.
 struct Service {
     memory: BankMemory,
     control: OwnedFd,
@@ -45,7 +44,6 @@ impl Service {
         fds.pop().unwrap()
     }
 
-    /// One transfer of at most `most` bytes, without updating the shared cursor.
     fn move_silently(&self, socket: &OwnedFd, most: u32) -> u64 {
         let word = |line, word| self.memory.word(0, line, word).load(Ordering::Acquire);
         let cursors = Cursors::read(word(SHARED, HEAD), word(WRITER, TAIL), RING).unwrap();

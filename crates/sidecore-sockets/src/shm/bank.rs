@@ -105,7 +105,6 @@ impl BankMemory {
         self.mapping.in_children(self.place_lines(place))
     }
 
-    /// Start of a place's ring, which lies inside the mapping.
     pub(super) fn ring(&self, place: u32) -> NonNull<u8> {
         self.mapping.byte(self.bank.ring(place))
     }

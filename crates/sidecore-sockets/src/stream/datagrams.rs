@@ -121,12 +121,10 @@ impl Ring {
         }
     }
 
-    /// Stores an error from the kernel for the next call. `false`: this ring is of bytes.
     pub(super) fn keeps(&mut self, error: Errno) -> bool {
         self.datagrams.as_mut().map(|datagrams| datagrams.error = Some(error)).is_some()
     }
 
-    /// Sends a datagram that is too large for the ring, after the ring's content.
     #[cold]
     fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
         let Some(pieces) = Pieces::new(message) else { return self.end(socket) };

@@ -33,7 +33,6 @@ impl Ring {
         self.slot.of.is_gone() || self.at.bell().is_shut()
     }
 
-    /// Tells the service that the program writes no more to this ring.
     pub(super) fn tell(&self, wish: LeaveRequest) {
         self.word(WRITER, WISH).store(leave_word(self.slot.number, wish), Ordering::Release);
         self.slot.announce();

@@ -10,7 +10,6 @@ const FREE: usize = 0;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Busy {
-    /// This thread, further up its stack.
     Here,
     Elsewhere,
 }
@@ -24,11 +23,9 @@ pub(crate) struct ThreadLock<T> {
 // SAFETY: the value is reached through a guard only, and there is one guard at a time.
 unsafe impl<T: Send> Sync for ThreadLock<T> {}
 
-/// Proof that this thread has the lock, until dropped.
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     lock: &'a ThreadLock<T>,
-    /// Binds the guard to its thread.
     _thread: PhantomData<*const ()>,
 }
 

@@ -50,7 +50,6 @@ fn is_connected(socket: impl AsFd) -> bool {
     getpeername(&socket).is_ok_and(|peer| peer.is_some())
 }
 
-/// `None`: it is no UDP socket.
 fn family(socket: impl AsFd) -> Option<AddressFamily> {
     let is_udp = socket_type(&socket).ok() == Some(SocketType::DGRAM)
         && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::UDP);
@@ -81,7 +80,6 @@ pub fn most_bytes(socket: impl AsFd, to: Option<&SocketAddr>) -> Option<u32> {
     if to.is_some() { Some(ETHERNET) } else { number(socket, level, name) }?.checked_sub(headers)
 }
 
-/// A numeric socket option; `None`: the socket does not have it.
 fn number(socket: BorrowedFd<'_>, level: i32, name: i32) -> Option<u32> {
     let (mut value, mut len) = (0_u32, size_of::<u32>() as libc::socklen_t);
     // SAFETY: the call writes `len` bytes to `value` at most; the descriptor is borrowed.
@@ -110,7 +108,6 @@ impl<'a> Pieces<'a> {
     }
 }
 
-/// A control message with one number of two bytes, aligned as the kernel requires.
 #[repr(C)]
 struct Control {
     header: libc::cmsghdr,
@@ -204,7 +201,6 @@ mod tests {
     use super::*;
     use std::net::{TcpListener, TcpStream, UdpSocket};
 
-    /// Two sockets: the first is connected to the second, which is unconnected.
     fn pair(address: &str) -> (UdpSocket, UdpSocket) {
         let (here, there) = (UdpSocket::bind(address).unwrap(), UdpSocket::bind(address).unwrap());
         here.connect(there.local_addr().unwrap()).unwrap();

@@ -14,7 +14,6 @@ use std::thread;
 use std::time::Duration;
 
 impl Service {
-    /// The sidecore found the ring of the first place empty, and sleeps.
     fn sleeps(&self) {
         self.memory.bell(0).arm();
         self.memory.doorbell().arm();
