@@ -27,19 +27,14 @@ pub(crate) enum CliError {
     Terminal(#[from] TerminalError),
     #[error(transparent)]
     System(#[from] io::Error),
-    /// The library refuses a configuration, a setting, a counter file, a key or its name.
     #[error(transparent)]
     Library(Cause),
-    /// Wrong input, or something that has to be there first.
     #[error("{0}")]
     Usage(String),
-    /// A file, an address or a program that cannot be used.
     #[error("{what}: {source}; {note}")]
     Unusable { what: String, source: Cause, note: &'static str },
-    /// An operation, or the use of a file.
     #[error("{what}: {source}")]
     Failed { what: String, source: Cause },
-    /// `sidecore run` cannot start the command.
     #[error("{}: {source}", program.display())]
     Command { program: PathBuf, source: io::Error },
     #[error("LISTEN_FDS and LISTEN_PID: {0}: a service manager sets them, and nobody else should")]
@@ -54,10 +49,8 @@ pub(crate) enum CliError {
     NoCounters,
     #[error("it is of another key: give the server the certificate that was issued for this one")]
     OtherKey,
-    /// A step of `keys test`.
     #[error("{0}")]
     Trial(String),
-    /// Standard error of the command `openssl`.
     #[error("{0}")]
     OpenSsl(String),
     #[error(
@@ -81,12 +74,10 @@ impl CliError {
     }
 }
 
-/// Puts the operation or the file in front of the cause.
 pub(crate) fn failed<E: Into<Cause>>(what: impl Display) -> impl FnOnce(E) -> CliError {
     move |error| CliError::Failed { what: what.to_string(), source: error.into() }
 }
 
-/// As [`failed`], with a remedy or the state behind the cause.
 pub(crate) fn unusable<E: Into<Cause>>(what: impl Display, note: &'static str) -> impl FnOnce(E) -> CliError {
     move |error| CliError::Unusable { what: what.to_string(), source: error.into(), note }
 }

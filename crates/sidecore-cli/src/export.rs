@@ -69,7 +69,6 @@ impl Exporter {
         self.page()
     }
 
-    /// The same with the last known state of sockets.
     fn page(&mut self) -> String {
         let mut all = match self.read() {
             Ok(now) => self.families(now),

@@ -12,7 +12,6 @@ use std::path::Path;
 
 pub(crate) type InForce = (String, String);
 
-/// A device that receives requests, or may receive them again.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Device {
     pub(crate) name: String,
@@ -53,7 +52,6 @@ pub(crate) fn devices(counters: &Path) -> Result<Vec<Device>, CliError> {
     Ok(devices)
 }
 
-/// The settings with these keys or in these sections, in the order of the keys.
 fn chosen<'s>(all: &'s [InForce], keys: &[String]) -> Result<Vec<&'s InForce>, CliError> {
     if keys.is_empty() {
         return Ok(all.iter().collect());

@@ -85,7 +85,6 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
     Ok(true)
 }
 
-/// Reads the private key and its public part from a file, before any request to the service.
 fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), CliError> {
     check_name(name).map_err(CliError::library)?;
     let passphrase = passphrase_file.map(read_passphrase).transpose().map_err(CliError::library)?;
@@ -122,7 +121,6 @@ fn requests(socket: &Path, key: &str) -> Option<u64> {
     Some(counted.keys.iter().find(|stats| stats.name == key)?.get(KeyCounter::Submitted))
 }
 
-/// Name of the file in messages.
 fn called(file: &Path) -> impl Display {
     if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() }
 }
@@ -149,7 +147,6 @@ fn new_key(service: &mut Admin, command: KeyCommand) -> Result<KeyEntry, CliErro
     stored.ok_or(CliError::NothingStored)
 }
 
-/// Prints text about a completed change. A closed pipe is an error too.
 fn report(done: &str, text: &str) -> Result<(), CliError> {
     output::written(text).map_err(failed(format_args!("{done}, but this could not be written to standard output")))
 }

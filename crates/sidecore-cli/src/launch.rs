@@ -18,9 +18,7 @@ use std::process::{Child, Command, ExitStatus};
 use std::thread::{self, JoinHandle};
 use tempfile::TempDir;
 
-/// Names of the provider's file: installed, and built by cargo.
 const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
-/// Directories of the provider, relative to the command's.
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 
 /// Runs the command to its end. Returns its exit code, or 128 plus the number of the signal that ended it.
@@ -44,7 +42,6 @@ pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
     Ok(code(status?))
 }
 
-/// Forwards signals. A terminal sends its own signals to the command itself.
 fn forward(mut signals: Signals, child: &Child) -> (Handle, JoinHandle<()>) {
     let (handle, pid) = (signals.handle(), Pid::from_child(child));
     let from_terminal = stdin().is_terminal();
@@ -85,7 +82,6 @@ fn module(args: &Run) -> Result<Option<PathBuf>, CliError> {
     Ok(found)
 }
 
-/// Configures the command's OpenSSL to load the provider. Returns the directory of that configuration.
 fn provide(command: &mut Command, module: &Path) -> Result<TempDir, CliError> {
     let scratch = tempfile::tempdir().map_err(failed("no directory for a configuration"))?;
     command.env("OPENSSL_CONF", write(scratch.path(), module)?);

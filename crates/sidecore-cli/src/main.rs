@@ -95,7 +95,6 @@ fn laboratory() -> TerminalError {
     programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
 }
 
-/// As [`laboratory`], by the farm's program, which has the NATS libraries.
 fn farm() -> TerminalError {
     let typed = || std::env::args_os().skip(1);
     let help = typed().next().filter(|first| first == "help");
@@ -106,7 +105,6 @@ fn go_on_as_farm(arguments: impl IntoIterator<Item = OsString>) -> TerminalError
     programs::go_on_as("sidecore-farm", &BESIDE, arguments)
 }
 
-/// Whether the command line is `sidecore help bench` or the like, whose help is in another program.
 fn is_help_for(commands: &[&str]) -> bool {
     let mut typed = std::env::args_os().skip(1);
     typed.next().is_some_and(|first| first == "help")

@@ -64,7 +64,6 @@ pub(crate) fn asked_about() -> Option<OsString> {
     env::args_os().skip_while(|word| word != "--").nth(2)
 }
 
-/// Writes all files below a directory like `/usr/share`.
 pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     let all = arguments::shown(Cli::command());
     // The two other programs write the pages of their own commands.

@@ -13,7 +13,6 @@ use sidecore_terminal::output;
 
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differences {
-    /// Settings that `sidecore set` can change, in its form.
     now: Vec<String>,
     at_next_start: Vec<String>,
 }

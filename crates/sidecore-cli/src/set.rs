@@ -35,7 +35,6 @@ pub(crate) fn connect(socket: &Path) -> Result<Admin, CliError> {
     Ok(Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() })?)
 }
 
-/// Changes all settings or none, and prints the service's warnings.
 pub(crate) fn apply(service: &mut Admin, settings: &[String]) -> Result<(), CliError> {
     settings.iter().try_for_each(|text| Setting::parse(text).map(drop).map_err(CliError::library))?;
     if let Some(note) = service.set_all(settings.to_vec())? {

@@ -48,7 +48,6 @@ pub(crate) fn run(args: &Sockets) -> Result<(), CliError> {
     Ok(output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })?)
 }
 
-/// The service's list of sockets that this user may see, in printable characters.
 pub(crate) fn listed(socket: &Path) -> Result<List, CliError> {
     let mut list = ask::list(socket).map_err(CliError::library)?;
     list.rows.iter_mut().for_each(printable);
@@ -100,7 +99,6 @@ fn cells(row: &Row, users: &Users) -> [String; 13] {
     ]
 }
 
-/// Whether only the program knows of the socket.
 fn is_reported(row: &Row) -> bool {
     row.place >= REPORTED
 }

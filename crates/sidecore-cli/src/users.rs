@@ -12,7 +12,6 @@ const LIMIT: usize = 4096;
 pub(crate) struct Users(RefCell<HashMap<u32, String>>);
 
 impl Users {
-    /// The user's name in printable characters, or the number if there is no name.
     pub(crate) fn name(&self, uid: u32) -> String {
         let mut known = self.0.borrow_mut();
         if known.len() >= LIMIT {

@@ -17,7 +17,6 @@ fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// A running service. Dropping it ends the process.
 struct Service {
     child: Child,
     scratch: TempDir,
@@ -57,7 +56,6 @@ impl Service {
         command().args(arguments).env("SIDECORE_SOCKET", self.socket()).output().unwrap()
     }
 
-    /// Sends SIGTERM, as an administrator would.
     fn terminate(mut self) -> ExitStatus {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         self.child.wait().unwrap()

@@ -16,7 +16,6 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Directory of the engine's test keys.
 const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src/keys/test-files");
 
 fn command() -> Command {
@@ -33,7 +32,6 @@ fn private_file(path: &Path, content: &str) -> PathBuf {
     path.to_owned()
 }
 
-/// A directory for several services in turn.
 struct Home(TempDir);
 
 struct Serving {
@@ -52,7 +50,6 @@ impl Home {
         self.0.path().join(file)
     }
 
-    /// Gives other users access to the socket and to a copy of the command.
     fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
         copy_program(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore"));
@@ -76,7 +73,6 @@ impl Home {
         self.serve_with("")
     }
 
-    /// Adds lines to the configuration's section of keys.
     fn serve_with(&self, more: &str) -> Serving {
         let keys = format!("[keys]\ndirectory = '{}'\n{more}", self.path("keys").display());
         let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
@@ -95,7 +91,6 @@ impl Serving {
         command().args(arguments).env("SIDECORE_SOCKET", &self.socket).output().unwrap()
     }
 
-    /// Runs another user's command, from the copy in the directory above the socket's.
     fn as_stranger(&self, arguments: &[&str]) -> Output {
         let copy = self.socket.ancestors().nth(2).unwrap().join("sidecore");
         let mut command = Command::new(copy);
@@ -103,21 +98,18 @@ impl Serving {
         command.output().unwrap()
     }
 
-    /// Standard output of a command that must succeed.
     fn done(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
         text(&output.stdout)
     }
 
-    /// Standard error of a command that must fail with exit code 2.
     fn refused(&self, arguments: &[&str]) -> String {
         let output = self.run(arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", text(&output.stdout));
         text(&output.stderr)
     }
 
-    /// Ends the service. Returns its log.
     fn end(mut self) -> String {
         kill_process(Pid::from_child(&self.child), Signal::TERM).unwrap();
         assert!(self.child.wait().unwrap().success());

@@ -8,10 +8,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Stands for the laboratory: prints its process id and arguments.
 const STAND_IN: &str = "#!/bin/sh\necho $$ \"$@\"\nread line\necho \"$line\"\nexit 7\n";
 
-/// The installed command, with the laboratory at that path if there is one.
 fn installed(laboratory: Option<&str>) -> TempDir {
     let root = tempfile::tempdir().unwrap();
     install(env!("CARGO_BIN_EXE_sidecore").as_ref(), &root.path().join("bin/sidecore"));

@@ -12,7 +12,6 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 
-/// A running exporter. Dropping it ends the process.
 struct Exporter {
     child: Child,
     address: String,
@@ -29,7 +28,6 @@ impl Exporter {
         Self { address: address.unwrap_or_else(|| panic!("{said}")).to_owned(), child }
     }
 
-    /// Head and body of the page for a client that accepts this type.
     fn page(&self, accept: &str) -> (String, String) {
         let mut stream = TcpStream::connect(&self.address).unwrap();
         write!(stream, "GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: {accept}\r\n\r\n").unwrap();
@@ -64,7 +62,6 @@ fn promtool(page: &str) -> Option<(bool, String)> {
     Some((done.status.success(), String::from_utf8_lossy(&[done.stdout, done.stderr].concat()).into_owned()))
 }
 
-/// Digests, and one refused request.
 fn load(client: &mut Client) {
     let spec = SessionSpec { scheme: Scheme::Digest(Hash::Sha256), key: KeyMaterial::None };
     let session = client.open_session(&spec).unwrap();

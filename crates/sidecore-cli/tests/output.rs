@@ -18,12 +18,10 @@ fn full() -> Stdio {
     OpenOptions::new().write(true).open("/dev/full").unwrap().into()
 }
 
-/// A pipe whose reading end is closed.
 fn closed() -> Stdio {
     pipe().unwrap().1.into()
 }
 
-/// Exit code and standard error.
 fn ran(command: &mut Command) -> (Option<i32>, String) {
     let output = command.stderr(Stdio::piped()).spawn().unwrap().wait_with_output().unwrap();
     (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())

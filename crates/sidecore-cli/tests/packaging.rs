@@ -8,7 +8,6 @@ use tempfile::TempDir;
 
 const PROJECT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// A root directory for the installation, and a directory with built files.
 struct BuildFolder(TempDir);
 
 impl BuildFolder {
@@ -121,7 +120,6 @@ fn what_units_name_as_their_documentation_is_installed() {
     }
 }
 
-/// Bash's completions of the last word.
 fn offered(folder: &BuildFolder, words: &[&str]) -> Vec<String> {
     let script = "source \"$0\"; compopt() { :; }; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1))
         _clap_complete_sidecore sidecore \"${COMP_WORDS[COMP_CWORD]}\"; printf '%s\\n' \"${COMPREPLY[@]}\"";
@@ -149,7 +147,6 @@ fn the_completions_that_are_installed_offer_what_may_follow() {
     }
 }
 
-/// Stands for the laboratory: prints the request for completions.
 const STAND_IN: &str = "#!/bin/sh\necho \"$SIDECORE_COMPLETE $*\"\n";
 
 #[test]

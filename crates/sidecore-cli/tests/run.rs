@@ -4,7 +4,6 @@ use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader};
 use std::process::{Command, Output, Stdio};
 
-/// Runs a shell command. Any file can stand for the provider, because the shell does not load it.
 fn shell(script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
     command.args(["run", "--module", "/dev/null", "--socket", "/run/test", "--", "sh", "-c", script]);

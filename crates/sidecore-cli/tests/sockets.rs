@@ -39,7 +39,6 @@ impl TestFolder {
         self.file("ours.so")
     }
 
-    /// Runs the command by `sidecore run --sockets` with the fake library.
     fn run(&self, command: &[&str]) -> Output {
         self.run_with(command, &[])
     }
@@ -51,7 +50,6 @@ impl TestFolder {
         run.env_remove("LD_PRELOAD").envs(variables.iter().copied()).output().unwrap()
     }
 
-    /// A service of sockets, sandboxed if this machine can.
     fn serve(&self) -> Ending {
         let config = self.file("sockets.toml");
         fs::write(&config, format!("socket = '{}'\n[sockets]\n", self.file("socket").display())).unwrap();
@@ -62,7 +60,6 @@ impl TestFolder {
         Ending(child)
     }
 
-    /// A program started by `run --sockets`. It sends `messages` messages to each of `connections` connections.
     fn feed(&self, listener: &TcpListener, connections: usize, messages: usize) -> Child {
         let program = self.program("feed", FEED, &[]);
         let port = listener.local_addr().unwrap().port();
@@ -152,7 +149,6 @@ fn said_of(folder: &TestFolder, program: &Path) -> String {
 
 const SEVEN: &str = "int main(void) { return 7; }";
 
-/// Ends with 7 only if nothing is preloaded.
 const WITHOUT: &str = "#include <stdlib.h>\nint main(void) { return getenv(\"LD_PRELOAD\") ? 1 : 7; }";
 
 #[test]

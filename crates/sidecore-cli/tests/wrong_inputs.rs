@@ -18,7 +18,6 @@ const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/wrong_inputs.md")
 const WRITE: &str = "SIDECORE_WRITE_PAGES";
 /// Limit of a command that should fail immediately, for `timeout`. A hanging command ends with another exit code.
 const LIMIT: &str = "60";
-/// Least number of rows.
 const FEWEST: usize = 100;
 /// Packages of the programs in the directory of `sidecore`, with the same names, and that of the provider.
 const PROGRAMS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
@@ -34,14 +33,12 @@ fn beside() -> Vec<PathBuf> {
     programs.into_iter().chain([provider]).collect()
 }
 
-/// The working directory of all commands, and its services. Dropping it ends them.
 struct PageFolder {
     scratch: TempDir,
     services: Vec<Child>,
 }
 
 impl PageFolder {
-    /// A directory with the files and services of the page's blocks.
     fn new(page: &str) -> Self {
         let mut folder = Self { scratch: tempfile::tempdir().unwrap(), services: Vec::new() };
         // Other users need access.
@@ -94,7 +91,6 @@ impl PageFolder {
         panic!("{config}: {}", log());
     }
 
-    /// The row with current output.
     fn row(&self, typed: &str) -> String {
         let done = self.bash(typed).output().unwrap();
         let [out, err] =
@@ -136,7 +132,6 @@ fn without_log(said: &str) -> String {
     said.split_inclusive('\n').filter(|line| !is_logged(line)).collect()
 }
 
-/// Cuts off the usage, which is the same in all messages.
 fn without_usage(said: &str) -> String {
     let end = ["\nUsage:", "\nFor more information"].iter().filter_map(|mark| said.find(mark)).min();
     said[..end.unwrap_or(said.len())].to_owned()
@@ -147,7 +142,6 @@ fn code_span(text: &str) -> String {
     if text.contains('`') { format!("`` {text} ``") } else { format!("`{text}`") }
 }
 
-/// The command in that line of the page, if the line is a row.
 fn typed(line: &str) -> Option<String> {
     let cell = line.strip_prefix("| ")?;
     let text = match cell.strip_prefix("`` ") {
@@ -206,7 +200,6 @@ fn the_page_has_every_command_and_no_message_is_a_panic() {
     }
 }
 
-/// The commands in the help of that word.
 fn commands(of: &str) -> Vec<String> {
     let mut help = Command::new(env!("CARGO_BIN_EXE_sidecore"));
     let help = help.args(of.split_whitespace()).arg("--help").output().unwrap();

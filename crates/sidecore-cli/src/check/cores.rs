@@ -7,7 +7,6 @@ use super::topology::Topology;
 pub(super) struct Cores {
     /// In ascending order.
     pub(super) allowed: Vec<usize>,
-    /// The subset of `allowed` that sidecores are tied to.
     pub(super) sidecores: Vec<usize>,
     pub(super) topology: Topology,
 }
@@ -59,7 +58,6 @@ pub(super) fn judge(cores: &Cores, text: Text) -> Vec<Finding> {
     ]
 }
 
-/// Judges the cores of sidecores, or all cores if no sidecore is tied to one.
 fn siblings(cores: &Cores) -> Finding {
     let looked_at = if cores.sidecores.is_empty() { &cores.allowed } else { &cores.sidecores };
     SIBLINGS.of(cores.topology.shared(looked_at), |shared| {

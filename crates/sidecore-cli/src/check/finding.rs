@@ -54,7 +54,6 @@ impl Topic {
         self.is(if fine { FindingState::Ok } else { FindingState::Lacks }, found)
     }
 
-    /// Judges a value that was read. Without a value the state is unknown.
     pub(super) fn of<T>(&'static self, read: Option<T>, judge: impl FnOnce(T) -> (bool, String)) -> Finding {
         match read.map(judge) {
             Some((fine, found)) => self.ok_if(fine, found),

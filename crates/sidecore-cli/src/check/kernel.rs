@@ -67,7 +67,6 @@ fn landlock(version: Option<u32>) -> String {
     }
 }
 
-/// Whether the kernel supports the actions that the service's filters take.
 fn filters(actions: &str) -> bool {
     ["kill_process", "errno"].iter().all(|needed| actions.split_whitespace().any(|action| action == *needed))
 }

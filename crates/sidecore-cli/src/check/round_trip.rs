@@ -34,7 +34,6 @@ const PAIRS: usize = 8;
 const TIME: Duration = Duration::from_millis(80);
 /// Round trips between two reads of the clock. Only the fastest batch counts: other programs delay the rest.
 const BATCH: u32 = 64;
-/// Polls between two reads of the clock.
 const POLLS: u32 = 256;
 /// Value of the word that ends the other side.
 const STOP: u64 = u64::MAX;
@@ -63,7 +62,6 @@ fn spread(cpus: &[usize]) -> impl Iterator<Item = usize> {
     (0..count).map(move |index| cpus[index * (cpus.len() - 1) / (count - 1).max(1)])
 }
 
-/// Measures with a thread on each core. The calling thread keeps its affinity.
 fn trip(from: usize, to: usize, time: Duration) -> Trip {
     let (asked, answered, untied) = (Word::default(), Word::default(), AtomicBool::new(false));
     let deadline = Instant::now() + time;

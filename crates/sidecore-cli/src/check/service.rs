@@ -17,9 +17,7 @@ impl Owned {
 
 #[derive(Debug, Default)]
 pub(super) struct Service {
-    /// Result of asking for a lane.
     pub(super) answer: Option<Result<(), CliError>>,
-    /// Content of the service's `/proc/PID/status`.
     pub(super) status: Option<String>,
     pub(super) directory: Option<Owned>,
     /// The directory of stored keys, if the configuration names one and it exists.
@@ -73,7 +71,6 @@ fn in_words(found: Owned) -> String {
     format!("mode {:03o}, of user {}", found.mode & 0o777, found.uid)
 }
 
-/// A value in the format of `/proc/PID/status`.
 fn value<'a>(status: &'a str, key: &str) -> Option<&'a str> {
     status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map(str::trim)
 }

@@ -25,7 +25,6 @@ topics! {
         for "nothing else runs on a core that the service owns: it spins there, and neither gets on",
         do "boot with isolcpus=N nohz_full=N, or give the service a cpuset of its own; or sidecores.owned = false";
 }
-/// Most processes that are read, and most bytes of each status file.
 const MAX_PROCESSES: usize = 65_536;
 const MAX_STATUS: u64 = 65_536;
 

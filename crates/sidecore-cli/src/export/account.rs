@@ -15,7 +15,6 @@ pub(super) struct Account<C: Counter> {
     pub(super) members: u64,
 }
 
-/// Accounts by the labels of their owners, and one for all owners beyond the limit.
 #[derive(Debug)]
 pub(super) struct Accounts<C: Counter> {
     own: BTreeMap<Labels, Account<C>>,
@@ -44,7 +43,6 @@ impl<C: Counter<About: Default>> Accounts<C> {
         }
     }
 
-    /// The owners' accounts in order, and then the account of all others if it was ever used.
     pub(super) fn all(&self) -> impl Iterator<Item = (&Labels, &Account<C>)> {
         let (labels, others) = &self.others;
         let seen = others.sum.counters().iter().any(|count| *count > 0) || others.members > 0;
@@ -70,7 +68,6 @@ mod tests {
     use super::*;
     use sidecore::counters::{Counters, KeyCounter, Shape, Snapshot, Start};
 
-    /// Takes keys as name, sum and level.
     fn take(accounts: &mut Accounts<KeyCounter>, recent: &[(&str, u64, u64)]) {
         let folder = tempfile::tempdir().unwrap();
         let (path, start) = (folder.path().join("counters"), Start { pid: 1, sample_every: 1, now: 1 });

@@ -105,7 +105,6 @@ pub(super) fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> 
     Family::new(name, help, kind, [(Labels::new(), Value::Number(value))])
 }
 
-/// 1 or 0, for entries with a known value.
 fn flags<C: Counter>(
     name: &str,
     help: &'static str,

@@ -28,7 +28,6 @@ pub(super) struct Sockets {
     is_up: Option<bool>,
     seen: Seen,
     programs: BTreeMap<Labels, Account>,
-    /// Sum over all programs without metrics of their own.
     others: Account,
     limit: usize,
     users: Users,
@@ -43,7 +42,6 @@ pub(super) enum List {
 }
 
 impl Sockets {
-    /// At most `limit` programs have metrics of their own.
     pub(super) fn new(service: &SocketsService, limit: usize) -> Self {
         Self {
             socket: service.path(),
@@ -58,7 +56,6 @@ impl Sockets {
         }
     }
 
-    /// Asks the service unless the last list is younger than [`AGE`].
     pub(super) fn ask(&mut self, now: Instant) {
         if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGE) {
             return;

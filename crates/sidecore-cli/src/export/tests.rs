@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A service that exists only in its counters.
 struct Service {
     folder: TempDir,
     counters: Arc<Counters>,
@@ -178,7 +177,6 @@ fn hostile_names_stay_inside_their_labels() {
     assert!(text.lines().all(|line| line == "# EOF" || fine(line)), "{text}");
 }
 
-/// The page after the service of sockets has answered with these rows.
 fn with_sockets(exporter: &mut Exporter, rows: &[Row]) -> String {
     exporter.sockets.take(List::Rows(rows.to_vec()));
     exporter.page()
@@ -319,7 +317,6 @@ fn ask(address: SocketAddr, request: &[u8]) -> String {
     String::from_utf8(answer).unwrap()
 }
 
-/// A server that lives as long as the process.
 fn serve(patience: Duration) -> SocketAddr {
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(patience);
     let address = server.address();
@@ -360,7 +357,6 @@ fn a_request_is_limited_in_length_and_time_and_their_number_too() {
     assert!(again.unwrap().contains("200 OK"));
 }
 
-/// The words of a text that are names of metrics.
 fn metrics(text: &str) -> impl Iterator<Item = &str> {
     let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
     words.filter(|word| word.starts_with("sidecore_"))

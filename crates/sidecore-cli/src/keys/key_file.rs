@@ -81,7 +81,6 @@ pub(super) struct Draft<'a> {
 }
 
 impl KeyFile {
-    /// Opens the directory and reads an existing file of `keys pem`.
     pub(super) fn open(file: &Path) -> Result<Self, KeyFileError> {
         let name = file.file_name().ok_or(KeyFileError::NoName)?.to_owned();
         let path = file.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -126,7 +125,6 @@ impl KeyFile {
         Err(KeyFileError::Leftovers { directory: self.path.clone(), process })
     }
 
-    /// Restores the state before the file `put` was put in place.
     pub(super) fn undo(&self, put: Id) -> Result<(), KeyFileError> {
         match &self.present {
             Some(present) => self.draft(&present.text, present.access)?.put_over(Some(put)),
@@ -148,7 +146,6 @@ impl Draft<'_> {
         self.key_file.path.join(&self.name)
     }
 
-    /// Moves the file into its place, unless another program has changed that place meanwhile.
     pub(super) fn put(self) -> Result<Id, KeyFileError> {
         let expected = self.key_file.present.as_ref().map(|present| present.id);
         self.put_over(expected)?;

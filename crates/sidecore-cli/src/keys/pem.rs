@@ -34,7 +34,6 @@ pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, CliError> 
     Ok(uri.with_public(info.public).map_err(CliError::library)?.to_pem())
 }
 
-/// Parses `USER`, `USER:GROUP` or `:GROUP`, by names or numbers.
 fn find(owner: &str) -> Result<Owner, CliError> {
     let (user, group) = owner.split_once(':').unwrap_or((owner, ""));
     let uid = id(user, "passwd", |name| Some(User::from_name(name).ok()??.uid.as_raw()))?;

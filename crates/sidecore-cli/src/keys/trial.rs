@@ -22,7 +22,6 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
-/// Longest duration of a handshake, seconds.
 const HANDSHAKE_SECONDS: &str = "20";
 /// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
@@ -118,7 +117,6 @@ fn belongs(public: &[u8], info: &KeyInfo) -> Step {
     Err(CliError::OtherKey)
 }
 
-/// The command `openssl`, configured like a server's OpenSSL.
 struct OpenSsl {
     scratch: TempDir,
     configuration: String,

@@ -17,7 +17,6 @@ use std::os::unix::fs::MetadataExt;
 /// Sections that the Go linker writes, also into programs with the C library.
 const GO: [&[u8]; 2] = [b".go.buildinfo", b".note.go.buildid"];
 
-/// Why a preloaded library cannot intercept a program's calls.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Obstacle {
     Loading(Box<loadable::Obstacle>),
@@ -45,7 +44,6 @@ pub(super) struct Looked {
     pub(super) loads: bool,
 }
 
-/// Examines the program of that name, found as the C library finds it.
 pub(super) fn look(name: &OsStr) -> Looked {
     let (path, name) = (env::var_os("PATH"), CString::new(name.as_bytes()).unwrap_or_default());
     let file = loadable::search(&name, path.as_deref().map(OsStr::as_bytes));
@@ -68,7 +66,6 @@ pub(super) fn look(name: &OsStr) -> Looked {
     Looked { obstacle, loads }
 }
 
-/// Whether the kernel gives the program another user, another group or capabilities.
 fn is_privileged(file: &File, found: &Metadata) -> bool {
     let (user, group) = (geteuid().as_raw(), getegid().as_raw());
     let has_capabilities = || fgetxattr(file, "security.capability", &mut [0_u8; 64]).is_ok_and(|bytes| bytes > 0);

@@ -135,7 +135,6 @@ fn cut(text: String) -> String {
     text[..end].to_owned() + CUT
 }
 
-/// A value in a text line: one word as it is, any other text in quotes.
 fn plain(value: &Value) -> String {
     match value {
         Value::String(text) if is_word(text) => text.clone(),

@@ -10,7 +10,6 @@ use std::time::Duration;
 /// Most lines that wait. Events of clients (below [`Level::Notice`]) fill half of the places at most, so they cannot
 /// displace an administrator's.
 const LINES: usize = 1024;
-/// Pause before a nonblocking file that is full is tried again.
 const PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -28,7 +27,6 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Entry>,
-    /// Since the last line that reported a loss.
     lost: Lost,
     /// The last line could not be written: the loss is then reported with the next line only.
     failing: bool,
@@ -134,7 +132,6 @@ mod tests {
     use super::*;
     use std::sync::{Arc, mpsc};
 
-    /// Takes lines one by one, on the test's demand.
     struct Gate(mpsc::SyncSender<String>);
 
     impl Write for Gate {

@@ -28,7 +28,6 @@ pub(crate) struct Counts {
 pub(crate) struct Seen(HashMap<(u32, u32, u32), Counts>);
 
 impl Counts {
-    /// Counts since the stream began.
     pub(crate) fn of(row: &Row) -> Self {
         Self {
             messages: row.messages,
@@ -51,7 +50,6 @@ impl Counts {
         (calls > 0).then(|| self.messages as f64 / calls as f64)
     }
 
-    /// Increase since `earlier`, or all of it if the counts restarted.
     fn since(&self, earlier: &Self) -> Self {
         if earlier.bytes > self.bytes || earlier.messages > self.messages {
             return *self;
@@ -89,7 +87,6 @@ impl Seen {
 /// Current path of a socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Way {
-    /// The service moves its messages.
     Ring,
     Kernel(&'static str),
 }
@@ -107,7 +104,6 @@ impl Way {
     }
 }
 
-/// Sums over the sockets of one program, or of all programs of one name.
 #[derive(Debug, Default)]
 pub(crate) struct Account {
     pub(crate) sum: Counts,
@@ -136,12 +132,10 @@ impl Account {
     }
 }
 
-/// Rows in the form of a service's list.
 #[cfg(test)]
 pub(crate) mod made_up {
     use super::Row;
 
-    /// An open socket in a ring with a thousand messages, at that place of a program.
     pub(crate) fn row(program: &str, pid: u32, place: u32) -> Row {
         Row {
             serial: pid,

@@ -26,7 +26,6 @@ pub(super) fn latest(counters: &Path) -> Result<Snapshot, CliError> {
     read(counters).map_err(|error| if counters.exists() { error } else { CliError::Ended })
 }
 
-/// The pages. The first shows the beginning of each table.
 const PAGES: [&str; 3] = ["overview", "clients", "keys"];
 const OVERVIEW: usize = 0;
 const CLIENTS: usize = 1;
@@ -52,7 +51,6 @@ p50/p99          median and 99th percentile of sampled requests
 #[derive(Debug)]
 pub(super) struct Pages {
     view: View,
-    /// Index into [`PAGES`].
     page: usize,
     sort: usize,
     /// Shows [`HELP`], and the head's lines whole.
@@ -166,7 +164,6 @@ fn shares<const N: usize>(wanted: [u16; N], mut room: u16) -> [u16; N] {
     given
 }
 
-/// Lines of a whole table; 0 without rows.
 fn table_height(rows: &Rows) -> u16 {
     if rows.cells.is_empty() { 0 } else { rows.cells.len() as u16 + 2 }
 }

@@ -21,7 +21,6 @@ pub(super) const ALLEGED: &str = "* as the client itself says";
 /// The counters in three forms. `recent` derives from `total`, so both have the same blocks.
 #[derive(Debug)]
 pub(super) struct View {
-    /// For counts: since the start.
     pub(super) total: Snapshot,
     /// For rates.
     pub(super) recent: Snapshot,
@@ -127,7 +126,6 @@ pub(crate) fn in_force(now: &Snapshot) -> String {
     format!("notify: {}; balance: {balance}", now.waiters().in_words(now.notify))
 }
 
-/// The header for small terminals; `?` shows the rest.
 pub(super) fn short_header(view: &View) -> Vec<String> {
     let mut lines = header(view);
     if let Some(end) = lines[0].find(", stage times") {

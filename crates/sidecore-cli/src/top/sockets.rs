@@ -160,7 +160,6 @@ mod tests {
     use crate::sockets::programs::made_up::row;
     use sidecore_terminal::screen::Screen;
 
-    /// Two programs, with two lists half a second apart.
     fn view() -> View {
         let (mut view, start) = (View::default(), Instant::now());
         let mut rows = vec![row("shell", 7, 0), row("broker", 90, 0), row("broker", 90, 1)];

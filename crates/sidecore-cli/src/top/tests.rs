@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// A service that exists only in its counters.
 struct Service {
     folder: PathBuf,
     counters: Arc<Counters>,
@@ -118,7 +117,6 @@ impl Drop for Service {
     }
 }
 
-/// The words of the line with this beginning.
 pub(super) fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let found = text.lines().find(|line| line.starts_with(begin));
     found.unwrap_or_else(|| panic!("{begin} in\n{text}")).split_whitespace().collect()
@@ -438,7 +436,6 @@ fn a_long_name_leaves_room_for_numbers() {
     assert!(text.contains(&"k".repeat(26)) && text.contains("100k") && text.contains("QUEUE p50/p99"), "{text}");
 }
 
-/// Number of nonempty lines below that heading.
 fn rows_below(text: &str, heading: &str) -> usize {
     let lines = text.lines().map(|line| line.trim_matches(['"', ' ']));
     let table = lines.skip_while(|line| !line.starts_with(heading)).skip(1);

@@ -9,7 +9,6 @@ use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// A service with a server's key, `www`, and the files of several renewals.
 struct Renewals {
     home: Home,
     serving: Serving,
@@ -36,7 +35,6 @@ impl Renewals {
         self.file("www.sidecore.pem")
     }
 
-    /// Makes NAME.key and NAME.crt.
     fn certify(&self, name: &str) {
         let mut openssl = Command::new("openssl");
         openssl.args([
@@ -66,7 +64,6 @@ impl Renewals {
         self.command("new.key", "new.crt", more).output().unwrap()
     }
 
-    /// Standard error of a renewal that must fail and change nothing.
     fn refused(&self, key: &str, certificate: &str, more: &[&str]) -> String {
         let (keys, file) = (self.keys(), fs::read(self.output()).unwrap());
         let done = self.command(key, certificate, more).output().unwrap();
@@ -89,7 +86,6 @@ impl Renewals {
         listed.lines().map(name).collect()
     }
 
-    /// The key that the server's file names.
     fn named(&self) -> String {
         Uri::from_pem(&fs::read(self.output()).unwrap()).unwrap().name().to_owned()
     }

@@ -13,7 +13,6 @@ const KEYS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sidecore/src/keys/te
 /// `sha256sum` of the public parts of the two imported keys, `SubjectPublicKeyInfo` in DER.
 const RSA: &str = "sha256:fa967bc8c06953838d95058fbca642375fd59d569743814f5ff01399ec959820";
 const P256: &str = "sha256:9eb00c9c073dff965ad6a714cbc2c71caea9dc0c54fdc86ce875fd198ff5cd9a";
-/// A user without any key.
 const STRANGER: u32 = 4711;
 
 fn home() -> Home {

@@ -17,7 +17,6 @@ const SYMMETRIC: [u8; 32] = *b"thirty-two bytes of a secret key";
 const TRACE: usize = 6;
 const BASE64: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Base64 of three bytes and their multiples, as in PEM.
 fn base64(bytes: &[u8]) -> String {
     let letters = bytes.chunks_exact(3).flat_map(|three| {
         let bits = three.iter().fold(0_usize, |bits, byte| bits << 8 | usize::from(*byte));
@@ -26,7 +25,6 @@ fn base64(bytes: &[u8]) -> String {
     letters.collect()
 }
 
-/// Forms of these bytes that a log could show.
 fn spellings(bytes: &[u8]) -> Vec<String> {
     let join = |format: fn(&u8) -> String, between: &str| bytes.iter().map(format).collect::<Vec<_>>().join(between);
     let plain = String::from_utf8_lossy(bytes).into_owned();
@@ -57,7 +55,6 @@ fn the_search_finds_what_is_there() {
     assert_eq!(shown("a line of a log", RSA), None);
 }
 
-/// Sends a secret in every message that can hold one, valid and invalid.
 fn speak(service: &Serving) {
     let line = service.dial();
     let acl = || Acl { uids: vec![33], gids: vec![] };
@@ -92,7 +89,6 @@ fn speak(service: &Serving) {
     drop(attached);
 }
 
-/// The same over lanes, with the client's own keys.
 fn open(home: &Home) {
     let options = Options { socket: home.socket(), ..Options::default() };
     let mut client = Client::connect(&options).unwrap();

@@ -22,11 +22,9 @@ use tempfile::TempDir;
 /// Longest wait for steps that take milliseconds.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-/// A directory with a configuration, for several services in turn.
 pub(crate) struct Home(TempDir);
 
 impl Home {
-    /// A directory whose configuration has these lines too.
     pub(crate) fn new(more: &str) -> Self {
         let home = Self(tempfile::tempdir().unwrap());
         let config = format!("socket = '{}'\nsocket_mode = '0666'\n{more}", home.socket().display());
@@ -42,7 +40,6 @@ impl Home {
         self.path("run/socket")
     }
 
-    /// Gives other users access to the socket and to a copy of the command.
     pub(crate) fn lets_others_in(&self) {
         fs::set_permissions(self.0.path(), Permissions::from_mode(0o755)).unwrap();
         copy_program(env!("CARGO_BIN_EXE_sidecore"), self.path("sidecore"));
@@ -62,14 +59,12 @@ impl Home {
         serving
     }
 
-    /// A service whose log is not read yet.
     pub(crate) fn serve_unread(&self) -> Child {
         let child = self.command(&["--log", "json"]).stderr(Stdio::piped()).spawn().unwrap();
         self.await_answers();
         child
     }
 
-    /// Waits until the service answers. Its start may continue after the socket exists.
     pub(crate) fn await_answers(&self) {
         for _ in 0..6000 {
             if let Some(socket) = dial(&self.socket()) {
@@ -83,7 +78,6 @@ impl Home {
     }
 }
 
-/// A running service. Killed when dropped.
 pub(crate) struct Serving {
     child: Child,
     lines: Receiver<String>,
@@ -99,7 +93,6 @@ impl Serving {
             .unwrap()
     }
 
-    /// Runs a command that must succeed. Returns its process id.
     pub(crate) fn done(&self, arguments: &[&str]) -> u64 {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(arguments).env("SIDECORE_SOCKET", &self.socket).stdout(Stdio::null());
@@ -116,7 +109,6 @@ impl Serving {
         Client::connect(&options).unwrap()
     }
 
-    /// A raw connection without the client library.
     pub(crate) fn dial(&self) -> Dialled {
         Dialled::to(&self.socket)
     }
@@ -137,7 +129,6 @@ impl Serving {
         }
     }
 
-    /// Ends the service. Returns the unread lines.
     pub(crate) fn end(mut self) -> Vec<String> {
         terminate(&mut self.child);
         self.lines.iter().collect()
@@ -200,12 +191,10 @@ fn value(line: &str, name: &str) -> serde_json::Value {
     object[name].clone()
 }
 
-/// A text field of a line; empty if it is missing.
 pub(crate) fn field(line: &str, name: &str) -> String {
     value(line, name).as_str().unwrap_or_default().to_owned()
 }
 
-/// A number of a line; 0 if it is missing.
 pub(crate) fn number(line: &str, name: &str) -> u64 {
     value(line, name).as_u64().unwrap_or_default()
 }

@@ -14,7 +14,6 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 use std::thread;
 
-/// A sandbox with every protection that this user may request.
 fn everything() -> String {
     if geteuid().is_root() { format!("user = '{USER}'\nlock_memory = true\n{DEMANDED}") } else { DEMANDED.to_owned() }
 }

@@ -15,7 +15,6 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
-/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const MAX_POLLS: u32 = 3000;
 const SOCKET: &str = "/run/sidecore/sidecore.sock";
 
@@ -24,14 +23,12 @@ const MACHINE: &str = "set -e; mount -t tmpfs run /run; mkdir /run/new /run/work
     mount -t overlay etc -o lowerdir=/etc,upperdir=/run/new,workdir=/run/work /etc; mount -t tmpfs lib /var/lib; \
     mkdir -p /etc/sidecore; (umask 077; echo correct horse battery >/etc/sidecore/passphrase); exec \"$@\"";
 
-/// A process that serves. Killed when dropped.
 struct Serving {
     child: Child,
     log: PathBuf,
 }
 
 impl Serving {
-    /// Runs the command in the project's directory until it reports that it serves.
     fn start(mut command: Command, scratch: &Path) -> Self {
         let log = scratch.join("log");
         let child = command.current_dir(project()).stderr(File::create(&log).unwrap()).spawn().unwrap();
@@ -67,7 +64,6 @@ fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
 }
 
-/// Runs `sidecore serve --config CONFIG` as root on a private machine, with `before` as its prefix.
 fn as_root(before: &[&str], config: &Path) -> Command {
     let mut command = Command::new("unshare");
     command.args(["--mount", "--propagation", "private", "bash", "-c", MACHINE, "machine"]).args(before);
@@ -81,7 +77,6 @@ fn client(socket: PathBuf) -> Client {
     Client::connect(&Options { socket, service_users, ..Options::default() }).unwrap()
 }
 
-/// Does each operation once. The worker does RSA, the sidecore all others.
 fn each_device_works(socket: PathBuf, counters: &Path) {
     let mut client = client(socket);
     for class in Class::all() {

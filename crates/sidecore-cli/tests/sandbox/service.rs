@@ -11,18 +11,15 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// The user of a service that root starts here. Every Linux has it.
 pub(crate) const USER: &str = "nobody";
 pub(crate) const USER_ID: u32 = 65534;
 
-/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const MAX_POLLS: u32 = 3000;
 
 pub(crate) fn sidecore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore"))
 }
 
-/// A directory with a configuration, for several services in turn.
 pub(crate) struct ServiceFolder(TempDir);
 
 impl ServiceFolder {
@@ -36,7 +33,6 @@ impl ServiceFolder {
         folder
     }
 
-    /// Its directory does not exist before the service starts.
     pub(crate) fn socket(&self) -> PathBuf {
         self.file("run/sidecore/socket")
     }
@@ -49,12 +45,10 @@ impl ServiceFolder {
         self.file("sidecore.toml")
     }
 
-    /// Starts a service and waits until it reports that it serves: its sandbox is complete then.
     pub(crate) fn start(&self) -> Running {
         self.start_by(sidecore())
     }
 
-    /// As `start`, with `sidecore` or a program that runs it as `command`.
     pub(crate) fn start_by(&self, mut command: Command) -> Running {
         let log = self.file("log");
         let stderr = fs::File::create(&log).unwrap();
@@ -64,7 +58,6 @@ impl ServiceFolder {
         running
     }
 
-    /// Standard error of a service that must refuse to start.
     pub(crate) fn refusal(&self, mut command: Command) -> String {
         let output = command.arg("serve").arg("--config").arg(self.config()).stdin(Stdio::null()).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{output:?}");
@@ -91,7 +84,6 @@ impl ServiceFolder {
     }
 }
 
-/// A service process. Killed when dropped.
 pub(crate) struct Running {
     child: Child,
     log: PathBuf,
@@ -117,7 +109,6 @@ impl Running {
         Pid::from_child(&self.child)
     }
 
-    /// A value of the process's `/proc` status.
     pub(crate) fn status(&self, key: &str) -> String {
         value(&format!("/proc/{}/status", self.child.id()), key)
     }
@@ -131,7 +122,6 @@ impl Running {
         values
     }
 
-    /// Sends a signal and waits for the end.
     pub(crate) fn end(mut self, signal: Signal) -> ExitStatus {
         kill_process(self.pid(), signal).unwrap();
         for _ in 0..MAX_POLLS {

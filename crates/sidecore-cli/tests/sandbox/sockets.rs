@@ -12,7 +12,6 @@ use std::process::Output;
 use std::thread;
 use std::time::Duration;
 
-/// A service of sockets with every protection that this user may request.
 fn folder() -> ServiceFolder {
     let user = if geteuid().is_root() { format!("user = '{USER}'\n") } else { String::new() };
     ServiceFolder::new("socket_mode = '0666'\n[sockets]", &format!("{user}seccomp = true\nlandlock = true"))

@@ -8,7 +8,6 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 use tempfile::TempDir;
 
-/// Name, file, and number of the options of `serve` that the unit uses.
 const UNITS: [(&str, &str, usize); 2] = [
     ("sidecore.service", include_str!("../../../../packaging/sidecore.service"), 2),
     ("sidecore-sockets.service", include_str!("../../../../packaging/sidecore-sockets.service"), 1),

@@ -19,7 +19,6 @@ fn folder() -> ServiceFolder {
     folder
 }
 
-/// Does one request of every operation. Returns their number.
 fn every_operation(client: &mut Client) -> usize {
     let classes: Vec<Class> = Class::all().collect();
     for class in &classes {

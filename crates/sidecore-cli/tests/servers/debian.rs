@@ -14,7 +14,6 @@ use std::time::Duration;
 /// Limit for fetching and installing packages. No result depends on the duration.
 const LONG: Duration = Duration::from_secs(1800);
 
-/// The commands of the first block behind these words on a page, without their comments.
 fn block(page: &str, words: &str) -> Vec<String> {
     let text = std::fs::read_to_string(project().join(page)).unwrap();
     let (_, behind) = text.split_once(words).unwrap_or_else(|| panic!("{page} does not say {words:?}"));
@@ -22,7 +21,6 @@ fn block(page: &str, words: &str) -> Vec<String> {
     block.lines().map(|line| line.split("   ").next().unwrap().trim_end().to_owned()).collect()
 }
 
-/// The README's first block behind these words, unchanged.
 fn pasted(words: &str) -> &'static str {
     let (_, behind) = include_str!("../../../../README.md").split_once(words).unwrap();
     behind.split("```sh\n").nth(1).and_then(|block| block.split("```").next()).unwrap()
@@ -56,7 +54,6 @@ fn finished(name: &str, command: &mut Command, log: &Path) -> String {
     daemon.log()
 }
 
-/// A bare Debian before its creation.
 pub(crate) struct Debian {
     scratch: tempfile::TempDir,
 }

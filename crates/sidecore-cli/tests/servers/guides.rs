@@ -12,12 +12,9 @@ use sidecore::counters::{ClassCounter, Snapshot};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-/// One block of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// Commands.
     Do(String),
-    /// A file with that text.
     Write { path: String, text: String },
 }
 
@@ -36,7 +33,6 @@ impl Followed {
             .map_or(0, |stats| stats.get(ClassCounter::Requests))
     }
 
-    /// Signatures of each run of `openssl speed`.
     fn speeds(&self) -> Vec<u64> {
         let signed =
             |line: &&str| line.starts_with("Doing ") && line.contains("private rsa") && !line.contains("decrypt");
@@ -76,7 +72,6 @@ fn step(info: &str, text: String) -> Option<Step> {
     }
 }
 
-/// The steps as a script that ends at the first failure.
 fn script(steps: &[Step]) -> String {
     let mut script = "set -e\n".to_owned();
     for step in steps {
@@ -104,7 +99,6 @@ pub(crate) fn page(name: &str) -> String {
     section(&text, anchor).unwrap_or_else(|| panic!("docs/{file} has no heading #{anchor}")).to_owned()
 }
 
-/// The section with that anchor, up to the next heading of the same level or a higher one.
 fn section<'a>(page: &'a str, anchor: &str) -> Option<&'a str> {
     let mut begin: Option<(usize, HeadingLevel)> = None;
     for (event, range) in Parser::new(page).into_offset_iter() {
@@ -188,7 +182,6 @@ fn the_guide_for_haproxy_works_word_for_word() {
     assert!(signatures(&followed.counted, "lb") >= 2, "a handshake before and after the restart\n{}", followed.said);
 }
 
-/// Follows a guide. Its server must make at least `handshakes` handshakes with that key; real programs make more.
 fn serves(guide: &str, key: &str, handshakes: u64, needs: &[&str]) {
     for name in needs {
         program(name);
@@ -257,7 +250,6 @@ fn the_guide_for_the_openssl_command_works_word_for_word() {
     assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
 }
 
-/// Follows a guide about sockets. Its last list must show a socket of that program in a ring.
 fn rings(guide: &str, name: &str, needs: &[&str]) {
     for name in needs {
         program(name);

@@ -25,7 +25,6 @@ pub(crate) fn shake(port: u16, trusted: &Material, how: &[&str]) {
     assert!(done.ok() && done.stderr.contains("Verification: OK"), "{:?} {how:?}: {done:?}", trusted.kind);
 }
 
-/// Handshakes at full load in the background.
 pub(crate) struct Load(Daemon);
 
 impl Load {
@@ -41,12 +40,10 @@ impl Load {
         Self(Daemon::start("wrk", &mut command, &directory.join(format!("wrk.{port}.log"))))
     }
 
-    /// Waits for the end of the load. Returns the number of answered requests, each with its own handshake.
     pub(crate) fn answered(self) -> u64 {
         self.ended().0
     }
 
-    /// Number of answered requests, and the line about errors if there is one.
     pub(crate) fn ended(mut self) -> (u64, Option<String>) {
         self.0.wait_for_words("requests in");
         let log = self.0.log();

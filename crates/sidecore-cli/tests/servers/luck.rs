@@ -10,7 +10,6 @@ use rustix::process::Signal;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// A service with one P-256 key, and its files.
 struct Bench {
     directory: TempDir,
     service: Service,
@@ -29,18 +28,15 @@ impl Bench {
         self.directory.path()
     }
 
-    /// nginx with that identity, not started.
     fn nginx(&self, identity: &Identity) -> Configured {
         Program::Nginx.configure(self.path(), std::slice::from_ref(identity))
     }
 
-    /// nginx that serves with the stored key.
     fn serving(&self) -> Server {
         let configured = self.nginx(&self.service.import(&self.key));
         configured.start(self.service.told(&mut configured.command()))
     }
 
-    /// Two handshakes, each with one signature of the service.
     fn shake(&self, server: &Server) {
         let before = self.service.signatures(&self.key);
         for how in [TLS_12, TLS_13] {
@@ -49,7 +45,6 @@ impl Bench {
         assert!(self.service.signatures(&self.key) >= before + 2, "{}", self.service.top());
     }
 
-    /// A handshake that must fail. The server must survive and log these words.
     fn fails(&self, server: &mut Server, words: &[&str]) {
         let done = handshake(server.ports[0], &self.key, TLS_13);
         assert!(!done.ok(), "{done:?}");
@@ -71,7 +66,6 @@ impl Bench {
         run(command.arg(text)).expect("dgst -verify");
     }
 
-    /// nginx's check of its configuration must reject the key with these words.
     fn refuses(&self, identity: &Identity, words: &[&str]) {
         let done = run(self.service.told(&mut self.nginx(identity).check()));
         assert!(!done.ok(), "{done:?}");
@@ -86,7 +80,6 @@ fn crashed(server: &Server) -> bool {
     ["signal 11", "signal 6", "signal 7"].iter().any(|signal| server.daemon.log().contains(signal))
 }
 
-/// A file of `keys pem` with this text as its URI.
 fn file_with_uri(directory: &Path, uri: &str) -> PathBuf {
     let (definition, der, pem) = (directory.join("uri.cnf"), directory.join("uri.der"), directory.join("uri.pem"));
     let text = format!("asn1=SEQUENCE:body\n[body]\nversion=UTF8:sidecore key uri v1\nuri=UTF8:{uri}\n");
@@ -319,7 +312,6 @@ fn descriptors(pid: u32) -> usize {
     std::fs::read_dir(format!("/proc/{pid}/fd")).unwrap().count()
 }
 
-/// Forks `count` processes; each signs in each round. Returns the output of the program.
 fn storm(bench: &Bench, identity: &Identity, count: u32, rounds: u32) -> String {
     let built = bench.path().join("storm");
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/storm.c");

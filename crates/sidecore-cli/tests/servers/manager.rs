@@ -27,7 +27,6 @@ impl Manager {
         Self { path, socket, held: None }
     }
 
-    /// Makes the service's socket, like a socket unit.
     pub(crate) fn listen(&mut self, path: &Path) {
         let socket = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         bind(&socket, &SocketAddrUnix::new(path).unwrap()).unwrap();
@@ -35,7 +34,6 @@ impl Manager {
         self.held = Some(socket);
     }
 
-    /// The command that starts the service, with the kept descriptor as its descriptor 3. Its standard input is in use.
     pub(crate) fn command(&self, program: &str) -> Command {
         let Some(held) = &self.held else {
             let mut command = Command::new(program);
@@ -50,7 +48,6 @@ impl Manager {
         command
     }
 
-    /// Answers the service's requests until it reports that it is ready.
     pub(crate) fn wait_until_ready(&mut self) {
         let ready = wait_for(BOUND, || {
             while let Some(message) = self.next() {

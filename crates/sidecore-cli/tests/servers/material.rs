@@ -31,7 +31,6 @@ impl Kind {
         }
     }
 
-    /// The secret numbers of such a key, by OpenSSL's names.
     fn secrets(self) -> &'static [&'static str] {
         match self {
             Self::Rsa => &["privateExponent", "prime1", "prime2", "exponent1", "exponent2", "coefficient"],
@@ -40,7 +39,6 @@ impl Kind {
     }
 }
 
-/// A private key in a file, its certificate and its secret numbers.
 #[derive(Clone, Debug)]
 pub(crate) struct Material {
     pub(crate) kind: Kind,
@@ -51,7 +49,6 @@ pub(crate) struct Material {
 }
 
 impl Material {
-    /// Makes a key and a self-signed certificate for localhost.
     pub(crate) fn make(directory: &Path, kind: Kind) -> Self {
         let file = |what: &str| directory.join(format!("{}.{what}.pem", kind.name()));
         let (key, certificate) = (file("key"), file("certificate"));

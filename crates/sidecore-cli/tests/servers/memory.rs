@@ -24,7 +24,6 @@ pub(crate) struct Needles {
 #[derive(Debug, Default)]
 pub(crate) struct Seen {
     pub(crate) numbers: BTreeSet<String>,
-    /// Files and labels of the mappings searched.
     pub(crate) mappings: BTreeSet<String>,
     pub(crate) bytes: u64,
 }
@@ -44,7 +43,6 @@ impl Needles {
         Self { pieces: AhoCorasick::new(pieces).unwrap(), names }
     }
 
-    /// The numbers with at least one piece in these bytes.
     pub(crate) fn in_bytes(&self, bytes: &[u8]) -> BTreeSet<String> {
         self.pieces.find_iter(bytes).map(|found| self.names[found.pattern().as_usize()].clone()).collect()
     }
@@ -100,7 +98,6 @@ struct Mapping<'a> {
 }
 
 impl<'a> Mapping<'a> {
-    /// Parses a line of `/proc/PID/maps`.
     fn parse(line: &'a str) -> Option<Self> {
         let (range, rest) = line.split_once(' ')?;
         let (from, to) = range.split_once('-')?;

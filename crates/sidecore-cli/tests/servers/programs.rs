@@ -30,7 +30,6 @@ pub(crate) fn program(name: &str) -> Command {
     command
 }
 
-/// Path of the program. Also searches `sbin`, and directories of packages outside the users' path.
 fn found(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let standard = ["/usr/sbin", "/sbin", "/usr/bin", "/bin", "/usr/lib/postfix/sbin"].map(PathBuf::from);
@@ -51,7 +50,6 @@ impl Done {
         self.status.success()
     }
 
-    /// Standard output of a program that must have succeeded.
     pub(crate) fn expect(self, what: &str) -> String {
         assert!(self.ok(), "{what}: {}\n{}{}", self.status, self.stdout, self.stderr);
         self.stdout
@@ -103,12 +101,10 @@ pub(crate) fn wait_for(bound: Duration, mut is_so: impl FnMut() -> bool) -> bool
     }
 }
 
-/// A port of the loopback that was free when probed.
 pub(crate) fn free_port() -> u16 {
     TcpListener::bind(("127.0.0.1", 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A background program with its output in a file. Dropping it ends the program.
 pub(crate) struct Daemon {
     name: String,
     child: Child,
@@ -140,7 +136,6 @@ impl Daemon {
         self.child.try_wait().unwrap().is_none()
     }
 
-    /// Waits until the program listens on that port. Otherwise the test ends with its log.
     pub(crate) fn wait_for_port(&mut self, port: u16) {
         let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
         let open = wait_for(BOUND, || is_open() || !self.lives());
@@ -152,7 +147,6 @@ impl Daemon {
         assert!(said && self.log().contains(words), "{} does not say {words:?}\n{}", self.name, self.log());
     }
 
-    /// The process and all its descendants.
     pub(crate) fn family(&self) -> Vec<u32> {
         let mut family = vec![self.pid()];
         let mut next = 0;
@@ -167,12 +161,10 @@ impl Daemon {
         send(self.pid(), signal);
     }
 
-    /// Exit status. `None`: the program still runs.
     pub(crate) fn status(&mut self) -> Option<ExitStatus> {
         self.child.try_wait().unwrap()
     }
 
-    /// Sends SIGTERM and waits for the end.
     pub(crate) fn stop(&mut self) {
         if self.lives() {
             self.signal(rustix::process::Signal::TERM);
@@ -181,7 +173,6 @@ impl Daemon {
         assert!(status.is_some(), "{} does not end\n{}", self.name, self.log());
     }
 
-    /// Kills the program with SIGKILL.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
@@ -211,7 +202,6 @@ pub(crate) fn send(pid: u32, signal: rustix::process::Signal) {
     let _ = rustix::process::kill_process(pid, signal);
 }
 
-/// The living child processes.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let listed = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
     listed.split_whitespace().map(|child| child.parse().unwrap()).collect()

@@ -25,7 +25,6 @@ use How::{After, AsIs, By, Here, Instead};
 
 const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
 
-/// Every command of the README's shell blocks, in order, without its comment.
 const COMMANDS: [(&str, How); 15] = [
     ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
     ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
@@ -106,7 +105,6 @@ fn laboratory() {
     }
 }
 
-/// The commands of the README's shell blocks, without comments. Blocks of text have no commands.
 fn commands() -> Vec<String> {
     let readme = fs::read_to_string(project().join("README.md")).unwrap();
     let lines = blocks(&readme).into_iter().flat_map(|(mark, text)| {

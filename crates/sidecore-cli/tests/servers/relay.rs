@@ -24,17 +24,14 @@ const DESCRIPTORS: usize = 8;
 #[derive(Default)]
 struct Recorded {
     packets: Vec<Vec<u8>>,
-    /// Descriptors of those packets, among them the lanes' memory.
     files: Vec<File>,
 }
 
-/// A relay that works until the test's process ends.
 pub(crate) struct Relay {
     recorded: Arc<Mutex<Recorded>>,
 }
 
 impl Relay {
-    /// Listens at `at` for clients of the service at `to`.
     pub(crate) fn start(at: &Path, to: &Path) -> Self {
         let recorded = Arc::new(Mutex::new(Recorded::default()));
         let listener = socket();
@@ -45,13 +42,11 @@ impl Relay {
         Self { recorded }
     }
 
-    /// Number of packets, and bytes of lanes' memory.
     pub(crate) fn size(&self) -> (usize, u64) {
         let recorded = self.recorded.lock().unwrap();
         (recorded.packets.len(), recorded.files.iter().map(length).sum())
     }
 
-    /// The secret numbers in any packet or lane.
     pub(crate) fn search(&self, needles: &Needles) -> BTreeSet<String> {
         let recorded = self.recorded.lock().unwrap();
         let mut found: BTreeSet<String> = recorded.packets.iter().flat_map(|packet| needles.in_bytes(packet)).collect();
@@ -64,7 +59,6 @@ impl Relay {
     }
 }
 
-/// Bytes of a lane's memory; 0 for a pipe or a counter.
 fn length(file: &File) -> u64 {
     let about = file.metadata().unwrap();
     if about.is_file() { about.len() } else { 0 }

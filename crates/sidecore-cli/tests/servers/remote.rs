@@ -15,7 +15,6 @@ use tempfile::TempDir;
 const NEAR: &str = "device_timeout_ms = 20000\n[[device]]\nname = 'here'\nkind = 'inline'\n\
                     [[device]]\nname = 'far'\nkind = 'remote'\nfarm = 'keys'";
 
-/// A service without the key, and two with it.
 struct Machines {
     _directory: TempDir,
     near: Service,
@@ -82,7 +81,6 @@ fn nats(directory: &Path) -> (Daemon, String) {
     (daemon, format!("nats://127.0.0.1:{port}"))
 }
 
-/// A farm process of a service, started by `sidecore farm`.
 fn farm(log: &Path, service: &Service, url: &str, arguments: &[&str]) -> Daemon {
     library::file("sidecore-farm", "sidecore-farm");
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));

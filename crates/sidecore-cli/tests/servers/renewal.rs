@@ -45,7 +45,6 @@ impl Authority {
         Self { directory: directory.to_owned(), url, http_port, _server: server }
     }
 
-    /// Runs certbot with trust in the ACME server. Returns its output.
     fn certbot(&self, arguments: &[&str]) -> String {
         let mut certbot = program("certbot");
         for directory in ["config", "work", "logs"] {
@@ -87,7 +86,6 @@ impl Authority {
     }
 }
 
-/// Builds the server once, in cargo's directory.
 fn pebble() -> PathBuf {
     let go = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
     let built = go.join("bin/pebble");
@@ -103,7 +101,6 @@ fn pebble() -> PathBuf {
     built
 }
 
-/// nginx with certbot's certificate, and the hook that renews its key.
 struct Site {
     service: Service,
     output: PathBuf,
@@ -130,7 +127,6 @@ impl Site {
         site
     }
 
-    /// Writes the page's command as a script with this test's paths.
     fn write_hook(&self, directory: &Path, reload: &str) {
         let page = page("keys.md");
         let (_, command) = blocks(&page).into_iter().find(|(_, text)| text.contains("sidecore keys renew")).unwrap();
@@ -151,7 +147,6 @@ impl Site {
         fs::set_permissions(&self.hook, Permissions::from_mode(0o755)).unwrap();
     }
 
-    /// The key that nginx's file names.
     fn key(&self) -> String {
         Uri::from_pem(&fs::read(&self.output).unwrap()).unwrap().name().to_owned()
     }
@@ -164,7 +159,6 @@ impl Site {
             .count()
     }
 
-    /// Whether nginx serves with that key and its certificate. Old workers may answer until they end.
     fn serves_by(&self, key: &str) -> bool {
         let server = format!("localhost:{}", self.server.ports[0]);
         let mut test = Command::new(env!("CARGO_BIN_EXE_sidecore"));

@@ -23,7 +23,6 @@ const EVERY: Duration = Duration::from_millis(50);
 /// Most handshakes in flight: more client processes would themselves be the load.
 const MAX_CLIENTS: u32 = 64;
 
-/// Handshakes between two restarts: one second of load.
 const BETWEEN: u32 = 20;
 
 /// The full test, with 20 handshakes a second and 16 loading threads: `SIDECORE_RESTARTS=100 cargo test -p sidecore-cli

@@ -11,7 +11,6 @@ use std::collections::BTreeSet;
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-/// A directory with access for workers of another user.
 pub(crate) fn directory() -> tempfile::TempDir {
     let directory = tempfile::tempdir().unwrap();
     if is_root() {
@@ -20,7 +19,6 @@ pub(crate) fn directory() -> tempfile::TempDir {
     directory
 }
 
-/// All numbers of all keys: the result of a search if the keys are in files.
 fn all_numbers(keys: &[Material]) -> BTreeSet<String> {
     keys.iter().flat_map(|key| key.secrets.iter().map(|(name, _)| format!("{}: {name}", key.kind.name()))).collect()
 }
@@ -96,7 +94,6 @@ fn stored_keys_never_enter_haproxy() {
     with_stored_keys(Program::HaProxy);
 }
 
-/// curl with a client key: searches its memory while it reads a response.
 fn search_curl(directory: &Path, client: &Identity, key: &Material, service: Option<&Service>) -> Seen {
     let server = Material::make(&make_directory(directory, "server"), Kind::P256);
     let wanted = Identity { client: Some(client.certificate.clone()), ..Identity::from(&server) };

@@ -26,7 +26,6 @@ impl From<&Material> for Identity {
     }
 }
 
-/// A running server, with the port of each identity.
 pub(crate) struct Server {
     pub(crate) daemon: Daemon,
     pub(crate) ports: Vec<u16>,
@@ -39,7 +38,6 @@ pub(crate) enum Program {
 }
 
 impl Program {
-    /// Writes the configuration: one port for each identity.
     pub(crate) fn configure(self, directory: &Path, identities: &[Identity]) -> Configured {
         let ports: Vec<u16> = identities.iter().map(|_| free_port()).collect();
         let text = match self {
@@ -75,7 +73,6 @@ impl Configured {
         }
     }
 
-    /// The command that only checks the configuration and the keys.
     pub(crate) fn check(&self) -> Command {
         let mut command = self.command();
         command.arg(match self.program {
@@ -85,7 +82,6 @@ impl Configured {
         command
     }
 
-    /// Starts `command`, an extended [`Self::command`], and waits until all ports listen.
     pub(crate) fn start(&self, command: &mut Command) -> Server {
         let mut daemon = Daemon::start(&format!("{:?}", self.program), command, &self.log);
         self.ports.iter().for_each(|port| daemon.wait_for_port(*port));
@@ -101,7 +97,6 @@ impl Server {
     }
 }
 
-/// Searches the memory of these processes. Each is stopped during its search.
 pub(crate) fn search(processes: &[u32], needles: &Needles) -> Seen {
     let mut seen = Seen::default();
     for pid in processes {

@@ -15,7 +15,6 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// A service with its files in one directory, running or not.
 pub(crate) struct Service {
     directory: PathBuf,
     daemon: Option<Daemon>,
@@ -37,12 +36,10 @@ impl Service {
         service
     }
 
-    /// Starts a service with keys on disk, which survive a restart.
     pub(crate) fn keeping_keys(directory: &Path) -> Self {
         Self::with_limits(directory, &at_rest(directory))
     }
 
-    /// The same under a service manager, which keeps its socket.
     pub(crate) fn managed(directory: &Path) -> Self {
         let manager = Some(Manager::new(directory));
         let mut service = Self { directory: directory.to_owned(), daemon: None, limits: at_rest(directory), manager };
@@ -57,7 +54,6 @@ impl Service {
         service
     }
 
-    /// The manager makes the socket itself.
     pub(crate) fn listen_for_it(&mut self) {
         std::fs::remove_file(self.socket()).unwrap();
         self.manager.as_mut().unwrap().listen(&self.directory.join("service/socket"));
@@ -68,7 +64,6 @@ impl Service {
         self.daemon.as_ref().unwrap().pid()
     }
 
-    /// The manager drops the socket.
     pub(crate) fn forget(&mut self) {
         self.manager.as_mut().unwrap().held = None;
     }
@@ -109,12 +104,10 @@ impl Service {
         self.daemon.take().unwrap().kill();
     }
 
-    /// A connection that changes keys, at the service's socket or a relay's.
     fn admin(socket: PathBuf) -> Admin {
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 
-    /// Imports the key for servers' workers. Returns the server's files; the key file has only the name.
     pub(crate) fn import(&self, material: &Material) -> Identity {
         self.import_for(material, &[worker_uid()])
     }
@@ -148,7 +141,6 @@ impl Service {
         self.identity_of(material, &Uri::new(material.kind.name()).unwrap().with_public(public).unwrap())
     }
 
-    /// Files of a server whose key has that name in the service, without its public part.
     pub(crate) fn identity(&self, material: &Material, name: &str) -> Identity {
         self.identity_of(material, &Uri::new(name).unwrap())
     }
@@ -174,13 +166,11 @@ impl Service {
         run(command.args(["top", "--once", "--socket"]).arg(self.socket())).expect("top")
     }
 
-    /// Signatures with that key since its import.
     pub(crate) fn signatures(&self, material: &Material) -> u64 {
         let counters = counters_beside(&self.socket());
         signatures(&Snapshot::read(&counters).unwrap(), material.kind.name())
     }
 
-    /// Whether that process has a lane.
     pub(crate) fn serves(&self, pid: u32) -> bool {
         self.top().split_whitespace().any(|word| word == pid.to_string())
     }
@@ -198,7 +188,6 @@ impl Service {
     }
 }
 
-/// Lines of the configuration for keys on disk in that directory.
 fn at_rest(directory: &Path) -> String {
     let passphrase = directory.join("passphrase");
     std::fs::write(&passphrase, "a passphrase of the tests\n").unwrap();
@@ -207,7 +196,6 @@ fn at_rest(directory: &Path) -> String {
     format!("[keys]\ndirectory = '{}'\npassphrase_file = '{passphrase}'", keys.display())
 }
 
-/// The service's counter of signatures with the key of that name.
 pub(crate) fn signatures(counted: &Snapshot, name: &str) -> u64 {
     counted.keys.iter().find(|key| key.name == name).map_or(0, |key| key.get(KeyCounter::Sign))
 }

@@ -34,7 +34,6 @@ MinProtocol = TLSv1.3
 of = the file
 ";
 
-/// The installed configuration, for that service, and with another first line.
 pub(crate) fn configuration(module: &Path, socket: &Path, include: &str) -> String {
     assert!(CONFIGURATION.contains(INCLUDE));
     CONFIGURATION
@@ -49,7 +48,6 @@ fn written(directory: &Path, name: &str, text: &str) -> PathBuf {
     file
 }
 
-/// `openssl s_server` with that key and configuration, and its port.
 fn serving(identity: &Identity, configuration: &Path, directory: &Path) -> (Daemon, u16) {
     let port = free_port();
     let mut command = program("openssl");

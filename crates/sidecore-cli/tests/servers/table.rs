@@ -11,16 +11,12 @@ use programs::{DEBIAN_13_FILES, Program};
 use std::path::Path;
 
 struct Row {
-    /// Lines of its configuration for sidecore.
     lines: Vec<String>,
-    /// Those lines if certificate and key are in one file.
     together: Vec<String>,
     expected: Seen,
-    /// On Debian 13.
     version: String,
 }
 
-/// Cells of all rows of the table with this heading line.
 fn table(heading: &str) -> Vec<Vec<String>> {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/programs.md");
     let page = std::fs::read_to_string(page).unwrap();
@@ -41,7 +37,6 @@ fn debian_13_table() -> Vec<Vec<String>> {
     table("| Program | Its lines on Debian 13 |")
 }
 
-/// The second cells of the table that holds for all programs.
 fn of_all_programs() -> Vec<String> {
     table("| When | Each program |").into_iter().map(|mut row| row.remove(1)).collect()
 }
@@ -66,7 +61,6 @@ fn row(name: &str) -> Row {
 }
 
 impl Row {
-    /// Replaces the lines that differ on Debian 13.
     fn on_debian_13(mut self, name: &str) -> Self {
         if let Some(other) = debian_13_table().into_iter().find(|row| row[0] == name) {
             let names_files = |line: &&String| line.contains("CERTIFICATE") || line.contains("KEY");
@@ -96,12 +90,10 @@ fn on_debian_13(mut program: Program, expected: &str) -> Program {
     program
 }
 
-/// The texts between backquotes.
 fn code(cell: &str) -> Vec<String> {
     cell.split('`').skip(1).step_by(2).map(str::to_owned).collect()
 }
 
-/// Compares a program's behaviour with the page.
 fn prove(name: &str) {
     let mut row = row(name);
     let mut program = *PROGRAMS.iter().find(|program| program.name == name).unwrap();

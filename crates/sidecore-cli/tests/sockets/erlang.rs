@@ -25,7 +25,6 @@ const GEN_TCP: &str = r#"
     halt().
 "#;
 
-/// Erlang with the library. `sidecore run` would be a separate process from the one to kill.
 fn erlang(folder: &TestFolder) -> Command {
     let mut run = Command::new("erl");
     run.arg("-noinput").env("LD_PRELOAD", library::built("sidecore-preload"));
@@ -72,7 +71,6 @@ fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
     assert!(program.0.wait().unwrap().success());
 }
 
-/// A client of the broker, from the package mosquitto-clients.
 fn client(name: &str, port: u16, who: &str) -> Command {
     let mut command = Command::new(name);
     command.args(["-h", "127.0.0.1", "-p", &port.to_string(), "-i", who, "-t", "topic", "-P", "any"]);
@@ -80,7 +78,6 @@ fn client(name: &str, port: u16, who: &str) -> Command {
     command
 }
 
-/// ejabberd as an MQTT broker only, on a free port. It is Erlang's own command with its modules.
 fn ejabberd(folder: &TestFolder) -> (Ending, u16) {
     let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let config = format!(

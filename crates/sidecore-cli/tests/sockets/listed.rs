@@ -20,7 +20,6 @@ fn peer(mut connection: TcpStream) {
     }
 }
 
-/// The program, and its descriptors.
 struct Kinds {
     child: Child,
     orders: ChildStdin,
@@ -43,13 +42,11 @@ impl Kinds {
         Self { child, orders, answers: BufReader::new(answers).lines() }
     }
 
-    /// Sends an order to the program. Returns the descriptor.
     fn does(&mut self, what: &str) -> u64 {
         writeln!(self.orders, "{what}").unwrap();
         self.answers.next().unwrap().unwrap().parse().unwrap()
     }
 
-    /// Sends small messages until that socket is in a ring.
     fn enters(&mut self, folder: &TestFolder, what: &str) -> u64 {
         for _ in 0..TRIES {
             let descriptor = self.does(what);

@@ -6,7 +6,6 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{Counter, Kind, Snapshot, Stats};
 use sidecore_terminal::table::Rows;
 
-/// One row's subject in the three forms of a view.
 pub(in crate::top) struct Seen<'a, C: Counter> {
     pub(super) total: &'a Stats<C>,
     pub(super) recent: &'a Stats<C>,

@@ -79,7 +79,6 @@ impl Running {
 }
 
 impl<'a> House<'a> {
-    /// Starts the service and writes all files of the program.
     pub(super) fn new(program: &'a Program, row: &'a Row) -> Self {
         assert!(is_root(), "servers become other users: run these tests as root");
         let directory = directory();
@@ -102,14 +101,12 @@ impl<'a> House<'a> {
         self.service.import_for(&self.key, &[uid_of(self.program.user)]);
     }
 
-    /// Writes the file with the name of the key. Strict programs require this mode and owner.
     fn name_key(&self, file: &str) {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
         command.args(["keys", "pem", self.key.kind.name(), "--mode", "0600", "--owner", self.program.user, "--output"]);
         run(command.arg(self.path(file)).arg("--socket").arg(self.service.socket())).expect("keys pem");
     }
 
-    /// Certificate and key in one file, in both orders.
     fn put_together(&self) {
         let certificate = std::fs::read(&self.key.certificate).unwrap();
         let key = std::fs::read(self.path("key.pem")).unwrap();
@@ -122,7 +119,6 @@ impl<'a> House<'a> {
         }
     }
 
-    /// Makes the program's own directory, and runs its first commands there.
     fn own_directory(&self) {
         let own = self.path("program");
         std::fs::create_dir(&own).unwrap();
@@ -136,7 +132,6 @@ impl<'a> House<'a> {
         }
     }
 
-    /// OpenSSL's configuration with that wait for a restart.
     fn openssl(&self, wait_ms: u32) -> PathBuf {
         let file = self.path(&format!("openssl-{wait_ms}.cnf"));
         let text = configuration(&self.path("sidecore.so"), &self.service.socket(), INCLUDE)
@@ -146,7 +141,6 @@ impl<'a> House<'a> {
         file
     }
 
-    /// Replaces the capitalised words of the page.
     fn line(&self, line: &str, openssl: &Path, file: &str) -> String {
         let path = |name| self.path(name).display().to_string();
         line.replace("CERTIFICATE", &self.key.certificate.display().to_string())
@@ -158,7 +152,6 @@ impl<'a> House<'a> {
             .replace(" }", "\n}")
     }
 
-    /// The lines of the page, with certificate and key in separate files or both in `file`.
     fn lines(&self, wait_ms: u32, file: Option<&str>) -> Vec<String> {
         let openssl = self.openssl(wait_ms);
         let apart = self.row.lines.iter().filter(|line| file.is_none() || !names_files(line));
@@ -203,7 +196,6 @@ impl<'a> House<'a> {
         command
     }
 
-    /// Starts the program with these lines. Returns when it listens or has ended.
     fn start(&self, lines: &[String]) -> Running {
         let port = free_port();
         self.write_files(port, lines);
@@ -223,7 +215,6 @@ impl<'a> House<'a> {
         shake(running.port, &self.key, self.program)
     }
 
-    /// Determines all cells, and returns them with the program's logs.
     pub(super) fn see(mut self) -> (Seen, String) {
         let mut running = self.start(&self.lines(PATIENT_MS, None));
         let works = self.works(&running);
@@ -244,7 +235,6 @@ impl<'a> House<'a> {
         (Seen { works, restart, deleted, said_deleted, away, said_away, certificate_first, key_first }, log)
     }
 
-    /// Whether the program works with certificate and key in that file, and its log.
     fn together(&self, file: &str) -> (String, String) {
         let mut running = self.start(&self.lines(PATIENT_MS, Some(file)));
         let works = running.daemon.lives() && self.shake(&running).ok();
@@ -308,7 +298,6 @@ fn is_environment(line: &str) -> bool {
     line.starts_with("OPENSSL_CONF=")
 }
 
-/// Whether this line is replaced if certificate and key are in one file.
 fn names_files(line: &str) -> bool {
     ["CERTIFICATE", "KEY", "FILE"].iter().any(|word| line.contains(word))
 }

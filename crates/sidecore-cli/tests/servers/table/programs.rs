@@ -7,10 +7,8 @@ pub(crate) struct Program {
     pub(super) name: &'static str,
     pub(super) user: &'static str,
     pub(super) files: &'static [(&'static str, &'static str)],
-    /// Commands that run once before the start.
     pub(super) first: &'static [&'static [&'static str]],
     pub(crate) command: &'static [&'static str],
-    /// Whether it starts as its user, and not as root.
     pub(super) as_user: bool,
     /// Arguments of `openssl s_client` in addition to the port.
     pub(super) asked: &'static [&'static str],
