@@ -26,7 +26,6 @@ type Result<T> = std::result::Result<T, Box<dyn Error>>;
 const WARM_UP: u32 = 8;
 /// Interval of the program's looks: the sidecore is done within it, too.
 const NAP: Duration = Duration::from_millis(5);
-/// Bytes of a message.
 const PAYLOAD: usize = 64;
 /// Naps before giving up on a service that valgrind slows down.
 const TRIES: u32 = 12_000;

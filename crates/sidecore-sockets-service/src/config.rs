@@ -48,7 +48,6 @@ impl SocketsConfig {
         self.ring_kib << 10
     }
 
-    /// Weight of a program that states this name.
     pub(crate) fn weight_of(&self, name: &str) -> u32 {
         self.weights.get(name).copied().unwrap_or(1)
     }

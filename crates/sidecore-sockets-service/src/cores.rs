@@ -10,7 +10,6 @@ pub(super) struct Cores {
     owned: bool,
 }
 
-/// The core of one thread, for the thread's lifetime.
 #[derive(Debug)]
 pub(super) struct Core {
     of: Arc<Cores>,
@@ -23,7 +22,6 @@ impl Cores {
         Arc::new(Self { cores, owned: sidecores.owned })
     }
 
-    /// The core with the fewest threads.
     pub(super) fn take(self: &Arc<Self>) -> Core {
         let threads = |index: &usize| self.cores[*index].1.load(Ordering::Relaxed);
         let index = (0..self.cores.len()).min_by_key(threads);

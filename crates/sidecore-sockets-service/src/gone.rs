@@ -22,19 +22,16 @@ pub(super) struct Past {
 }
 
 impl Past {
-    /// Rows, with their present ages.
     pub(super) fn rows(&self, now: Nanos) -> impl Iterator<Item = Row> {
         let gone_ns = Some(now.saturating_sub(self.since));
         self.rows.iter().map(move |row| Row { gone_ns, ..row.clone() })
     }
 }
 
-/// Ended programs by user.
 #[derive(Debug, Default)]
 pub(super) struct Gone(BTreeMap<u32, VecDeque<Arc<Past>>>);
 
 impl Gone {
-    /// A program with its number and its rows, the first [`ROWS`] of them.
     pub(super) fn add(&mut self, (uid, serial): (u32, u32), mut rows: Vec<Row>, now: Nanos) {
         self.expire(now);
         rows.truncate(ROWS);

@@ -9,9 +9,7 @@ const PARTING: u64 = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// Connections to the service.
     Programs,
-    /// Duplicates of programs' sockets.
     Sockets,
     /// Shared memory, bytes.
     Bytes,
@@ -23,7 +21,6 @@ pub(super) struct Ledger {
     held: [AtomicU64; 3],
 }
 
-/// A part of a user's resources. Dropped after the object that it covers.
 #[derive(Debug)]
 pub(super) struct Permit {
     ledger: Arc<Ledger>,

@@ -61,7 +61,6 @@ use std::time::Duration;
 
 /// Time for users' blocked threads to end when the service ends.
 const PARTING: Duration = Duration::from_secs(2);
-/// Most warnings that wait to be taken.
 const WARNINGS: usize = 16;
 
 /// A running service of sockets. Dropping it stops it in order: bytes that the kernel takes immediately are sent, and
@@ -73,7 +72,6 @@ pub struct Sockets {
     /// Closed once all threads have ended.
     running: Receiver<Infallible>,
     warnings: Option<Receiver<String>>,
-    /// The number of the listening socket, which the listener has.
     door: RawFd,
     /// Released last.
     _files: RuntimeFiles,
@@ -96,7 +94,6 @@ struct Shared {
 
 #[cfg(test)]
 impl Shared {
-    /// With these limits, for a test.
     fn of(limits: SocketsConfig) -> Self {
         Self {
             limits,
@@ -113,7 +110,6 @@ impl Shared {
 }
 
 impl Shared {
-    /// The measured times, or the defaults before.
     fn park_times(&self) -> &ParkTimes {
         self.park.get().unwrap_or(&ParkTimes::ASSUMED)
     }

@@ -26,7 +26,6 @@ const WAKE: u64 = 1;
 const PAUSE: Nanos = 100_000_000;
 /// The same while too many declined connections are not closed yet, ns.
 const SHORT_PAUSE: Nanos = 10_000_000;
-/// Least time between two warnings about that, ns.
 const WARN_EVERY: Nanos = 60_000_000_000;
 /// Most declined connections that wait to be closed.
 const MAX_DECLINED: usize = 32;
@@ -47,9 +46,7 @@ pub(super) struct Listener {
     resumes: Option<Nanos>,
     /// Warnings for the operator; a slow reader loses some.
     warnings: SyncSender<String>,
-    /// Time of the last warning.
     warned: Option<Nanos>,
-    /// Rates of reports on declined programs, by user.
     declines: RateLimit<Source<()>>,
 }
 
@@ -81,7 +78,6 @@ impl Listener {
         })
     }
 
-    /// Accepts until the service ends, then ends all threads.
     pub(super) fn run(mut self) {
         while !self.shared.stop.load(Ordering::Acquire) {
             let resumes = self.resumes.map(|resumes| resumes.saturating_sub(clock::now()));
@@ -211,7 +207,6 @@ impl Listener {
         }
     }
 
-    /// The threads of a user, started if there are none.
     fn user(&mut self, uid: u32) -> Result<Arc<User>, String> {
         if let Some(user) = self.users.get(&uid).filter(|user| !user.has_ended()) {
             return Ok(user.clone());
@@ -257,12 +252,9 @@ mod tests {
     use std::thread;
     use std::time::Duration;
 
-    /// Longest wait for an event of the test, ns.
     const TIMEOUT_NS: Nanos = 60_000_000_000;
-    /// Connections of an attacker: more than any queue holds.
     const HOSTILE: usize = 100;
 
-    /// Whether the next program at `path` is declined.
     fn declined(path: &Path) -> bool {
         let program = connect_by(path, clock::now() + TIMEOUT_NS).unwrap();
         assert!(wait_readable(program.as_fd(), Some(TIMEOUT_NS)).unwrap(), "nobody accepts");

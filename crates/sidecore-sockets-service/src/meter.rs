@@ -46,14 +46,12 @@ pub(super) struct Meter {
     extra: Option<Nanos>,
 }
 
-/// Transfers since the last reading of the clock.
 #[derive(Debug, Default)]
 struct Row {
     /// Reading at its begin, ns.
     began: Nanos,
     transfers: u64,
     bytes: u64,
-    /// Wake-ups of the thread by a program.
     wakes: u64,
 }
 

@@ -39,7 +39,6 @@ pub(super) struct Program {
     role: Role,
     banks: Vec<Arc<BankMemory>>,
     slots: Vec<Slot>,
-    /// Streams whose sockets the service has.
     open: u32,
     recent: Recent,
     hung_up: bool,
@@ -52,11 +51,8 @@ pub(super) struct Program {
 /// Its role, which its first message states.
 #[derive(Debug)]
 enum Role {
-    /// Before its first message.
     New,
-    /// It asks for rows about programs.
     Asking,
-    /// It has streams.
     Sending(Sending),
 }
 
@@ -84,10 +80,6 @@ enum End {
 }
 
 impl Program {
-    /// For an accepted connection.
-    ///
-    /// # Errors
-    /// Those of the poller.
     pub(super) fn new(socket: OwnedFd, permit: Permit, serial: u32, context: &mut UserContext) -> io::Result<Self> {
         let client = context.sweep.add_client(1);
         let program = Self {
@@ -120,7 +112,6 @@ impl Program {
         Source { client: self.client, serial: self.serial, what }.number()
     }
 
-    /// Whether it has hung up and nothing is left to be sent.
     pub(super) fn is_over(&self) -> bool {
         (self.hung_up || self.parting) && self.open == 0
     }
@@ -146,7 +137,6 @@ impl Program {
         context.close(self);
     }
 
-    /// Reads at most `most` of its messages.
     pub(super) fn hear(&mut self, context: &mut UserContext, most: usize) {
         for _ in 0..most {
             if self.hung_up {
@@ -276,7 +266,6 @@ impl Program {
         self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
     }
 
-    /// Adds 64 places. Returns the memory for the program.
     fn add_bank(&mut self, context: &mut UserContext) -> Result<OwnedFd, String> {
         if self.banks.len() == MAX_BANKS as usize {
             return Err(format!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel"));
@@ -296,7 +285,6 @@ impl Program {
         Ok(file)
     }
 
-    /// Begins a stream, if that is a suitable socket.
     fn promote(
         &mut self,
         context: &mut UserContext,
@@ -337,8 +325,6 @@ impl Program {
         Ok(())
     }
 
-    /// Asks for a report, if one is wanted. True: the question is sent. While the program reads nothing, the report
-    /// stays wanted.
     pub(super) fn ask_for_report(&self) -> bool {
         let Role::Sending(Sending { listed, .. }) = &self.role else { return false };
         let asks = listed.reports.is_wanted() && control::send(&self.socket, &Reply::Describe, &[]).is_ok();
@@ -355,14 +341,12 @@ impl Program {
         }
     }
 
-    /// Tells the program the least numbers of messages that make a ring pay.
     pub(super) fn tell(&self, break_even: BreakEven) {
         if let Some(first) = self.banks.first() {
             first.gathered()[0].store(break_even.to_word(), Ordering::Relaxed);
         }
     }
 
-    /// One turn of the stream at that place; also returns the bytes moved.
     pub(super) fn serve(&mut self, context: &mut UserContext, id: StreamId) -> (Outcome, u32) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = PlaceRef { memory, place: id % PLACES };
@@ -414,7 +398,6 @@ impl Program {
         context.close(stream);
     }
 
-    /// Runs `act` on each stream with an open socket. A stream ends if `act` returns its end.
     fn each(
         &mut self,
         context: &mut UserContext,
@@ -471,19 +454,16 @@ impl Program {
         });
     }
 
-    /// Schedules all streams: after the bell is shut a program does not ring.
     pub(super) fn look_again(&self, context: &mut UserContext) {
         for (id, _) in self.slots.iter().enumerate().filter(|(_, slot)| slot.stream.is_some()) {
             context.sweep.announce(self.client, id as u32);
         }
     }
 
-    /// Ends all streams. Connections of left streams with bytes in their rings are reset.
     pub(super) fn cut(&mut self, context: &mut UserContext) {
         self.each(context, |_, _, stream, at| Some(stream.cut(at)));
     }
 
-    /// Takes the announced places.
     pub(super) fn collect(&self, context: &mut UserContext) {
         let Some(first) = self.banks.first() else { return };
         for (index, word) in first.announced_banks().0.iter().enumerate().take(self.banks.len().div_ceil(64)) {
@@ -509,7 +489,6 @@ impl Program {
     }
 }
 
-/// The kept part of a name.
 fn cut(name: &str) -> String {
     let whole = |(at, char): (usize, char)| Some(at + char.len_utf8()).filter(|end| *end <= MAX_NAME);
     name[..name.char_indices().map_while(whole).last().unwrap_or(0)].to_owned()
@@ -557,7 +536,6 @@ mod tests {
         }
     }
 
-    /// A program that has stated its name, and its end of the connection.
     fn named(context: &mut UserContext, name: &str) -> (Program, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();

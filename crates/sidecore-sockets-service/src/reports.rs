@@ -10,7 +10,6 @@ use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Wakes a user's thread, for example to ask its programs for reports.
 #[derive(Debug)]
 pub(super) struct Bell {
     wake: OwnedFd,
@@ -53,7 +52,6 @@ enum Stage {
     Silent,
 }
 
-/// The last report of a program: an allegation.
 #[derive(Debug, Default)]
 pub(super) struct Known {
     stage: Stage,

@@ -40,14 +40,12 @@ pub(super) struct Listed {
 
 type Peers = Box<[Peer]>;
 
-/// The peer of the stream at a place, or of the last one.
 #[derive(Clone, Copy, Debug, Default)]
 struct Peer {
     address: Option<SocketAddr>,
     is_open: bool,
 }
 
-/// Rows of one answer, while they are gathered.
 #[derive(Default)]
 struct Page {
     rows: Vec<Row>,
@@ -84,7 +82,6 @@ impl Listed {
         self.at(place, |peer| *peer = Peer { address, is_open: true });
     }
 
-    /// The service closed the socket of that place.
     pub(super) fn end(&self, place: u32) {
         self.at(place, |peer| peer.is_open = false);
     }
@@ -185,7 +182,6 @@ impl Listed {
         })
     }
 
-    /// Of a socket that only the program knows.
     fn reported_row(&self, socket: &Reported) -> Row {
         Row {
             place: REPORTED.saturating_add(socket.descriptor),
@@ -244,7 +240,6 @@ enum Entry {
     Gone(Arc<Past>),
 }
 
-/// Start of a page: a program, and one of its places.
 fn position(serial: u32, place: u32) -> u64 {
     u64::from(serial) << 32 | u64::from(place)
 }

@@ -5,20 +5,16 @@ const PLACE_BITS: u32 = 15;
 const KIND_BITS: u32 = 2;
 const CLIENT_BITS: u32 = 15;
 
-/// Number of the wake-up channel.
 pub(super) const WAKE: u64 = u64::MAX;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum What {
     Control,
-    /// The pipe through which the program rings.
     Doorbell,
     Process,
-    /// The socket of the stream at this place.
     Stream(u32),
 }
 
-/// A source of a program: its index, and its number, which is never reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Source {
     pub(super) client: usize,

@@ -25,7 +25,6 @@ use sidecore_sockets::sys::{tcp, udp};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 
-/// Most bytes of one transfer.
 const MAX_TRANSFER_BYTES: u32 = 64 * 1024;
 /// Most turns of a stream of bytes that is given back: its program may write without pause meanwhile.
 const PARTING_TURNS: u32 = 64;
@@ -36,7 +35,6 @@ pub(super) struct PlaceRef<'a> {
     pub(super) place: u32,
 }
 
-/// A stream whose socket the service has.
 #[derive(Debug)]
 pub(super) struct Stream {
     socket: OwnedFd,
@@ -48,11 +46,9 @@ pub(super) struct Stream {
     armed: bool,
     /// The last read value of the writer's word.
     tail: u64,
-    /// Bytes of the last transfer.
     moved: u32,
     /// Messages that its program had not sent itself by then.
     gathered: u64,
-    /// It is registered with the poller.
     polled: bool,
     /// Present if it sends datagrams, not bytes.
     datagrams: Option<Mover>,
@@ -60,25 +56,23 @@ pub(super) struct Stream {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Life {
-    /// It is served until its program wishes otherwise.
     Open,
     /// The bell is shut. The stream ends once the ring is empty, or the program continues by itself.
     Ending,
     /// Its program has hung up: it ends with an empty ring. `dead`: no process holds it.
-    Orphan { dead: bool },
+    Orphan {
+        dead: bool,
+    },
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Turn {
-    /// The ring holds more.
     More,
     /// The ring is empty, and the stream will be announced.
     Empty,
-    /// The kernel takes no more now.
     Blocked,
     /// A program that has hung up holds the ring. It does not ring after the release: try again later.
     Held,
-    /// It has ended.
     Over(Over),
 }
 
@@ -95,7 +89,6 @@ pub(super) enum Over {
 
 enum Moved {
     All,
-    /// The most bytes of one transfer.
     Most,
     Nothing(LeaveRequest),
     Blocked,
@@ -120,7 +113,6 @@ impl PlaceRef<'_> {
         self.word(SHARED, STATE).store(state_word(number, state), Ordering::Release);
     }
 
-    /// A stream is not taken: its program continues by itself.
     pub(super) fn refuse(&self, number: u32) {
         self.memory.bell(self.place).shut();
         self.say(number, PlaceState::Ended);
@@ -252,7 +244,6 @@ impl Stream {
         None
     }
 
-    /// The stream's end when the drain time is over.
     pub(super) fn cut(&mut self, at: PlaceRef<'_>) -> Over {
         let is_left = at.wish(self.number) != LeaveRequest::Stay || self.life == Life::Orphan { dead: true };
         match (self.has_rest(at), is_left) {
@@ -304,7 +295,6 @@ impl Stream {
         }
     }
 
-    /// Bytes that the last turn moved.
     pub(super) fn moved(&self) -> u32 {
         self.moved
     }
@@ -348,7 +338,6 @@ impl Stream {
         }
     }
 
-    /// Whether bytes were written since the last look.
     fn is_filled(&self, at: PlaceRef<'_>) -> bool {
         at.word(WRITER, TAIL).load(Ordering::Relaxed) != self.tail
     }
@@ -365,7 +354,6 @@ impl Stream {
         Turn::More
     }
 
-    /// Finds the position of a program that died while it held the stream.
     fn recover(&self, at: PlaceRef<'_>) -> Option<()> {
         let cursors = at.cursors(at.word(WRITER, TAIL).load(Ordering::Acquire))?;
         // The position in datagrams is unknown: the ones in progress are sent again.

@@ -35,7 +35,6 @@ const LISTEN_EVERY: Nanos = 20_000;
 /// Looks of a thread that spins before it reads the clock.
 const SPIN_LOOKS: usize = 64;
 
-/// A user's thread, for other threads.
 #[derive(Debug)]
 pub(super) struct User {
     pub(super) ledger: Arc<Ledger>,
@@ -113,7 +112,6 @@ impl User {
         inbox.is_none()
     }
 
-    /// Ends a thread that only lingers. `true`: it ends.
     pub(super) fn dismiss_if_idle(&self) -> bool {
         let ends = self.end_if_idle();
         if ends {
@@ -147,7 +145,6 @@ struct Serving {
     watched: Vec<ClientId>,
     waits: WaitLoop,
     now: Nanos,
-    /// Time of the last poll.
     listened: Nanos,
     /// Time since when the user has no resources.
     idle_since: Option<Nanos>,
@@ -234,7 +231,6 @@ impl Serving {
         }
     }
 
-    /// Publishes to programs the least numbers of messages that make a ring pay.
     fn tell(&self) {
         let break_even = self.context.break_even();
         self.programs.iter().flatten().for_each(|program| program.tell(break_even));
@@ -362,7 +358,6 @@ impl Serving {
         }
     }
 
-    /// Calls `act` for each program, and removes the ended ones.
     fn each_program(&mut self, act: impl Fn(&mut Program, &mut UserContext)) {
         for client in 0..self.programs.len() {
             if let Some(program) = &mut self.programs[client] {
@@ -380,7 +375,6 @@ mod tests {
     use crate::ledger::Kind;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 
-    /// Longer than any step takes.
     const TIMEOUT: Duration = Duration::from_secs(60);
 
     #[test]

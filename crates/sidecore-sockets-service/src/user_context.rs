@@ -11,7 +11,6 @@ use std::any::Any;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
-/// Objects to be closed and freed, in their order.
 pub(super) type ClosedObject = Box<dyn Any + Send>;
 
 #[derive(Debug)]
@@ -24,14 +23,12 @@ pub(super) struct UserContext {
     pub(super) sweep: Sweep,
     pub(super) meter: Meter,
     pub(super) spins: bool,
-    /// Streams to retry, see `Turn::Held`.
     pub(super) held: Vec<(ClientId, StreamId)>,
     /// To the user's closing thread: a socket may linger, and any other descriptor may block for longer.
     pub(super) closing: Sender<ClosedObject>,
 }
 
 impl UserContext {
-    /// Least numbers of messages that make a ring pay, for programs.
     pub(super) fn break_even(&self) -> BreakEven {
         if self.spins { BreakEven::NONE } else { self.meter.break_even(self.shared.park_times().wake) }
     }

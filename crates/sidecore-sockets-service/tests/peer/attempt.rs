@@ -15,7 +15,6 @@ use std::path::Path;
 use std::process::Command;
 use std::thread;
 
-/// Serves in `directory`, tries `what` on `victim` (a path or a process), and prints the result.
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     let socket = directory.join("socket");
     let text = format!("socket = '{}'\n[sockets]\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());

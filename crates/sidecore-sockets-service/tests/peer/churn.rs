@@ -14,10 +14,8 @@ use std::thread;
 
 /// Connections at a time: more than this machine has cores, in all likelihood.
 const AT_A_TIME: usize = 8;
-/// Longest time of a connection or an answer, ns.
 const TIMEOUT_NS: u64 = 60_000_000_000;
 
-/// Prints for each line the number of connections so far.
 pub(crate) fn run(socket: &str, what: &str, uid: u32) {
     become_user(uid);
     let connections = AtomicU64::new(0);

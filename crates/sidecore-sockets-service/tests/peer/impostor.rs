@@ -7,7 +7,6 @@ use rustix::net::{
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
-/// Becomes a user, listens, and prints for each program the length of its first message.
 pub(crate) fn run(socket: &str, uid: u32) {
     become_user(uid);
     let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None);

@@ -17,7 +17,6 @@ use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};
 use std::thread;
 
-/// Connects as that user, and hands the connection over through standard input, which is a socket.
 pub(crate) fn run(socket: &str, uid: u32) {
     become_user(uid);
     let control = connect_by(socket.as_ref(), clock::now() + 10_000_000_000).expect("the service listens");
@@ -43,7 +42,6 @@ pub(crate) fn hold_up(socket: &str, uid: u32) {
     wait_for_line();
 }
 
-/// Serves until it is killed or ended by a command.
 pub(crate) fn serve(socket: &str, text: &str) {
     let (config, limits) = config(text);
     let config = Config { socket: socket.into(), ..config };

@@ -35,7 +35,6 @@ fn config(text: &str) -> (Config, SocketsConfig) {
     (config, limits.expect("a section [sockets]"))
 }
 
-/// Waits for a line of the test, or the end of stdin.
 fn wait_for_line() -> Option<String> {
     let mut line = String::new();
     (std::io::stdin().read_line(&mut line).expect("a pipe") > 0).then(|| line.trim().to_owned())

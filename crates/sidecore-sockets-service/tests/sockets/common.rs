@@ -33,7 +33,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Longest wait for any event.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(crate) struct Running {
@@ -50,29 +49,24 @@ impl Deref for Running {
 }
 
 impl Running {
-    /// Ends it in order.
     pub(crate) fn end(&mut self) {
         self.service = None;
     }
 
-    /// The next service at the same place.
     pub(crate) fn again(&mut self) {
         let socket = self.directory.path().join("socket");
         self.service = Some(Sockets::start(&Config { socket, ..config() }, &SocketsConfig::default()).unwrap());
     }
 }
 
-/// Lets programs of other users in.
 pub(crate) fn open_to_all(socket: &Path) {
     for (path, mode) in [(socket, 0o666), (socket.parent().unwrap(), 0o755)] {
         fs::set_permissions(path, Permissions::from_mode(mode)).unwrap();
     }
 }
 
-/// A user id without an account.
 pub(crate) const OTHER: u32 = 54_321;
 
-/// Configuration of most tests.
 pub(crate) fn config() -> Config {
     Config { notify: NotifyConfig::all(Notify::Park), ..Config::default() }
 }
@@ -87,7 +81,6 @@ fn started(config: &Config, limits: &SocketsConfig) -> Running {
     Running { service: Some(Sockets::start(&config, limits).unwrap()), directory }
 }
 
-/// A service in a process of its own. Killed when dropped.
 pub(crate) struct Apart {
     process: Child,
     said: BufReader<ChildStdout>,
@@ -110,7 +103,6 @@ impl Apart {
         service
     }
 
-    /// The next line of its output.
     pub(crate) fn says(&mut self) -> String {
         until("a word of the service", || self.has_said());
         let mut line = String::new();
@@ -118,7 +110,6 @@ impl Apart {
         line
     }
 
-    /// Whether it has written anything more.
     pub(crate) fn has_said(&self) -> bool {
         !self.said.buffer().is_empty() || readable(self.said.get_ref())
     }
@@ -133,13 +124,11 @@ impl Apart {
         &self.socket
     }
 
-    /// Ends it in order, by a signal.
     pub(crate) fn end(&mut self) {
         drop(self.process.stdin.take());
         assert!(self.process.wait().unwrap().success());
     }
 
-    /// Kills it, without waiting for its end.
     pub(crate) fn kill(&mut self) {
         self.process.kill().unwrap();
     }
@@ -148,7 +137,6 @@ impl Apart {
         self.process.try_wait().unwrap().is_some()
     }
 
-    /// The names of its threads that have not ended, each with the letter of its state.
     pub(crate) fn threads(&self) -> Vec<(String, char)> {
         let tasks = fs::read_dir(format!("/proc/{}/task", self.process.id())).unwrap();
         // One may end just now.
@@ -185,7 +173,6 @@ pub(crate) fn limited(limits: &SocketsConfig) -> Running {
     started(&config(), limits)
 }
 
-/// A connection to the service, without a message.
 pub(crate) fn connect(socket: &Path) -> OwnedFd {
     connect_by(socket, clock::now() + TIMEOUT.as_nanos() as u64).unwrap()
 }
@@ -221,14 +208,12 @@ pub(crate) fn readable(fd: impl AsFd) -> bool {
     poll(&mut set, Some(&Timespec { tv_sec: 0, tv_nsec: 2_000_000 })) == Ok(1)
 }
 
-/// The rows that this user may see, without rows of ended programs.
 pub(crate) fn rows(socket: &Path) -> Vec<Row> {
     let mut rows = rows_by(&connect(socket));
     rows.retain(|row| row.gone_ns.is_none());
     rows
 }
 
-/// How many programs owe a report, and how many sockets are beyond its limit.
 pub(crate) fn reports(control: &OwnedFd, fresh: bool) -> (u32, u64) {
     say(control, &Ask::Reports { fresh }, &[]);
     match answer(control) {
@@ -237,12 +222,10 @@ pub(crate) fn reports(control: &OwnedFd, fresh: bool) -> (u32, u64) {
     }
 }
 
-/// The rows that this connection's user may see, ended programs included.
 pub(crate) fn rows_by(control: &OwnedFd) -> Vec<Row> {
     rows_from(control, 0)
 }
 
-/// The rows from that position on.
 pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
     let (mut all, mut next) = (Vec::new(), Some(from));
     while let Some(from) = next {
@@ -254,7 +237,6 @@ pub(crate) fn rows_from(control: &OwnedFd, from: u64) -> Vec<Row> {
     all
 }
 
-/// One answer, and the position of the next one.
 pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
     say(control, &Ask::List { from }, &[]);
     match answer(control) {
@@ -263,7 +245,6 @@ pub(crate) fn page(control: &OwnedFd, from: u64) -> (Vec<Row>, Option<u64>) {
     }
 }
 
-/// Waits for a condition, which usually takes milliseconds.
 pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -273,7 +254,6 @@ pub(crate) fn until(what: &str, holds: impl FnMut() -> bool) {
     }
 }
 
-/// Checks without a pause until it holds.
 pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
     let mut holds = holds;
     let start = Instant::now();
@@ -282,7 +262,6 @@ pub(crate) fn until_at_once(what: &str, holds: impl FnMut() -> bool) {
     }
 }
 
-/// A TCP connection: the program's end, and its peer's.
 pub(crate) fn connection() -> (TcpStream, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
@@ -291,14 +270,12 @@ pub(crate) fn connection() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// The next bytes at a peer.
 pub(crate) fn got(there: &mut TcpStream, len: usize) -> Vec<u8> {
     let mut bytes = vec![0; len];
     there.read_exact(&mut bytes).unwrap();
     bytes
 }
 
-/// All bytes at a peer until the connection ends.
 pub(crate) fn all(there: &mut TcpStream) -> Vec<u8> {
     let mut bytes = Vec::new();
     there.read_to_end(&mut bytes).unwrap();
@@ -313,7 +290,6 @@ pub(crate) struct Lender {
 }
 
 impl Lender {
-    /// The process, as that user, and its connection.
     pub(crate) fn start(socket: &Path, uid: u32) -> (Self, OwnedFd) {
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
@@ -341,14 +317,12 @@ pub(crate) fn held_up(socket: &Path, uid: u32) -> Option<Child> {
     (line == "holding\n").then_some(process)
 }
 
-/// A user that connects and hangs up in a loop. Killed when dropped.
 pub(crate) struct Churner {
     process: Child,
     said: BufReader<ChildStdout>,
 }
 
 impl Churner {
-    /// It sends that message each time.
     pub(crate) fn start(socket: &Path, what: &str, uid: u32) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-sockets-peer"));
         command.args(["churn", socket.to_str().unwrap(), what, &uid.to_string()]);
@@ -403,12 +377,10 @@ impl Program {
         Self::hello(connect(service.socket()))
     }
 
-    /// On a connection that the test made.
     pub(crate) fn hello(control: OwnedFd) -> Self {
         Self::named(control, "a test")
     }
 
-    /// One that states this name.
     pub(crate) fn named(control: OwnedFd, name: &str) -> Self {
         say(&control, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]);
         let Some((Reply::Welcome { ring_bytes }, fds)) = answer(&control) else { panic!("not welcome") };
@@ -422,7 +394,6 @@ impl Program {
         control::send(&self.control, &Ask::Bank, &[]).is_ok() && answer(&self.control).is_some()
     }
 
-    /// Adds 64 places, or returns the refusal.
     pub(crate) fn add_bank(&mut self) -> Result<(), String> {
         say(&self.control, &Ask::Bank, &[]);
         match answer(&self.control).unwrap() {
@@ -435,14 +406,12 @@ impl Program {
         }
     }
 
-    /// A stream on this socket at this place, announced to the service.
     pub(crate) fn promote(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let stream = self.begin(place, number, socket);
         say(&self.control, &Ask::Promote { place, stream: number }, &[socket]);
         stream
     }
 
-    /// A stream that is not announced to the service.
     pub(crate) fn begin(&self, place: u32, number: u32, socket: &impl AsFd) -> Stream<'_> {
         let bank = &self.banks[(place / PLACES) as usize];
         let stream = Stream { program: self, bank, place, number, tail: 0 };
@@ -497,7 +466,6 @@ impl Stream<'_> {
         Cursors::read(self.read(SHARED, HEAD), word(self.tail, false), size).unwrap().room() as usize
     }
 
-    /// Writes to the ring without a notification.
     pub(crate) fn write_silently(&mut self, bytes: &[u8]) {
         assert!(bytes.len() <= self.room(), "there is room");
         let mut from = 0;
@@ -520,13 +488,11 @@ impl Stream<'_> {
         true
     }
 
-    /// Writes all bytes, which must fit, and notifies the service.
     pub(crate) fn write(&mut self, bytes: &[u8]) -> bool {
         self.write_silently(bytes);
         self.ring()
     }
 
-    /// Writes all bytes, waiting for room.
     pub(crate) fn write_all(&mut self, bytes: &[u8]) {
         let mut rest = bytes;
         while !rest.is_empty() {
@@ -544,12 +510,10 @@ impl Stream<'_> {
         }
     }
 
-    /// Waits until the service has looked and found nothing.
     pub(crate) fn until_armed(&self) {
         until("an armed bell", || self.bell() == 1);
     }
 
-    /// Waits until the service has taken or refused the stream.
     pub(crate) fn is_taken(&self) -> bool {
         until("an armed bell or a shut one", || self.bell() != 0);
         self.bell() == 1
@@ -560,7 +524,6 @@ impl Stream<'_> {
     }
 }
 
-/// Bytes that depend on their position.
 pub(crate) fn pattern(from: usize, len: usize) -> Vec<u8> {
     (from..from + len).map(|at| (at % 251) as u8).collect()
 }

@@ -14,7 +14,6 @@ use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-/// A socket that is connected to another one, and the other one.
 fn pair() -> (UdpSocket, UdpSocket) {
     let [here, there] = [(); 2].map(|()| UdpSocket::bind("127.0.0.1:0").unwrap());
     here.connect(there.local_addr().unwrap()).unwrap();
@@ -22,7 +21,6 @@ fn pair() -> (UdpSocket, UdpSocket) {
     (here, there)
 }
 
-/// Writes a datagram with the length `len`.
 fn put_as(stream: &mut Stream<'_>, bytes: &[u8], len: u32) {
     let (bank, size) = (stream.bank, stream.bank.layout().ring_bytes());
     assert!(record(bytes.len() as u32) as usize <= stream.room(), "there is room");
@@ -37,7 +35,6 @@ fn put_as(stream: &mut Stream<'_>, bytes: &[u8], len: u32) {
     stream.word(WRITER, TAIL).store(word(stream.tail, false), Ordering::Release);
 }
 
-/// Writes a datagram without a notification.
 fn put(stream: &mut Stream<'_>, bytes: &[u8]) {
     put_as(stream, bytes, bytes.len() as u32);
 }

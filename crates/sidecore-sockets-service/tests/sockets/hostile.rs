@@ -68,7 +68,6 @@ fn reset() -> TcpStream {
     here
 }
 
-/// A connection that blocks its last owner for a minute on close.
 fn lingering() -> (TcpStream, TcpStream) {
     let (here, there) = connection();
     here.set_nonblocking(true).unwrap();
@@ -77,7 +76,6 @@ fn lingering() -> (TcpStream, TcpStream) {
     (here, there)
 }
 
-/// Checks that the service serves a stream of another program.
 fn serves(neighbour: &Program, number: u32) {
     let (here, mut there) = connection();
     let mut stream = neighbour.promote(0, number, &here);
@@ -245,7 +243,6 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
     until("it is forgotten", || rows(service.socket()).len() <= 1);
 }
 
-/// Writes to words of the bank, mostly of places.
 fn scribble(bank: &BankMemory, random: &mut Random) {
     for _ in 0..50 {
         let place = random.next() as u32 % PLACES;

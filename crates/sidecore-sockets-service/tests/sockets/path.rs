@@ -224,7 +224,6 @@ fn full<'p>(program: &'p Program, here: &TcpStream) -> (usize, Stream<'p>) {
     (sent, stream)
 }
 
-/// The same, left by its program.
 fn left_full(program: &Program, wish: LeaveRequest) -> (usize, TcpStream) {
     let (here, there) = connection();
     let (sent, stream) = full(program, &here);

@@ -29,7 +29,6 @@ fn is_asked(program: &Program) {
     assert!(matches!(answer(&program.control), Some((Reply::Describe, _))));
 }
 
-/// A new report of that program alone arrives at the service.
 fn told(asking: &OwnedFd, program: &Program, report: Report) {
     assert_eq!(reports(asking, true).0, 1);
     is_asked(program);

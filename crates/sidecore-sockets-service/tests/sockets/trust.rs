@@ -17,7 +17,6 @@ struct Impostor {
     _directory: TempDir,
 }
 
-/// The impostor of that user, and its socket.
 fn impostor(uid: u32) -> (Impostor, PathBuf) {
     let directory = tempfile::tempdir().unwrap();
     set_permissions(directory.path(), Permissions::from_mode(0o777)).unwrap();
@@ -32,7 +31,6 @@ fn impostor(uid: u32) -> (Impostor, PathBuf) {
 }
 
 impl Impostor {
-    /// The next line of its output.
     fn says(&mut self) -> String {
         let mut line = String::new();
         self.said.read_line(&mut line).unwrap();
