@@ -8,17 +8,14 @@ use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{KeyMaterial, Scheme};
 use sidecore_libcrypto::{Action, Cipher, Context, Digest, Failure, Half, Key, MAX_DIGEST_BYTES, Mac, Operation};
 
-/// An operation without a private key among the samples.
 #[derive(Debug, thiserror::Error)]
 #[error("no key for {0}")]
 pub(crate) struct NoKey(String);
 
-/// Name and version of the system's library, e.g. `openssl 3.0.19`.
 pub(crate) fn openssl_library() -> Option<String> {
     Some(format!("openssl {}", Context::system().ok()?.version().split(' ').nth(1)?))
 }
 
-/// Runs the operation once. An error names the failed call of the library and its reason.
 pub(crate) type Run = Box<dyn FnMut() -> Result<(), Failure>>;
 
 /// Room for any signature, ciphertext or shared secret (RSA-8192: 1024 bytes).
@@ -49,7 +46,6 @@ pub(crate) fn operation(openssl: &Context, class: Class, size: usize) -> Result<
     }))
 }
 
-/// The private key of that operation's sample. Both libraries use the same key.
 pub(crate) fn private_key(op: &str) -> Result<Vec<u8>, NoKey> {
     let signing = op.strip_suffix("-verify").map(|name| format!("{name}-sign"));
     let class = signing.and_then(|name| Class::from_name(&name)).or_else(|| Class::from_name(op));
@@ -98,8 +94,7 @@ impl Kind {
     }
 }
 
-/// An operation that signs or verifies with implementations of these properties. Its input is a digest, or a message
-/// for keys without a digest.
+/// Its input is a digest, or a message for keys without a digest.
 pub(crate) fn signer(
     openssl: &Context,
     key: &Key,

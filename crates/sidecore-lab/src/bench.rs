@@ -58,14 +58,12 @@ static SCENARIOS: [&Scenario; 13] = [
     &net::LINK,
 ];
 
-/// The words for scenarios on the command line.
 pub(crate) fn words() -> PossibleValuesParser {
     let words = SCENARIOS.iter().map(|scenario| (scenario.word, scenario.about));
     let words = words.chain([(calibrate::WORD, calibrate::ABOUT)]);
     words.map(|(word, about)| PossibleValue::new(word).help(about)).collect::<Vec<_>>().into()
 }
 
-/// The tables of all scenarios.
 pub(crate) fn sections() -> impl Iterator<Item = &'static Section> {
     SCENARIOS.into_iter().flat_map(|scenario| scenario.sections)
 }
@@ -75,7 +73,7 @@ fn settings(args: &Bench) -> Settings {
     Settings { quick, seed, ops: args.op.clone(), check, mix, socket: args.socket.clone() }
 }
 
-/// Runs the scenarios and writes the requested files. Always prints the text. Returns the exit code.
+/// Always prints the text. Returns the exit code.
 pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     if args.scenarios.iter().any(|word| word == calibrate::WORD) {
         return run_calibrate(args);
@@ -166,7 +164,7 @@ fn run_calibrated(args: &Bench, interrupt: &Interrupt) -> Result<u8, BenchError>
     planned.map(|()| code)
 }
 
-/// Writes the outcome with caveats about the time since `began`. Returns the exit code.
+/// Returns the exit code.
 fn finish(
     args: &Bench,
     mut outcome: Outcome,
@@ -188,7 +186,6 @@ fn finish(
     Ok(if is_stopped { INTERRUPTED } else { 0 })
 }
 
-/// Refuses options that no chosen scenario uses.
 fn check_usage(args: &Bench, chosen: &[&Scenario]) -> Result<(), BenchError> {
     let names = || chosen.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
     if args.check && !chosen.iter().any(|scenario| scenario.word == sockets::SCENARIO.word) {

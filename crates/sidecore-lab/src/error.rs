@@ -17,7 +17,6 @@ pub(crate) enum LabError {
     /// Arguments, settings or files that the user can correct.
     #[error("{0}")]
     Usage(String),
-    /// This machine or user lacks something.
     #[error("{what}: {source}; {remedy}")]
     Missing { what: String, source: Source, remedy: Cow<'static, str> },
     #[error("{task}: {source}")]
@@ -29,7 +28,6 @@ pub(crate) enum LabError {
     Broken(Cow<'static, str>),
     #[error("{}", STOPPED)]
     Stopped,
-    /// An error, and the state that it left.
     #[error("{cause}; {then}")]
     Then { cause: Box<Self>, then: String },
     /// Reported by the process of the other end.

@@ -23,10 +23,7 @@ pub(crate) enum ExportError {
     Write { path: PathBuf, error: io::Error },
 }
 
-/// Prints the outcome and writes it to files. `sections` describe its rows.
-///
-/// # Errors
-/// The outcome cannot be printed, or a file cannot be written.
+/// `sections` describe its rows.
 pub(crate) fn export(
     title: &str,
     files: &Files,
@@ -44,13 +41,10 @@ pub(crate) fn export(
     printed
 }
 
-/// # Errors
-/// Standard output cannot be written.
 pub(crate) fn print(text: &str) -> Result<(), ExportError> {
     Ok(output::print(text)?)
 }
 
-/// The width of the terminal on standard output, if there is one.
 fn width() -> usize {
     let columns = tcgetwinsize(io::stdout()).ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
     columns.map_or(WIDTH, |columns| columns.clamp(*WIDTHS.start(), *WIDTHS.end()))

@@ -32,7 +32,6 @@ pub(crate) enum TokenError {
 
 type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
 
-/// A session with the user logged in.
 pub(crate) struct Token {
     /// Part of the library, which is never unloaded: some modules do not survive unloading.
     functions: &'static CK_FUNCTION_LIST,
@@ -92,8 +91,7 @@ impl Token {
         if found == 1 { Ok(key) } else { Err(TokenError::NoKey) }
     }
 
-    /// The signature of `data`; for ECDSA its two numbers. Two calls: begin, and sign into a buffer that is large
-    /// enough.
+    /// For ECDSA the signature is its two numbers.
     pub(crate) fn sign(
         &self,
         mechanism: CK_MECHANISM_TYPE,

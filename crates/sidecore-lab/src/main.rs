@@ -41,7 +41,6 @@ fn main() -> ExitCode {
     arguments::run(Line::command, |line: Line| run(line.0.command), output::print_usage)
 }
 
-/// The command line with the scenarios of the bench, which `args` does not know.
 struct Line(Cli);
 
 impl CommandFactory for Line {

@@ -8,10 +8,8 @@ use crate::interrupt::Interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wide_msg}";
-/// Interval of redrawing the bar during a step, so that its clock advances.
 const TICK: Duration = Duration::from_millis(500);
 
-/// Progress over a known number of steps. Dropping the bar clears it.
 pub(crate) struct Progress {
     pub(crate) bar: ProgressBar,
     pub(crate) interrupt: Interrupt,

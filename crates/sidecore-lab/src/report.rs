@@ -16,7 +16,6 @@ pub(crate) use sidecore_report::{
 
 use figures::bare;
 
-/// A section that plots bars of rates and of ratios; its headline is the median ratio.
 pub(crate) const fn section(name: &'static str, title: &'static str, reading: &'static str) -> Section {
     Section::new(name, title, reading).plots(|rows| vec![bare(rows)]).headline(typical_ratio)
 }

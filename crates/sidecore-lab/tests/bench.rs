@@ -12,7 +12,6 @@ fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore-lab"))
 }
 
-/// Runs the scenario and reads its rows.
 fn rows(arguments: &[&str]) -> Vec<Value> {
     let scratch = tempfile::tempdir().unwrap();
     let file = scratch.path().join("rows.json");

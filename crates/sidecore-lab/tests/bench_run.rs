@@ -50,7 +50,6 @@ fn what_cannot_be_written_is_said_before_anything_runs() {
     assert_eq!(fs::read_to_string(&kept).unwrap(), "kept");
 }
 
-/// A bench with one completed scenario and a running one.
 fn under_way(folder: &Path) -> Child {
     let mut bench = command();
     // Pipes separate the bench from this test's terminal.
@@ -163,7 +162,6 @@ fn a_calibration_that_is_interrupted_leaves_the_plan_that_was_there() {
     assert_eq!(fs::read_to_string(&plan).unwrap(), "kept");
 }
 
-/// Output of git for the checkout of these tests.
 fn git(arguments: &[&str], folder: &Path) -> Option<String> {
     let said = Command::new("git").arg("-C").arg(folder).args(arguments).output().ok()?;
     said.status.success().then(|| String::from_utf8(said.stdout).unwrap().trim().to_owned())

@@ -21,10 +21,8 @@ const NEAR: &str = "198.18.0.1:7000";
 const FAR: &str = "198.18.0.2:7000";
 /// Far longer than any step: only a failing test waits for this time.
 const TEST_TIMEOUT: Duration = Duration::from_secs(60);
-/// Interval of checks and repeated questions.
 const MOMENT: Duration = Duration::from_millis(200);
 
-/// A running link, and the namespaces of its ends.
 struct Running {
     process: Child,
     near: File,
@@ -44,7 +42,6 @@ fn said(arguments: &[&str]) -> (Option<i32>, String) {
     (status.code(), String::from_utf8_lossy(&stderr).into_owned())
 }
 
-/// Starts a link. `None`: impossible on this machine, which was reported.
 fn link(arguments: &[&str]) -> Option<Running> {
     if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
@@ -114,7 +111,6 @@ fn of(counters: &Value, name: &str) -> u64 {
     counters[name].as_u64().unwrap()
 }
 
-/// Echoes datagrams until `enough` is set. Returns their number.
 fn echo(socket: &UdpSocket, enough: &AtomicBool) -> u64 {
     socket.set_read_timeout(Some(MOMENT)).unwrap();
     let (mut buffer, mut came) = ([0; 2048], 0);
@@ -127,7 +123,6 @@ fn echo(socket: &UdpSocket, enough: &AtomicBool) -> u64 {
     came
 }
 
-/// Sends a datagram and waits for its echo; repeats it if it is lost.
 fn ask(socket: &UdpSocket, question: &[u8]) {
     let mut buffer = [0; 2048];
     let begun = Instant::now();
@@ -142,8 +137,6 @@ fn ask(socket: &UdpSocket, question: &[u8]) {
     panic!("no datagram is echoed");
 }
 
-/// Runs `does` in the near namespace with a socket whose peer echoes. Returns the number of datagrams that the peer
-/// received.
 fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> u64 {
     let enough = Arc::new(AtomicBool::new(false));
     let socket = link.far(|| bound(FAR)).join().unwrap();
@@ -166,7 +159,6 @@ fn with_echo(link: &Running, does: impl FnOnce(&UdpSocket) + Send + 'static) -> 
     came
 }
 
-/// Sends datagrams of that length together. Waits for the passing ones, and returns their number.
 fn burst(link: &Running, datagrams: usize, length: usize) -> u64 {
     with_echo(link, move |socket| {
         (0..datagrams).for_each(|_| assert_eq!(socket.send(&vec![7; length]).unwrap(), length));
@@ -174,7 +166,6 @@ fn burst(link: &Running, datagrams: usize, length: usize) -> u64 {
     })
 }
 
-/// Sends bytes from near to far, and compares them.
 fn stream(link: &Running, bytes: usize) {
     let (ready, is_ready) = std::sync::mpsc::channel();
     let content = |seed| {

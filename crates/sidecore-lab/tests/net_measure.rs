@@ -57,7 +57,6 @@ fn rows(file: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// Whether this user or machine cannot measure; the test reports it.
 fn is_impossible(output: &Output) -> bool {
     let said = said(output);
     let is = ["cannot make a network namespace", "cannot make the interface"].iter().any(|why| said.contains(why));
@@ -78,7 +77,6 @@ impl Measuring {
         self.process.as_ref().unwrap().id()
     }
 
-    /// The peer's process, as soon as `flows` flows have begun there. `None`: the measurement ended before.
     fn far_after(&mut self, flows: usize) -> Option<u32> {
         let mut seen = BTreeSet::new();
         let mut far = None;
@@ -110,7 +108,6 @@ impl Drop for Measuring {
     }
 }
 
-/// Threads of the process that send and receive.
 fn flows_of(process: u32) -> Vec<PathBuf> {
     let threads = fs::read_dir(format!("/proc/{process}/task")).into_iter().flatten().flatten();
     let is_flow = |thread: &PathBuf| fs::read_to_string(thread.join("comm")).is_ok_and(|name| name == "flow\n");
@@ -125,7 +122,6 @@ fn is_gone(process: u32) -> bool {
     !Path::new("/proc").join(process.to_string()).exists()
 }
 
-/// Checks that an interrupted run reports its loss and the earlier rows.
 #[track_caller]
 fn check_lost(output: &Output, rows: &[Value], far: u32) {
     assert_eq!(output.status.code(), Some(2), "{}", said(output));
@@ -146,7 +142,6 @@ fn a_peer_that_is_killed_leaves_the_rows_until_then() {
     check_lost(&output, &rows, far);
 }
 
-/// Removes that interface from the thread's namespace.
 fn remove(name: &str) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().unwrap();
     runtime.block_on(async {
@@ -276,7 +271,6 @@ fn what_registers_cost_is_time_of_the_driver() {
     assert!(stacks.lines().all(|line| line.contains(" round trip, 64 B, 1 connection;")), "{stacks}");
 }
 
-/// The CPUs that a thread may use, in the kernel's format.
 fn cpus(thread: &Path) -> String {
     let status = fs::read_to_string(thread.join("status")).unwrap_or_default();
     let line = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));

@@ -24,7 +24,6 @@ fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr)
 }
 
-/// The output and the rows. `None`: impossible on this machine, which was reported.
 fn papers(arguments: &[&str]) -> Option<(String, Vec<Value>, tempfile::TempDir)> {
     let folder = tempfile::tempdir().unwrap();
     let json = folder.path().join("rows.json");

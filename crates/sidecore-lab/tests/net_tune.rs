@@ -22,13 +22,10 @@ control=/proc/sys/net/ipv4/tcp_congestion_control
 echo cubic > $control
 "#;
 
-/// Runs the script in the near namespace of a link and returns its output. `None`: impossible on this machine, which
-/// was reported.
 fn near(script: &str) -> Option<String> {
     near_by(&[], script)
 }
 
-/// The same with these properties of the link.
 fn near_by(properties: &[&str], script: &str) -> Option<String> {
     if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
@@ -159,7 +156,6 @@ fn a_path_that_loses_packets_is_tuned_as_any_other() {
     assert!(said.contains("as it was") && said.contains("\n0 0 cubic\n"), "{said}");
 }
 
-/// Output and rows of `net tune` on a pair of its own. `None`: impossible on this machine, which was reported.
 fn pair(arguments: &[&str]) -> Option<(String, String)> {
     if !Uid::effective().is_root() {
         skipped("only root sets all that a pair of virtual interfaces has");
@@ -229,7 +225,6 @@ fn each_problem_can_be_put_in_and_its_goal_is_measured() {
     }
 }
 
-/// Waits up to a minute for the condition.
 fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     for _ in 0..600 {
         if is() {
@@ -240,7 +235,6 @@ fn wait_for(what: &str, mut is: impl FnMut() -> bool) {
     panic!("not within a minute: {what}");
 }
 
-/// Packets received by the load's interface in the namespace of that process.
 fn in_cpu_load(process: &Child) -> Option<u64> {
     let interfaces = fs::read_to_string(format!("/proc/{}/net/dev", process.id())).unwrap();
     let counts = interfaces.lines().find_map(|line| line.trim_start().strip_prefix("loop1:"))?;

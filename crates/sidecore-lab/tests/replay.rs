@@ -31,7 +31,6 @@ fn admin(socket: &Path) -> Admin {
     Admin::connect(&Options { socket: socket.to_owned(), ..Options::default() }).unwrap()
 }
 
-/// Sends `total` requests with 16 in flight. Returns the number of successes.
 fn load(socket: &Path, class: &str, total: u32) -> u32 {
     let mut client = connect(socket);
     let sample = sample(Class::from_name(class).unwrap(), 1_000, 5);

@@ -20,7 +20,6 @@ fn command() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore-lab"))
 }
 
-/// One key in a file and in the service, with the real servers.
 #[test]
 fn a_key_moves_out_of_a_server_and_everything_said_of_it_is_seen() {
     let folder = tempfile::tempdir().unwrap();

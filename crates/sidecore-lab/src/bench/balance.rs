@@ -106,7 +106,6 @@ fn input_len(size: u32) -> usize {
     Class::from_name(OP).map_or(size as usize, |class| sample(class, size as usize, 1).input.len())
 }
 
-/// A bar for each policy's ratio, and its 99th percentile against load; both for each mix.
 fn by_policy(rows: &[&Row]) -> Group {
     // If the variant differs from the policy, it is the mix of requests.
     let mixes = rows.iter().any(|row| row.text(column::BALANCE).is_some_and(|policy| policy != row.variant()));

@@ -102,7 +102,6 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     ))
 }
 
-/// A service with one device on the last core.
 fn start(device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Testbed, BenchError> {
     let plan = Plan::inline(CLIENTS);
     let core = plan.pinning.sidecores.first().copied();
@@ -150,7 +149,6 @@ fn filled(testbeds: &Testbeds, op: Op, (clients, jobs): (usize, usize), ns: u64)
     if jobs == 1 && is_side_by_side(op) { closed.variant(lanes) } else { closed }
 }
 
-/// Whether this machine can compute the operation side by side.
 fn is_side_by_side((op, size): Op) -> bool {
     Class::from_name(op).is_some_and(|class| SideBySide::new(&sample(class, size as usize, 1)).is_some())
 }

@@ -24,12 +24,10 @@ use sleep::{GAP, Sleep, spread};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// Its word on the command line, and its line in the help.
 pub(crate) const WORD: &str = "calibrate";
 pub(super) const ABOUT: &str =
     "This machine as a plan for `sidecore sim`, alone, or with notify and between its cases; not among all";
 
-/// Operations measured at all sizes, and operations with a time independent of size.
 const SIZED: [&str; 4] = [REFERENCE, "aes-256-gcm", "chacha20-poly1305", "sha-256"];
 const FIXED: [&str; 4] = ["rsa-2048-sign", "rsa-4096-sign", "p-256-sign", "ed25519-sign"];
 /// Payload sizes, and the size of a message to sign, bytes.
@@ -39,7 +37,6 @@ const MESSAGE: u32 = 32;
 const REFERENCE: &str = "aes-128-gcm";
 const NOOP: &str = "noop";
 const DEPTH: u32 = 64;
-/// Passes of a calibration that runs alone.
 const PASSES: usize = 5;
 /// Tries of each time in a pass, and the duration of one, ns. The least counts, because interrupts only lengthen a
 /// time.
@@ -65,7 +62,6 @@ enum Quantity {
     Through(&'static str, u32, u32),
     /// Of a no-op under open load at the client's highest rate.
     Open,
-    /// Of a no-op where many requests carry stage times.
     Sampled,
     /// Of a no-op alone in the lane, for this duration, ns.
     Alone(u64),
@@ -74,7 +70,6 @@ enum Quantity {
 use Quantity::{Alone, Inline, Open, Sampled, Through};
 
 impl Quantity {
-    /// All quantities of a plan except the quantities of the second service.
     fn all() -> Vec<Self> {
         let inline = SIZED.into_iter().flat_map(|op| SIZES.map(|size| Inline(op, size)));
         let signing = FIXED.into_iter().map(|op| Inline(op, MESSAGE));
@@ -110,10 +105,8 @@ struct Found {
     queue: Option<Histogram<u64>>,
 }
 
-/// Measures in passes. Its services sleep between them.
 pub(super) struct Calibration {
     cores: (usize, usize),
-    /// Their requests carry stage times rarely and often.
     seldom: Testbed,
     often: Testbed,
     found: Found,
@@ -173,7 +166,6 @@ impl Calibration {
     }
 }
 
-/// Returns the exit code.
 pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> {
     let mut progress = Progress::new(PASSES).until(interrupt);
     progress.scenario("calibrate");
@@ -193,7 +185,6 @@ pub(super) fn run(path: &Path, interrupt: &Interrupt) -> Result<u8, BenchError> 
     calibration.write(path).map(|()| 0)
 }
 
-/// Reports that an interrupt prevented the plan.
 pub(super) fn abandon(path: &Path) {
     output::tell(format!("{} is not written: a plan takes a calibration to its end", path.display()));
 }

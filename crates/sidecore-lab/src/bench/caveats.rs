@@ -6,14 +6,12 @@ use crate::report::{Caveat, Reason, Row, column};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.
 const MAX_SPREAD: f64 = 0.1;
-/// Fewest repeats for a statement on the spread.
 const FEWEST_REPEATS: f64 = 3.0;
 /// Largest share of the machine's processor time for other programs.
 const MAX_BUSY: f64 = 0.05;
 /// Largest share of it for the host.
 const MAX_STOLEN: f64 = 0.01;
 
-/// Use of the machine's processors by others, as shares of their total time.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct HostActivity {
     /// Other programs and the kernel.
@@ -22,7 +20,6 @@ pub(super) struct HostActivity {
     pub(super) stolen: f64,
 }
 
-/// Caveats from the row itself; `wanted`: the intended number of repeats.
 pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
     let repeats = row.number(column::REPEATS);
     let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
@@ -45,7 +42,6 @@ fn above(reason: Reason, share: f64, limit: f64) -> Option<Caveat> {
     (share > limit).then(|| Caveat::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
 }
 
-/// A caveat if that number of clients exceeds their cores.
 pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Caveat> {
     if pinning.is_unknown {
         return None;
@@ -58,8 +54,7 @@ pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Caveat> {
     Some(Caveat::new(Reason::Crowded, seen))
 }
 
-/// Caveats about the whole run, from the kernel's list of isolated cores, the allowed cores and their governors. Missing
-/// information raises no caveat.
+/// Missing information raises no caveat.
 pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Caveat> {
     let isolated = isolated.filter(|list| !allowed.iter().any(|core| contains(list, *core)));
     let shared = isolated.map(|_| Caveat::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
@@ -69,7 +64,6 @@ pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &
     [slow, shared, changing].into_iter().flatten().collect()
 }
 
-/// Whether a list like `0,2-3` contains that core.
 fn contains(list: &str, core: usize) -> bool {
     list.trim().split(',').any(|part| {
         let (low, high) = part.split_once('-').unwrap_or((part, part));

@@ -182,7 +182,6 @@ fn repeat(ns: u64, mut once: impl FnMut() -> Result<(), BenchError>) -> Result<M
     }
 }
 
-/// Sleeps until shortly before that time, then polls the clock.
 fn wait_until(start: u64) {
     let left = start.saturating_sub(clock::now());
     thread::sleep(Duration::from_nanos(left.saturating_sub(OVERSLEEP)));

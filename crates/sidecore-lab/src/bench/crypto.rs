@@ -36,7 +36,6 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 const DEPTH: u32 = 64;
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 4096, 16_384];
 const QUICK_SIZES: [u32; 3] = [64, 1024, 16_384];
-/// Operations with a time that depends on the size.
 const SIZED: [&str; 12] = [
     "aes-128-gcm",
     "aes-256-gcm",
@@ -97,7 +96,6 @@ fn points(settings: &Settings) -> Vec<Point> {
     points
 }
 
-/// Names that `--op` accepts; more than those measured by default.
 fn ops() -> Vec<&'static str> {
     Class::all().map(Class::name).collect()
 }
@@ -106,7 +104,6 @@ fn is_asymmetric(op: &str) -> bool {
     ["rsa-", "p-256", "p-384", "p-521", "ed25519", "x25519", "ml-"].iter().any(|prefix| op.starts_with(prefix))
 }
 
-/// Reason why OpenSSL cannot do the operation on this machine.
 fn not_in_openssl(op: &str, size: u32) -> Option<String> {
     let openssl = match Context::system() {
         Ok(openssl) => openssl,

@@ -14,10 +14,8 @@ use std::path::PathBuf;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum BenchError {
-    /// Arguments that do not fit together.
     #[error("{0}")]
     Usage(String),
-    /// Something to install or to build first.
     #[error("{what}: {remedy}")]
     Missing { what: String, remedy: String },
     /// This machine lacks something that cannot be installed.
@@ -37,19 +35,16 @@ pub(crate) enum BenchError {
     ForeignSetting(PathBuf),
     #[error("cannot start {name}: {error}")]
     Start { name: String, error: io::Error },
-    /// A command that failed, and its words.
     #[error("{name} failed: {said}")]
     Tool { name: String, said: String },
     #[error("{name} does not listen: {errors}")]
     Silent { name: &'static str, errors: String },
-    /// The words of a client process about its failure.
     #[error("{0}")]
     Client(String),
     #[error("a client process ended early: {0}")]
     EndedEarly(String),
     #[error("the program: {program}; its peer: {peer}")]
     Both { program: Box<BenchError>, peer: io::Error },
-    /// A program, a process or a thread of the measurement is not as it must be.
     #[error("{0}")]
     State(&'static str),
     #[error("the provider {found:?} would sign, not {wanted:?}")]
@@ -72,25 +67,18 @@ pub(crate) enum BenchError {
         .path.display()
     )]
     Plan { path: PathBuf, refused: PlanError },
-    /// Why signals cannot be handled.
     #[error("{0}")]
     Signals(String),
-    /// Why the counters of a service cannot be read.
     #[error("{0}")]
     Counters(String),
-    /// Why a socket service does not answer.
     #[error("{0}")]
     Sockets(String),
-    /// Why a session cannot be opened in this process.
     #[error("{0}")]
     Session(String),
-    /// The words of a PKCS#11 module.
     #[error("{0}")]
     Token(String),
-    /// Why a file holds no private key.
     #[error("{0}")]
     Key(String),
-    /// A failure with the name of the file, or what was done.
     #[error("{what}: {error}")]
     On { what: String, error: io::Error },
     #[error(transparent)]
@@ -118,12 +106,10 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    /// For `map_err`, of a failure that has words only.
     pub(super) fn said<W: Display>(variant: fn(String) -> Self) -> impl FnOnce(W) -> Self {
         move |why| variant(why.to_string())
     }
 
-    /// For `map_err`.
     pub(super) fn on(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::On { what: what.into(), error }
     }

@@ -13,7 +13,6 @@ pub(super) use found::{Better, Counted, Run};
 use serde_json::json;
 use sidecore_report::statistics::{quotients, ratio_of};
 
-/// A point on the axes. `L` is the laboratory that measurements use, e.g. a testbed.
 pub(super) struct Case<'e, L> {
     row: Row,
     payload: bool,
@@ -36,14 +35,11 @@ pub(super) struct Turn<'f> {
     rates: &'f [(String, f64)],
 }
 
-/// Dividend and divisor of a ratio.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum By {
-    /// Rates: more is better.
     Rate,
     /// Times of sequential operations, from their rates: less is better.
     Time,
-    /// Median latencies: less is better.
     Median,
     /// The rate by a computed bound, operations a second.
     Bound(f64),
@@ -73,7 +69,6 @@ impl<'e, L> Case<'e, L> {
         self
     }
 
-    /// With `is_any`, rows also state the payload rate.
     pub(super) fn payload(mut self, is_any: bool) -> Self {
         self.payload = is_any;
         self
@@ -113,13 +108,11 @@ impl<'e, L> Variant<'e, L> {
         self
     }
 
-    /// Compares it with a variant or a bound of that name. Several comparisons make a row each.
     pub(super) fn against(mut self, by: By, baseline: &str) -> Self {
         self.against.push((by, baseline.to_owned()));
         self
     }
 
-    /// Whether a row has that name. Its policy or devices distinguish variants of the same name.
     fn names(&self, name: &str) -> bool {
         [column::VARIANT, column::NOTIFY, column::DEVICES].iter().any(|key| self.row.text(key) == Some(name))
     }
@@ -136,8 +129,7 @@ impl Turn<'_> {
     }
 }
 
-/// Measures all cases. Rows are ordered by case, then by variant. Unmeasurable variants are left out with their reason.
-/// After an interrupt only complete turns count.
+/// Unmeasurable variants are left out with their reason. After an interrupt only complete turns count.
 pub(super) fn measure_all<L>(
     laboratory: &mut L,
     cases: Vec<Case<'_, L>>,
@@ -194,7 +186,6 @@ fn rows<L>(case: &Case<'_, L>) -> Vec<Row> {
 }
 
 impl By {
-    /// `None`: the baseline has not been measured.
     fn divide(self, own: &Run, baseline: Option<&Run>) -> Option<f64> {
         match self {
             // Over all samples together, not run by run.
@@ -203,7 +194,6 @@ impl By {
         }
     }
 
-    /// Quotients of neighbours in time.
     fn quotients(self, own: &Run, baseline: Option<&Run>) -> Option<Vec<f64>> {
         Some(match self {
             Self::Rate => quotients(own.compared(), baseline?.compared()),
@@ -221,7 +211,6 @@ impl By {
     }
 }
 
-/// Adds the least and the greatest of several values.
 fn ranged(row: Row, key: &'static Column, values: &[f64]) -> Row {
     let mut ranges = row.get(column::RANGES).cloned().unwrap_or_else(|| json!({}));
     let (least, most) = values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(l, m), v| (l.min(*v), m.max(*v)));

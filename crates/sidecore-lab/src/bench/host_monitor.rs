@@ -14,7 +14,6 @@ const CPUS: &str = "/sys/devices/system/cpu";
 /// The kernel counts in hundredths of a second. Shares of fewer ticks are meaningless.
 const FEWEST_TICKS: u64 = 20;
 
-/// Processor time until an instant, in the kernel's ticks.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct HostMonitor {
     all: u64,
@@ -25,7 +24,6 @@ pub(super) struct HostMonitor {
 }
 
 impl HostMonitor {
-    /// `None`: the kernel does not provide it.
     pub(super) fn now() -> Option<Self> {
         let total = KernelStats::current().ok()?.total;
         let more = |ticks: Option<u64>| ticks.unwrap_or(0);
@@ -50,7 +48,6 @@ pub(super) fn host_activity(before: Option<&HostMonitor>) -> Option<HostActivity
     HostMonitor::now()?.since(before?)
 }
 
-/// Reasons to doubt every measurement on this machine.
 pub(super) fn of_this_machine() -> Vec<Caveat> {
     let allowed = cpu::allowed();
     let read = |path: String| fs::read_to_string(path).ok();
@@ -58,14 +55,12 @@ pub(super) fn of_this_machine() -> Vec<Caveat> {
     of_machine(read(format!("{CPUS}/isolated")).as_deref(), &allowed, &governors.collect::<Vec<_>>())
 }
 
-/// Ticks of a process and its ended children.
 #[derive(Debug, Clone, Copy)]
 struct Process {
     parent: i32,
     ticks: u64,
 }
 
-/// Ticks of this process and of all its descendants.
 fn own_ticks() -> Option<u64> {
     let stats = all_processes().ok()?.filter_map(|process| process.ok()?.stat().ok());
     let processes = stats.map(|stat| {

@@ -25,7 +25,6 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 
 const BASELINE: &str = "openssl";
 
-/// The other tables use a subset of these.
 fn ops() -> Vec<&'static str> {
     grid::OPS.into()
 }

@@ -28,7 +28,6 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 .by_default();
 
 const DEPTH: u32 = 128;
-/// Dormant lanes next to a busy one.
 const IDLE_LANES: usize = 1000;
 
 /// Number of repeats, and duration of each, ns.
@@ -87,7 +86,6 @@ fn beside(socket: &Path, settings: &Settings, progress: &Progress) -> Result<Out
     ))
 }
 
-/// Separate plots for round trips and for pipelined messages.
 fn exchanges(rows: &[&Row]) -> Group {
     let figures = grouped(rows, |row| row.number(column::JOBS)).into_iter().map(|(jobs, rows)| {
         let title = match jobs {

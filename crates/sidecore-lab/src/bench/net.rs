@@ -40,7 +40,6 @@ fn link(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError>
     aside(|| net::check_link(settings.quick, settings.seed, (bar, interrupt)))
 }
 
-/// Runs `measure` on its own thread: the measurement's namespaces and cores then belong to that thread only.
 fn aside(measure: impl FnOnce() -> Outcome + Send) -> Result<Outcome, BenchError> {
     let measured = thread::scope(|scope| scope.spawn(measure).join());
     measured.map_err(|_| BenchError::State("the measurement of the network failed"))

@@ -82,7 +82,6 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     ))
 }
 
-/// The sidecore's core: the server's own, or another.
 struct Services {
     same: Testbed,
     other: Testbed,

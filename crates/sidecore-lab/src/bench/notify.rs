@@ -32,7 +32,6 @@ const SIZE: u32 = 1024;
 const POLICIES: [&str; 6] = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-even", "learn"];
 const LOADS: [f64; 6] = [0.01, 0.1, 0.3, 0.5, 0.7, 0.9];
 const QUICK_LOADS: [f64; 3] = [0.05, 0.5, 0.8];
-/// Clients with one request in flight each.
 const CLIENTS: [usize; 3] = [1, 4, 32];
 const QUICK_CLIENTS: [usize; 2] = [1, 8];
 const DEPTH: u32 = 32;
@@ -53,7 +52,6 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     measure_beside(settings, progress, &mut |_| Ok(()))
 }
 
-/// Like [`measure`], with a call before each case.
 pub(super) fn measure_beside(
     settings: &Settings,
     progress: &Progress,
@@ -93,13 +91,11 @@ pub(super) fn measure_beside(
     ))
 }
 
-/// Operations a second of one client with many requests in flight.
 fn capacity(testbed: &mut Testbed, ns: u64) -> Result<f64, BenchError> {
     testbed.set("notify=spin")?;
     Ok(testbed.closed(1, (OP, SIZE), DEPTH, ns)?.rate())
 }
 
-/// A note if the load exceeded the policy's capacity.
 fn fell_behind(row: &Row, capacity: f64) -> Option<String> {
     let (load, rate) = (row.number(column::LOAD)?, row.number(column::OPS_PER_S)?);
     let share = rate / (load * capacity);
@@ -158,7 +154,6 @@ impl Arrival {
     }
 }
 
-/// Latency and CPU time against load, and against each other.
 fn against_load(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(column::LOAD).is_some()).collect();
     let mut series = Series::of(&rows, &[column::LOAD]);
@@ -175,14 +170,12 @@ fn against_load(rows: &[&Row]) -> Group {
 /// Load whose stage times are shown if there are several: busy, not saturated.
 const TYPICAL_LOAD: f64 = 0.5;
 
-/// Consecutive stages of a request, with their mean times.
 const STAGES: [(&str, &Column); 3] = [
     ("queue: submitted to handed over", column::QUEUE_MEAN),
     ("device: handed over to reply taken", column::DEVICE_MEAN),
     ("deliver: reply taken to received", column::DELIVER_MEAN),
 ];
 
-/// Mean stage times of each policy at one load.
 pub(super) fn stages(rows: &[&Row]) -> Group {
     let is_staged = |row: &&Row| STAGES.iter().all(|(_, key)| row.number(key).is_some());
     let mut rows: Vec<_> = rows.iter().copied().filter(is_staged).collect();
@@ -222,7 +215,6 @@ fn policy(row: &Row) -> &str {
     row.text(column::NOTIFY).unwrap_or_else(|| row.variant())
 }
 
-/// The largest ratio of a value to the yardstick's at the same load, operation and size.
 fn worst(rows: &[&Row], yardstick: &[&Row], key: &'static Column) -> Option<f64> {
     let same = [column::LOAD, column::OP, column::SIZE, column::CLIENTS];
     let ratios = rows.iter().filter_map(|row| {

@@ -28,7 +28,6 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 .alone(WAITS);
 
 const OP: &str = "3des-cbc";
-/// Axes of the paper.
 const CLIENTS: [usize; 7] = [1, 2, 3, 4, 8, 16, 32];
 const SIZES: [u32; 6] = [16, 64, 256, 1024, 8192, 16_384];
 const QUICK_CLIENTS: [usize; 3] = [1, 2, 4];
@@ -72,8 +71,7 @@ fn case(testbed: &Testbed, clients: usize, size: u32, settings: &Settings) -> Ca
     case.variant(Variant::new("inline", inline)).variant(lane)
 }
 
-/// Payload over sizes, a line for each number of clients, a plot for each set of devices. A baseline shares the
-/// colour of its comparison.
+/// A baseline shares the colour of its comparison.
 fn by_size(rows: &[&Row]) -> Group {
     let baseline = rows.iter().find_map(|row| row.text(column::BASELINE));
     let baseline = baseline.filter(|name| rows.iter().any(|row| row.variant() == *name));

@@ -22,7 +22,6 @@ impl Pinning {
         }
     }
 
-    /// Policy of that number of clients. Polling pays only with one core for each.
     pub(crate) fn client_policy(&self, clients: usize) -> Notify {
         if clients <= self.clients.len() { Notify::Spin } else { Notify::Park }
     }

@@ -9,7 +9,6 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Prefix of the names of the service's threads.
 const SERVICE_THREADS: &str = "sidecore";
 /// Longest wait for a program to be ready, and to end, ns.
 const MAX_WAIT_NS: u64 = 5_000_000_000;
@@ -21,7 +20,6 @@ pub(super) fn on_core(cpu: Option<usize>, program: &str) -> Command {
     command
 }
 
-/// Fails if one of these programs is missing; the error names the package to install.
 pub(super) fn need(programs: &[&str], install: &str) -> Result<(), BenchError> {
     let missing = programs.iter().find(|program| Command::new(program).arg("--version").output().is_err());
     let Some(missing) = missing else { return Ok(()) };
@@ -45,17 +43,14 @@ pub(super) fn write_pem(key: &[u8], pem: &Path) -> Result<(), BenchError> {
     done(&mut convert)
 }
 
-/// A server process, ended on drop.
 pub(super) struct Server(pub(super) Child);
 
 impl Server {
-    /// Discards the program's output; its errors go to `errors`.
     pub(super) fn start(command: &mut Command, name: &str, errors: impl Into<Stdio>) -> Result<Self, BenchError> {
         let started = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors).spawn();
         started.map(Self).map_err(|error| BenchError::Start { name: name.to_owned(), error })
     }
 
-    /// Whether the condition becomes true within five seconds while the program runs.
     pub(super) fn wait_until(
         &mut self,
         mut is_true: impl FnMut() -> Result<bool, BenchError>,

@@ -34,7 +34,6 @@ const SINGLE: &str = "1 sidecore";
 const CASES: [(&str, u32); 3] = [("aes-256-gcm", 64), ("aes-256-gcm", 16_384), ("rsa-2048-sign", 32)];
 const DEPTH: u32 = 32;
 
-/// Numbers of sidecores that this machine has the cores for.
 struct Choice {
     counts: Vec<usize>,
     cases: &'static [(&'static str, u32)],
@@ -102,7 +101,6 @@ fn one_case(
     })
 }
 
-/// A line over the number of clients, or over devices if only these differ.
 fn by_number(rows: &[&Row]) -> Group {
     let key = if differ(rows, column::CLIENTS) { column::CLIENTS } else { column::DEVICES };
     let name = key.header;

@@ -5,7 +5,6 @@ use crate::progress::Progress;
 use crate::report::{Outcome, Section};
 use std::path::PathBuf;
 
-/// Reasons why a scenario cannot be measured with a running service.
 pub(super) const WAITS: &str = "it changes how its service waits";
 pub(super) const DEVICES: &str = "it gives its service devices and changes their balance";
 pub(super) const SERVICES: &str = "it places services of its own on cores";
@@ -13,21 +12,16 @@ pub(super) const NO_SERVICE: &str = "it is not about a service of keys";
 
 type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
 
-/// A scenario of `sidecore bench`. Its file has one, and `SCENARIOS` of [`super`] names it.
 #[derive(Debug)]
 pub(super) struct Scenario {
     pub(super) word: &'static str,
-    /// Its line in the help.
     pub(super) about: &'static str,
-    /// Its name in messages, if it is not the word.
     pub(super) name: &'static str,
     pub(super) is_default: bool,
     pub(super) measure: Measure,
     /// Names that `--op` accepts; empty: the scenario is always measured as a whole.
     pub(super) ops: fn() -> Vec<&'static str>,
-    /// Reason why it cannot be measured with a running service.
     pub(super) alone: Option<&'static str>,
-    /// The tables of its rows.
     pub(super) sections: &'static [Section],
 }
 
@@ -82,7 +76,6 @@ impl Settings {
         Self { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false, socket: None }
     }
 
-    /// True for every operation if none is named.
     pub(super) fn wants(&self, op: &str) -> bool {
         self.ops.is_empty() || self.ops.iter().any(|named| named == op)
     }

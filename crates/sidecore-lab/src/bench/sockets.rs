@@ -34,12 +34,10 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 ).ops(ops).alone(NO_SERVICE);
 
 const WORD: &str = "sockets";
-/// Configuration of most programs that send small messages.
 const BASELINE: &str = "direct";
 /// Messages sent for each message received where replies are pipelined.
 const ANSWERS: usize = 16;
 
-/// One kind of traffic, at these sizes and numbers of connections.
 struct Part {
     name: &'static str,
     traffic: Traffic,
@@ -102,7 +100,6 @@ const ECHO_REACH: f64 = 0.97;
 /// Promised highest ratio of the CPU time of program and service together for paced messages.
 const PACED_REACH: f64 = 1.05;
 
-/// Congestion control of programs that do not choose one.
 const CONGESTION: &str = "/proc/sys/net/ipv4/tcp_congestion_control";
 
 fn ops() -> Vec<&'static str> {
@@ -210,7 +207,6 @@ impl Part {
     }
 }
 
-/// A small plot for each number of connections, with a line for each way of sending.
 fn by_connections(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[column::OP, column::SIZE, column::LOAD, column::CLIENTS]);
     let panels = grouped(rows, |row| (row.text(column::OP), row.number(column::CLIENTS)));
@@ -222,7 +218,6 @@ fn by_connections(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Payload over sizes on one connection, in one direction and as round trips, as in `NetPIPE`'s plots.
 fn payload_curves(rows: &[&Row]) -> Group {
     let mut rows = rows.to_vec();
     rows.retain(|row| row.number(column::CLIENTS) == Some(1.0));

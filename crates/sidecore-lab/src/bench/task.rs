@@ -50,7 +50,6 @@ pub(crate) struct Mix {
 pub(crate) struct Sending {
     pub(crate) to: SocketAddr,
     pub(crate) connections: usize,
-    /// Bytes of a message.
     pub(crate) size: usize,
     pub(crate) traffic: Traffic,
     pub(crate) options: TcpOptions,
@@ -64,7 +63,6 @@ pub(crate) struct Sending {
 
 #[cfg(test)]
 impl Sending {
-    /// Messages of 64 B on one connection.
     pub(crate) fn example(to: SocketAddr) -> Self {
         let (traffic, options) = (Traffic::Flood, TcpOptions::NoDelay);
         Self { to, connections: 1, size: 64, traffic, options, checked: false, warm_up: 0, ns: 0 }
@@ -85,12 +83,10 @@ pub(crate) enum Traffic {
     Answers(usize),
     /// Over UDP, to one receiver, as fast as the kernel accepts them. Each begins with its number.
     Datagrams,
-    /// A row of messages to each connection, then nothing until the process ends.
     Silence,
 }
 
 impl Traffic {
-    /// Number of first connections that do not count.
     pub(crate) fn uncounted(self) -> usize {
         usize::from(matches!(self, Self::Slow | Self::Quiet))
     }
@@ -98,7 +94,6 @@ impl Traffic {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) enum TcpOptions {
-    /// `TCP_NODELAY`: each message is sent immediately.
     NoDelay,
     /// Default of a new socket: small messages wait while others are in flight.
     Nagle,
@@ -110,7 +105,6 @@ pub(crate) enum TcpOptions {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Signatures {
-    /// E.g. `rsa-2048-sign`.
     pub(crate) op: String,
     /// True: by the provider. False: by OpenSSL's own code.
     pub(crate) provided: bool,
@@ -138,11 +132,8 @@ pub(crate) struct Measured {
     pub(crate) empty_polls: u64,
     /// Times by stage, as values in ns and their counts.
     pub(crate) total: Counts,
-    /// See `total`.
     pub(crate) queue: Counts,
-    /// See `total`.
     pub(crate) device: Counts,
-    /// See `total`.
     pub(crate) deliver: Counts,
     /// Whole operations in the program, from call to return.
     pub(crate) whole: Counts,

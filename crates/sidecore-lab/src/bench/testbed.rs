@@ -21,9 +21,7 @@ use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
 
-/// Slots of a client's lane, unless a scenario needs others.
 const SLOTS: u32 = 256;
-/// Time until idle lanes are dormant.
 const REST: Duration = Duration::from_millis(30);
 /// Time for two clients to receive their orders before the common start, ns.
 pub(super) const HEAD_START: u64 = 5_000_000;
@@ -46,7 +44,6 @@ enum Host {
 #[derive(Debug, Clone)]
 pub(crate) struct Plan {
     pub(crate) pinning: Pinning,
-    /// Cores of the pinning, or others.
     pub(crate) sidecores: Sidecores,
     pub(crate) clients: usize,
     pub(crate) notify: NotifyConfig,
@@ -60,7 +57,6 @@ impl Plan {
         Self::on(1, clients)
     }
 
-    /// `sidecores` with inline engines, and that number of clients.
     pub(crate) fn on(sidecores: usize, clients: usize) -> Self {
         let pinning = Pinning::new(sidecores);
         Self {
@@ -98,7 +94,6 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// The service at that socket, without clients so far.
     pub(super) fn beside_without_clients(socket: &Path) -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let pinning = Pinning { is_unknown: true, ..Pinning::default() };
@@ -111,7 +106,6 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Starts client processes on their cores. `first` is their first order.
     pub(super) fn add_clients(&mut self, clients: usize, first: &Task) -> Result<(), BenchError> {
         for index in 0..clients {
             let mut member = Member::start(&[])?;
@@ -124,7 +118,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// A temporary directory that lives as long as the testbed.
     pub(super) fn directory(&self) -> &Path {
         self.directory.path()
     }
@@ -136,7 +129,6 @@ impl Testbed {
         }
     }
 
-    /// Whether the service was running before. Others may use it as well.
     pub(super) fn is_beside(&self) -> bool {
         matches!(self.service, Host::Running(_))
     }
@@ -155,14 +147,12 @@ impl Testbed {
         Ok(counters.map(|counter| devices.iter().map(|device| device.get(counter)).sum()))
     }
 
-    /// Cost of a sleep and a wake-up that the service measured at its start.
     pub(crate) fn park(&self) -> Result<ParkTimes, BenchError> {
         let counters = self.counters()?;
         let of = |counter| counters.sidecores.first().map_or(0, |sidecore| sidecore.get(counter));
         Ok(ParkTimes { cost: of(SidecoreCounter::ParkCostNs), wake: of(SidecoreCounter::WakeTimeNs) })
     }
 
-    /// Pins the first `clients` to their own cores. With `everywhere` they may use the sidecores' cores too.
     pub(crate) fn spread(&mut self, clients: usize, everywhere: bool) -> Result<(), BenchError> {
         let mut cpus = self.pinning.clients.clone();
         if everywhere {
@@ -174,7 +164,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// Opens that number of dormant lanes in this process.
     pub(crate) fn idle_lanes(&self, count: usize) -> Result<Vec<Client>, BenchError> {
         let options = Options { slots: 2, arena_bytes: 4096, ..self.options() };
         let lanes = (0..count).map(|_| Client::connect(&options)).collect::<Result<_, _>>()?;
@@ -199,7 +188,6 @@ impl Testbed {
         Ok(())
     }
 
-    /// Gives the first `clients` the same order with a common start. `task` receives the starting time.
     pub(crate) fn together(&mut self, clients: usize, task: impl Fn(u64) -> Task) -> Result<Vec<Measured>, BenchError> {
         let task = task(clock::now() + HEAD_START * clients.max(2) as u64 / 2);
         let members = &mut self.members[..clients];
@@ -207,7 +195,6 @@ impl Testbed {
         members.iter_mut().map(Member::receive).collect()
     }
 
-    /// The first `clients` each keep `depth` requests of that operation and size in flight.
     pub(crate) fn closed(
         &mut self,
         clients: usize,

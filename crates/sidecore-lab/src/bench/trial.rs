@@ -56,7 +56,6 @@ fn missing() -> Option<String> {
     }
 }
 
-/// The part that needs no other program: a lane between two processes.
 fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchError> {
     progress.scenario("lane");
     let mut outcome = lane::measure(&Settings::short(), progress)?;
@@ -64,7 +63,6 @@ fn only_the_lane(progress: &mut Progress, why: &str) -> Result<Outcome, BenchErr
     Ok(outcome)
 }
 
-/// A key in a file, then in a service.
 fn keys(progress: &mut Progress) -> Result<Outcome, BenchError> {
     progress.scenario("try");
     progress.begin("a key, a certificate, two servers");
@@ -119,7 +117,6 @@ fn numbers_again(numbers: &Numbers, server: &Server) -> Result<String, BenchErro
     Ok(format!("try: {STORED}: after all of this, {found} of {of} pieces are in the server's memory."))
 }
 
-/// Handshakes of both servers in turn; the first is the baseline.
 fn rates(fixture: &mut Fixture, servers: [(&'static str, u16); 2], progress: &Progress) -> Result<Outcome, BenchError> {
     let [own, stored] = servers.map(|(name, port)| {
         Variant::new(name, move |fixture: &mut Fixture, _: &Turn<'_>| {
@@ -134,7 +131,6 @@ fn rates(fixture: &mut Fixture, servers: [(&'static str, u16); 2], progress: &Pr
     measure_all(fixture, vec![case], TURNS, progress)
 }
 
-/// Both ways with nginx, if it is installed.
 fn nginx(
     fixture: &mut Fixture,
     numbers: &Numbers,
@@ -158,7 +154,6 @@ fn nginx(
     ))
 }
 
-/// A second server of the service is killed under load; the first must continue.
 fn killed(fixture: &mut Fixture, other: &Server) -> Result<String, BenchError> {
     let mut victim = fixture.server_with_service()?;
     let load = fixture.handshakes(victim.port(), SECONDS)?;
@@ -190,7 +185,6 @@ fn restarted(fixture: &mut Fixture, server: &Server) -> Result<String, BenchErro
     ))
 }
 
-/// Stages of a signature by the service's counters since its last start.
 fn stages(fixture: &Fixture) -> Result<Option<String>, BenchError> {
     let counters = fixture.counters()?;
     let Some(key) = counters.keys.iter().find(|key| key.name == fixture::NAME) else { return Ok(None) };

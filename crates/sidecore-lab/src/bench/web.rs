@@ -22,7 +22,6 @@ use std::path::{Path, PathBuf};
 
 pub(super) const BASELINE: &str = "key in a file";
 
-/// Writes the key of an operation and its certificate. Returns their paths.
 pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf), BenchError> {
     let [key, certificate] = ["key.pem", "certificate.pem"].map(|name| directory.join(name));
     write_pem(&private_key(op)?, &key)?;
@@ -30,7 +29,6 @@ pub(super) fn identity(directory: &Path, op: &str) -> Result<(PathBuf, PathBuf),
     Ok((certificate, key))
 }
 
-/// A server with its key in that service, on the core of the testbed's first client.
 pub(super) fn provided(
     testbed: &Testbed,
     program: Program,
@@ -44,7 +42,6 @@ pub(super) fn provided(
     WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))
 }
 
-/// Handshakes, with the CPU time of the server and of all services together. Idle services use none.
 pub(super) fn run(server: &WebServer, load: &Load) -> Result<Run, BenchError> {
     counted(server, load, |service_ns| Ok(Counted::cpu(service_ns)))
 }

@@ -33,7 +33,6 @@ pub(super) struct Processor {
     pub(super) system: f64,
     pub(super) softirq: f64,
     pub(super) interrupt: f64,
-    /// Used by another guest of the same host.
     pub(super) stolen: f64,
     pub(super) idle: f64,
 }
@@ -56,7 +55,6 @@ pub(super) enum Figure {
 }
 
 impl Account {
-    /// The kernel's current counts. Unreadable ones are missing.
     pub(super) fn of_kernel() -> Self {
         let mut account = Self::default();
         account.add_processors();
@@ -143,7 +141,6 @@ impl Account {
         self.processors.iter().map(|processor| (seconds - processor.idle - processor.stolen).max(0.0)).sum()
     }
 
-    /// Rate of a kernel count per second. `None`: this machine does not have it.
     pub(super) fn per_second(&self, figure: Figure) -> Option<f64> {
         Some(*self.figures.get(&figure)? as f64 / self.seconds())
     }

@@ -25,9 +25,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 const MAX_NAMED: usize = 8;
 /// Accepted ratio of the components' sum to the CPU time that the kernel accounts.
 const AGREEMENT: (f64, f64) = (0.97, 1.03);
-/// Share of missing samples above which a note is added.
 const MAX_MISSING: f64 = 0.02;
-/// Share of unplaced time above which a note is added.
 const MAX_UNPLACED: f64 = 0.05;
 
 pub(super) fn run(args: &NetWhere) -> Result<(), LabError> {
@@ -102,7 +100,6 @@ fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, LabError> {
     Ok(Watched { profile, packets, process, seconds })
 }
 
-/// Kills the command on drop if it still runs.
 struct Started(Child);
 
 impl Started {

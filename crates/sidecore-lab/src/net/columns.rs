@@ -126,7 +126,6 @@ columns! {
     AGREES = Column::text("agrees", 0);
 }
 
-/// `to_text` writes the value.
 const fn effect(name: &'static str, header: &'static str, to_text: fn(&Row) -> Option<String>) -> Column {
     Column::text(name, 0).headed(header).made(Depends, to_text)
 }

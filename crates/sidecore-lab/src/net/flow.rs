@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
-/// Longest wait of a call before it checks for the load's end.
 const MAX_CALL_WAIT: Duration = Duration::from_millis(100);
 /// Latencies, ns.
 pub(super) type Latencies = Histogram<u64>;
@@ -58,7 +57,6 @@ pub(super) enum Connection {
 #[derive(Debug)]
 struct Shared {
     ended: AtomicBool,
-    /// Latencies are recorded while this is set.
     kept: AtomicBool,
 }
 

@@ -41,8 +41,7 @@ pub(super) struct Link {
 }
 
 impl Link {
-    /// Two ends on this machine, joined by a link with these settings, or by a veth pair. The calling thread is in the
-    /// `near` namespace.
+    /// Without settings by a veth pair. The calling thread is in the `near` namespace.
     pub(super) fn or_veth(settings: Option<&Settings>) -> Result<(Pair, Option<Self>), LabError> {
         match settings {
             None => Ok((Pair::by_veth()?, None)),
@@ -50,7 +49,6 @@ impl Link {
         }
     }
 
-    /// Two ends on this machine, joined by such a link. The calling thread is in the `near` namespace.
     pub(super) fn start(settings: &Settings) -> Result<(Pair, Self), LabError> {
         settings.check()?;
         let mut link = None;
@@ -88,7 +86,6 @@ impl Link {
         Ok(link)
     }
 
-    /// Counts so far, from near to far and back.
     pub(super) fn counters(&self) -> [Counters; 2] {
         [self.tallies[0].read(), self.tallies[1].read()]
     }
@@ -103,7 +100,6 @@ impl Link {
             .collect()
     }
 
-    /// Ends the link. Its counters remain readable.
     pub(super) fn stop(&mut self) -> Result<(), LabError> {
         self.stop = None;
         let threads = self.threads.drain(..).map(JoinHandle::join);
@@ -120,7 +116,6 @@ impl Drop for Link {
     }
 }
 
-/// Makes one interface of the link, not up.
 fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, LabError> {
     Tap::new(name, settings.offload, settings.napi).map(Arc::new).map_err(|error| {
         let remedy = "the module tun must be there (modprobe tun), and /dev/net/tun be open to this user";

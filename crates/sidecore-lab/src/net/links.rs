@@ -39,7 +39,6 @@ impl Links {
         self.runtime.block_on(add).map_err(|error| LabError::failed(format!("cannot make the bridge {name}"), error))
     }
 
-    /// Makes the interface a port of that bridge, and brings it up.
     pub(super) fn join(&self, name: &str, bridge: &str) -> Result<(), LabError> {
         let index = self.find(bridge)?.header.index;
         self.set(name, |link| link.controller(index).up())
@@ -52,7 +51,6 @@ impl Links {
             .map_err(|error| LabError::failed(format!("cannot remove the interface {name}"), error))
     }
 
-    /// Gives the interface that address in a network with `bits` of prefix, and brings it and loopback up.
     pub(super) fn take(&self, name: &str, address: Ipv4Addr, bits: u8) -> Result<(), LabError> {
         self.add_address(name, address, bits)?;
         self.up(name)?;

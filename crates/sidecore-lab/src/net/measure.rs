@@ -108,7 +108,6 @@ fn write_stacks(file: Option<&file::Path>, cases: &[Case]) -> Result<(), LabErro
     Ok(write(Some(file), &lines.join("\n"))?)
 }
 
-/// Parts of a path made for this run, which must outlive the measurement.
 struct Made {
     far: End,
     _link: Option<Link>,
@@ -132,7 +131,6 @@ pub(super) fn find_peer(peer: &str) -> Result<Path, LabError> {
     Path::to(found.ok_or_else(|| LabError::Usage(format!("{peer} has no address")))?)
 }
 
-/// The possible cases of the arguments. Impossible ones are added to `left_out`.
 fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, LabError> {
     let counts: Vec<_> = args.cpus.iter().copied().map(Some).collect();
     let counts = if counts.is_empty() { vec![None] } else { counts };

@@ -25,7 +25,6 @@ type Interfaces = BTreeMap<String, (u64, u64)>;
 const MAX_PROCESSES: usize = 256;
 const MAX_SPACES: usize = 64;
 const MAX_BYTES: u64 = 1 << 20;
-/// The interface that receives everything it sends.
 const LOOP: &str = "lo";
 /// Fields of a line with packets, after its name: received, sent.
 const FIELDS: (usize, usize) = (1, 9);

@@ -34,7 +34,6 @@ impl Pair {
         Ok(Self { far })
     }
 
-    /// The path from `near` to `far`. The process at `far` serves loads from now on.
     pub(super) fn path(&mut self) -> Result<Path, LabError> {
         let at = SocketAddr::from((FAR, PORT));
         self.far.order(&Order::Listen { at })?;

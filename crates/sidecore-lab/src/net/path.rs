@@ -31,7 +31,6 @@ pub(super) struct Path {
 pub(super) struct Running<'p> {
     path: &'p mut Path,
     flow: Flow,
-    /// Duration of the peer's warm-up and window.
     time: Duration,
     ends: Instant,
 }
@@ -78,7 +77,6 @@ impl Path {
         self.start(load, None)
     }
 
-    /// Runs a load, and counts it for `window` after a warm-up.
     pub(super) fn measure(
         &mut self,
         load: &Load,
@@ -95,7 +93,6 @@ impl Path {
         Ok((both, running.end()?))
     }
 
-    /// Starts traffic; the peer counts it by itself in that window.
     pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
         self.start(load, Some(window))
     }
@@ -185,12 +182,10 @@ impl Running<'_> {
         self.flow.count()
     }
 
-    /// Checks that the peer is connected and has sent nothing.
     pub(super) fn check(&mut self) -> Result<(), PeerError> {
         if self.path.control.is_quiet() { Ok(()) } else { Err(unexpected(self.path.hear()?)) }
     }
 
-    /// Ends the load. Returns the peer's counts in its window, and the latencies of round trips.
     pub(super) fn end_window(self) -> Result<(Account, Latencies), PeerError> {
         let latencies = self.flow.end();
         self.path.say(&Ask::Count)?;
@@ -233,7 +228,6 @@ fn open_udp(to: SocketAddr) -> io::Result<UdpSocket> {
     Ok(socket)
 }
 
-/// Sends the token on UDP sockets. Returns whether there are any.
 fn show(connections: &[Connection], token: u64) -> bool {
     let mut any = false;
     for connection in connections {
@@ -427,7 +421,6 @@ mod tests {
         TcpStream::from(socket)
     }
 
-    /// A load of one connection without traffic so far.
     fn begin_from(from: Ipv4Addr, at: SocketAddr) -> (Control, TcpStream) {
         let mut control = Control::new(connect_from(from, at), REPLY_TIMEOUT, MAX_ANSWER).unwrap();
         let one = Load { connections: 1, ..load(Transport::Tcp, Direction::RoundTrip) };

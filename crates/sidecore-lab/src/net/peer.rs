@@ -18,7 +18,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const LINES: u32 = 5;
-/// Pause after the system had no room for another client.
 const PAUSE: Duration = Duration::from_millis(50);
 /// Longest silence of a client. Its load ends then.
 const CLIENT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -143,7 +142,6 @@ fn run(control: &mut Control, load: &Load, cpus: &[usize], window: Option<Window
     }
 }
 
-/// Answers requests for counts, at most until then.
 fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
     loop {
         let asked = control.hear()?;
@@ -166,13 +164,11 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Near {
     Counts,
-    /// The client has counted its window and requests this end's counts.
     Asks,
     /// The client has closed the connection, or was refused.
     Gone,
 }
 
-/// Counts at the beginning and at the end of the window, and answers when the client asks.
 fn count_window(control: &mut Control, flow: Flow, window: Window) -> io::Result<()> {
     let began = Instant::now();
     while !flow.has_traffic() && began.elapsed() < ARRIVAL {
@@ -217,7 +213,6 @@ fn heard(control: &mut Control) -> io::Result<Near> {
     }
 }
 
-/// That number of connections from the client's address, each with the right token.
 fn tcp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let listener = TcpListener::bind(SocketAddr::new(here, 0))?;
@@ -248,7 +243,6 @@ fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
     (shown == token.to_le_bytes()).then_some(Connection::Tcp(stream))
 }
 
-/// That number of sockets, each connected to the sender of the right token.
 fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let sockets = (0..count).map(|_| UdpSocket::bind(SocketAddr::new(here, 0))).collect::<io::Result<Vec<_>>>()?;
@@ -282,7 +276,6 @@ fn check_time(until: Instant) -> io::Result<()> {
     if Instant::now() < until { Ok(()) } else { Err(late()) }
 }
 
-/// A number that strangers cannot guess.
 fn token() -> io::Result<u64> {
     let mut bytes = [0; TOKEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;
@@ -338,7 +331,6 @@ mod tests {
         assert_eq!(wait(&mut far, Near::Counts, far_away()).unwrap(), Near::Gone);
     }
 
-    /// A client, a connection of the load with one message, and the peer's thread, which counts for 1 ms.
     fn counting() -> (Control, TcpStream, thread::JoinHandle<io::Result<()>>) {
         let (near, far) = pair();
         let near = Control::new(near, CLIENT_TIMEOUT, super::super::protocol::MAX_ANSWER).unwrap();

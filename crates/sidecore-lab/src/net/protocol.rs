@@ -70,12 +70,10 @@ pub(super) struct Load {
 }
 
 impl Load {
-    /// As fast as possible, in the usual way to serve.
     pub(super) fn new(transport: Transport, direction: Direction, size: usize, connections: usize) -> Self {
         Self { transport, direction, size, connections, rate: None, serving: Serving::default() }
     }
 
-    /// Name in rows.
     pub(super) fn op(&self) -> &'static str {
         match (self.transport, self.direction) {
             (Transport::Tcp, Direction::Send) => "tcp send",
@@ -131,10 +129,8 @@ pub(super) struct Window {
 }
 
 impl Window {
-    /// Longest parts, ms.
     const MAX_MS: u64 = 60_000;
 
-    /// From the first message to the window's end.
     pub(super) fn time(self) -> Duration {
         Duration::from_millis(self.warm_up_ms.saturating_add(self.counted_ms))
     }
@@ -181,7 +177,6 @@ pub(super) enum Answer {
 #[derive(Debug)]
 pub(super) struct Control {
     reader: BufReader<TcpStream>,
-    /// Longest wait for a complete line.
     patience: Duration,
     /// Longest accepted line, bytes.
     longest: usize,
@@ -252,7 +247,6 @@ impl Control {
         self.reader.buffer().is_empty() && matches!(seen, Err(Errno::EAGAIN | Errno::EINTR))
     }
 
-    /// Longest wait of a call before the next check.
     fn time_until(&self, until: Instant) -> io::Result<Duration> {
         if self.interrupt.as_ref().is_some_and(Interrupt::came) {
             return Err(io::Error::new(io::ErrorKind::Interrupted, STOPPED));

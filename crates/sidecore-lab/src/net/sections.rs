@@ -108,18 +108,12 @@ pub(crate) const TUNE_CHECK: Section = section(
 pub(crate) static SECTIONS: [Section; 10] =
     [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
 
-/// Prints the outcome of a command of `sidecore net` and writes it to files.
-///
-/// # Errors
-/// See [`export`].
 pub(super) fn export_net(title: &str, files: &Files, outcome: Outcome) -> Result<(), ExportError> {
     export(title, files, outcome, &SECTIONS)
 }
 
-/// Rows that are not components of a path's CPU time.
 const BESIDE: [&str; 3] = ["sum", "elsewhere", "idle"];
 
-/// A network path: a bar for each run, composed of its components.
 fn components(rows: &[&Row]) -> Group {
     let is_part = |row: &&Row| row.text(columns::COMPONENT).is_some_and(|name| !BESIDE.contains(&name));
     let rows: Vec<_> = rows.iter().copied().filter(is_part).collect();
@@ -142,8 +136,6 @@ fn components(rows: &[&Row]) -> Group {
     Group { legend: names.iter().map(|name| ((*name).to_owned(), false)).collect(), figures: vec![figure(title, svg)] }
 }
 
-/// A path under load: payload, or latency of round trips, over sizes if there are several; a plot for each kind of
-/// traffic.
 fn loads(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[column::OP, column::VARIANT, column::SIZE]);
     let figures = grouped(rows, kind).into_iter().map(|((op, variant), rows)| {
@@ -160,12 +152,10 @@ fn loads(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// The kind of traffic of a row, and its direction.
 fn kind(row: &Row) -> (&str, &str) {
     (row.text(column::OP).unwrap_or_default(), row.variant())
 }
 
-/// The components of a network path in rows of loads.
 const PER_PACKET: [&Column; 10] = [
     columns::DRIVER_PER_PACKET,
     columns::PROTOCOL_PER_PACKET,
@@ -179,7 +169,6 @@ const PER_PACKET: [&Column; 10] = [
     columns::UNPLACED_PER_PACKET,
 ];
 
-/// A path under load: a bar for each sampled load, composed of its components; a chart for each kind of traffic.
 fn packets(rows: &[&Row]) -> Group {
     let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(key)).enumerate().collect() };
     let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
@@ -198,7 +187,6 @@ fn packets(rows: &[&Row]) -> Group {
     Group { figures: figures.collect(), legend: names.map(|name| (name, false)).into() }
 }
 
-/// Effects of single changes, and of the recommended ones.
 fn effects(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["alone", "recommended"])).collect();
     let mut series = Series::of(&rows, &[]);
@@ -206,7 +194,6 @@ fn effects(rows: &[&Row]) -> Group {
     Group { legend: Vec::new(), figures: vec![figure("How much better the goal is", svg)] }
 }
 
-/// Points that no other one beats in all figures, with the original and the recommended settings.
 fn frontier(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["start", "recommended", "frontier"])).collect();
     let mut series = Series::of(&rows, &[column::VARIANT]);
@@ -225,7 +212,6 @@ fn is_of(row: &Row, kinds: &[&str]) -> bool {
     row.text(column::OP).is_some_and(|kind| kinds.contains(&kind))
 }
 
-/// The component of a network path with the most CPU time.
 fn largest(rows: &[&Row]) -> Option<Headline> {
     let shares = rows.iter().filter_map(|row| Some((row.number(columns::CPU_SHARE)?, row)));
     let (_, row) = shares.max_by(|a, b| a.0.total_cmp(&b.0))?;
@@ -238,7 +224,6 @@ fn largest(rows: &[&Row]) -> Option<Headline> {
     })
 }
 
-/// The gain of the recommended settings. `None`: there are none.
 fn recommended(rows: &[&Row]) -> Option<Headline> {
     let row = rows.iter().find(|row| row.text(column::OP) == Some("recommended"))?;
     let words = |key: &'static Column| key.cell(row);

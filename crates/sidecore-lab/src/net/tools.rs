@@ -26,7 +26,6 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 use tool::Tool;
 
-/// Warm-up of the laboratory's own loads. Other tools have one too.
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Servers use that number of ports in turn: connections of an earlier server do not block a port.
 const PORTS: u16 = 1_000;
@@ -121,7 +120,6 @@ fn rounds(
 }
 
 impl Laboratory {
-    /// Also returns the cores of both ends in words.
     fn new(way: Way, time: Duration) -> Result<(Self, String), LabError> {
         let allowed = cpu::allowed();
         let (first, last) = allowed.first().zip(allowed.last()).ok_or(LabError::broken("no core may be used"))?;

@@ -50,7 +50,6 @@ const LONGER: f64 = 3.0;
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 const MAX_POINTS: usize = 128;
-/// Approximate number of runs for each of them.
 const ROUNDS_OF_ALL: usize = 6;
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
@@ -112,7 +111,6 @@ fn tune_pair(
     Ok((outcome, tried))
 }
 
-/// Searches for each known problem in a path of its own, and checks the result.
 fn check(args: &NetTune) -> Result<Outcome, LabError> {
     let interrupt = Interrupt::new()?;
     let problems = args.plant.map_or_else(|| InjectedProblem::ALL.to_vec(), |injected| vec![injected]);

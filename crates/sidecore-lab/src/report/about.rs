@@ -8,7 +8,6 @@ use std::fs;
 use time::OffsetDateTime;
 use time::format_description::well_known::Rfc3339;
 
-/// The current run of this program.
 pub(crate) fn here() -> About {
     let words: Vec<String> = env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     About {
@@ -23,14 +22,12 @@ pub(crate) fn here() -> About {
     }
 }
 
-/// The user's command `sidecore`, also if another program carries it out.
 fn command(words: &[String]) -> String {
     let words = ["sidecore"].into_iter().chain(words.iter().map(String::as_str));
     // A word that no shell can pass was not typed in one.
     shlex::try_join(words).unwrap_or_default()
 }
 
-/// `None`: the kernel does not name it.
 fn model() -> Option<String> {
     CpuInfo::current().ok()?.model_name(0).map(str::to_owned)
 }
@@ -39,7 +36,6 @@ fn kernel() -> String {
     fs::read_to_string("/proc/sys/kernel/osrelease").map_or_else(|_| String::new(), |release| release.trim().to_owned())
 }
 
-/// With a resolution of seconds.
 fn date(now: OffsetDateTime) -> String {
     now.replace_nanosecond(0).ok().and_then(|now| now.format(&Rfc3339).ok()).unwrap_or_default()
 }

@@ -10,7 +10,6 @@ pub(crate) use series::{Along, Series, bar_chart, differ};
 pub(crate) const SMALL: Size = (364, 290);
 pub(crate) const LARGE: Size = (556, 330);
 
-/// A small plot for each operation, over sizes if there are several.
 pub(crate) fn by_operation(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[column::OP, column::SIZE, column::LOAD]);
     let figures = grouped(rows, |row| row.text(column::OP))
@@ -20,7 +19,6 @@ pub(crate) fn by_operation(rows: &[&Row]) -> Group {
     Group { legend: series.names, figures }
 }
 
-/// Operations a second over sizes if there are several, otherwise a bar for each row.
 pub(crate) fn rates(series: &mut Series<'_>, rows: &[&Row]) -> String {
     let drawn = series.lines(rows, column::SIZE, column::OPS_PER_S);
     if drawn.iter().any(|line| line.points.windows(2).any(|pair| pair[0].0 < pair[1].0)) {
@@ -30,14 +28,12 @@ pub(crate) fn rates(series: &mut Series<'_>, rows: &[&Row]) -> String {
     }
 }
 
-/// Other scenarios and those of plans: bars of rates, and of ratios, labelled with names.
 pub(crate) fn bare(rows: &[&Row]) -> Group {
     let rates = figure("Operations a second", Series::of(rows, &[]).bar_plot(LARGE.0, rows, along::RATE, None));
     let Group { figures, .. } = ratios(rows);
     Group { legend: Vec::new(), figures: [rates].into_iter().chain(figures).collect() }
 }
 
-/// Bars of ratios, separately for rates, where more is better, and for times.
 pub(crate) fn ratios(rows: &[&Row]) -> Group {
     let rows: Vec<_> = rows.iter().copied().filter(|row| row.number(column::RATIO).is_some()).collect();
     let figures = grouped(&rows, |row| row.text(column::RATIO_BETTER)).into_iter().map(|(better, rows)| {
@@ -60,7 +56,6 @@ pub(crate) fn ratio_title(rows: &[&Row]) -> String {
     }
 }
 
-/// A plot for each value of the key. Several ones are named by it.
 pub(crate) fn panels(
     rows: &[&Row],
     key: &'static Column,

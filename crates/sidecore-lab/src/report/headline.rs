@@ -2,7 +2,6 @@
 
 use super::{Column, Headline, Row, column, counted, ratio};
 
-/// The largest value and its row.
 pub(crate) fn most(rows: &[&Row], key: &'static Column, label: &str) -> Option<Headline> {
     // A baseline is not a candidate.
     let is_compared = |row: &&&Row| row.text(column::BASELINE).is_some();

@@ -21,7 +21,6 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::clean;
 use sidecore_report::colour;
 
-/// Colour of text and of the reference line.
 pub(crate) const INK: &str = "#1F2937";
 pub(crate) const GRID: &str = "#E5E7EB";
 /// Names of [`COLOURS`].
@@ -33,7 +32,6 @@ pub(crate) type Size = (u32, u32);
 pub(crate) struct Line {
     /// Index into [`COLOURS`], modulo its length.
     pub(crate) colour: usize,
-    /// For baselines.
     pub(crate) dashed: bool,
     /// In the order of the joining line.
     pub(crate) points: Vec<(f64, f64)>,
@@ -48,16 +46,13 @@ pub(crate) struct Range {
     pub(crate) most: f64,
 }
 
-/// A horizontal bar of one or more parts, end to end.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Bar {
     /// Written at its left.
     pub(crate) name: String,
-    /// Colour and length of each part.
     pub(crate) parts: Vec<(usize, f64)>,
     /// Written at its right.
     pub(crate) text: String,
-    /// The least and the greatest value of its end.
     pub(crate) range: Option<(f64, f64)>,
 }
 
@@ -70,20 +65,15 @@ pub(crate) fn on_white(svg: &str) -> String {
     svg.replacen('>', ">\n<rect width=\"100%\" height=\"100%\" fill=\"#FFFFFF\"/>", 1)
 }
 
-/// Height of a line of a bar's name, and of a bar.
 const LINE_PIXELS: i32 = 15;
 const BAR_PIXELS: u32 = 11;
-/// Width of the marks at both ends of a range.
 const RANGE_PIXELS: u32 = 7;
 const AXIS_PIXELS: u32 = 42;
-/// Left of the name of a vertical axis.
 const LABEL_MARGIN: u32 = 8;
-/// Room for a mark's label on a horizontal axis.
 const TICK_PIXELS: u32 = 72;
 /// Least number of marks on the axis of narrow bars: fewer give no sense of scale.
 const FEWEST_TICKS: usize = 3;
 const TICKS_UP: usize = 7;
-/// Characters in a line of a bar's name.
 const NAME_CHARACTERS: usize = 34;
 const CHARACTER_PIXELS: u32 = 7;
 /// plotters draws text at its size divided by 1.24.
@@ -112,7 +102,6 @@ pub(crate) fn lines(size: Size, x: &Axis, y: &Axis, lines: &[Line]) -> String {
     })
 }
 
-/// Draws bars under each other with an optional line across them. The height fits the bars.
 pub(crate) fn bars(width: u32, axis: &Axis, bars: &[Bar], reference: Option<f64>) -> String {
     let ends = bars.iter().map(|bar| bar.parts.iter().map(|part| part.1).sum());
     let ranges = bars.iter().filter_map(|bar| bar.range).flat_map(|(least, most)| [least, most]);
@@ -180,7 +169,6 @@ fn draw_line(chart: &mut Chart<'_, '_>, line: &Line) -> Result<(), Failed> {
     chart.draw_series(points.map(|point| Circle::new(point, 3, style.filled()))).map(drop)
 }
 
-/// Draws a bar whose row ends at `top`.
 fn draw_bar(root: &Root<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, top: f64) -> Result<(), Failed> {
     let mut end = 0.0;
     for &(number, length) in &bar.parts {
@@ -211,7 +199,6 @@ fn draw_bar(root: &Root<'_>, chart: &mut Chart<'_, '_>, bar: &Bar, top: f64) -> 
     root.draw(&PathElement::new([(left, middle - 9), (left, middle + 9)], pen(GRID, 1)))
 }
 
-/// Splits a name into lines, between words if possible, without shortening it.
 fn in_lines(name: &str) -> Vec<String> {
     let mut lines = vec![String::new()];
     for word in clean(name).split(' ') {
@@ -228,7 +215,6 @@ fn in_lines(name: &str) -> Vec<String> {
     lines
 }
 
-/// The width of the longest of those texts.
 fn text_pixels<'t>(texts: impl Iterator<Item = &'t str>) -> u32 {
     let longest = texts.map(|text| text.chars().count()).max().unwrap_or(0);
     longest as u32 * CHARACTER_PIXELS + 18
@@ -242,7 +228,6 @@ fn pen(colour: &str, width: u32) -> ShapeStyle {
     rgb(colour).stroke_width(width)
 }
 
-/// A colour written as `#RRGGBB`, like the constants of this module.
 fn rgb(colour: &str) -> RGBColor {
     let part = |from| colour.get(from..from + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
     RGBColor(part(1), part(3), part(5))

@@ -9,19 +9,16 @@ use super::*;
 use serde_json::json;
 use sidecore_report::About;
 
-/// All sections of the laboratory.
 fn sections() -> impl Iterator<Item = &'static Section> {
     crate::bench::sections().chain(&crate::net::SECTIONS)
 }
 
-/// For rows of a plan.
 static PLAIN: Section = super::section("", "", "");
 
 pub(crate) fn section(name: &str) -> &'static Section {
     sections().find(|section| section.name == name).unwrap_or(&PLAIN)
 }
 
-/// A small report with every scenario.
 pub(crate) fn sample() -> Report {
     Report {
         title: "sidecore bench".into(),
@@ -43,7 +40,6 @@ pub(crate) fn sample() -> Report {
     }
 }
 
-/// A row with a value in every column.
 pub(crate) fn full_row() -> Row {
     let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column).is_none();
     column::ALL.into_iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
@@ -54,7 +50,6 @@ pub(crate) fn full_row() -> Row {
     })
 }
 
-/// Sets the ratio to that baseline, if there is one.
 fn against(row: Row, ratio: Option<f64>, baseline: &str) -> Row {
     row.with(column::RATIO, ratio)
         .with(column::BASELINE, ratio.map(|_| baseline))
@@ -93,7 +88,6 @@ fn crypto() -> Vec<Row> {
     rows
 }
 
-/// The baseline in process, and a lane with one and with four clients.
 fn crypto_rows(op: &str, size: Option<u32>, alone: f64) -> Vec<Row> {
     let row = |variant: &str, ops_per_s: f64, clients: u32, ratio| {
         let row =

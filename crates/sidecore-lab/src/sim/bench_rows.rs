@@ -92,7 +92,6 @@ fn read(path: &Path) -> Result<Vec<Row>, LabError> {
     read_rows(path, "a bench", Row::from_json_line)
 }
 
-/// The row as the plan can run it. `None`: it cannot.
 fn case(plan: &Plan, row: &Row) -> Option<Case> {
     let (depth, load) = driven(plan, row)?;
     let op = [

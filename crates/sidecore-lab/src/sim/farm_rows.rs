@@ -16,7 +16,6 @@ const SHARE: [(&str, &str); 5] =
 const TAIL: [(&str, &str); 2] = [("load", "0.8"), ("warm_ms", "4000")];
 /// Largest accepted error of predictions: throughput, the median, and the tail.
 const WITHIN: [(&str, f64); 3] = [("share", 0.05), ("p50_us", 0.10), ("p99_us", 0.20)];
-/// Prefix of the names of rows with pulling nodes, before their number.
 const PULL: &str = "pull ";
 
 #[derive(Deserialize)]
@@ -35,7 +34,6 @@ struct Times {
 }
 
 impl Measured {
-    /// The plan's settings for the row. `None`: the plan has no such scenario.
     fn settings(&self) -> Option<Changes> {
         let scenario: &[(&str, &str)] = match self.scenario.as_str() {
             "share" => &SHARE,

@@ -180,7 +180,6 @@ fn file(found: &fit::Fit, tables: &str) -> String {
     text
 }
 
-/// Rounds to three digits, more than the precision of any fit.
 fn significant(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

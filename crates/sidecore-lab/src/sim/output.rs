@@ -28,7 +28,6 @@ pub(super) fn progress(name: &'static str) -> Result<impl Fn(usize, usize) -> Co
     })
 }
 
-/// Reads a file of measured rows, one JSON object a line; `what` names their maker in errors.
 pub(super) fn read_rows<T, E: Into<Source>>(
     path: &Path,
     what: &str,
@@ -41,7 +40,6 @@ pub(super) fn read_rows<T, E: Into<Source>>(
     lines.map(|(index, line)| parse(line).map_err(|error| wrong(index, error))).collect()
 }
 
-/// Predicts row by row, with progress, until an interrupt.
 pub(super) fn predict<T>(rows: &[T], mut one: impl FnMut(&T) -> Result<(), LabError>) -> Result<(), LabError> {
     let progress = progress("sim")?;
     for (index, row) in rows.iter().enumerate() {
@@ -53,7 +51,6 @@ pub(super) fn predict<T>(rows: &[T], mut one: impl FnMut(&T) -> Result<(), LabEr
     Ok(())
 }
 
-/// Prints predictions next to measured values, and writes the requested files.
 pub(super) fn show_cells(files: &Output, cells: &[Cell], grid: &Grid) -> Result<bool, LabError> {
     let printed = print(&grid.to_text());
     write(files, cells, &grid.to_markdown(), &[])?;

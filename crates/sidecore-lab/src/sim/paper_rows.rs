@@ -12,7 +12,6 @@ use sidecore_sim::plan::{Changes, MAX_CELLS, Plan};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The system of the plans that can run a paper's rows, and the scenario of these.
 const SYSTEM: &str = "pair";
 const SCENARIO: &str = "net-lhcb";
 /// Bytes of an IP packet that are not a datagram's payload.
@@ -100,7 +99,6 @@ pub(super) fn compare(
     show_cells(&args.output, &cells, &grid(&cells, unknown, others.len()))
 }
 
-/// Whether the row has that name and the same load: messages of the same size, or datagrams that each fill a packet.
 fn is_first(first: &Row, row: &Row, name: &str) -> bool {
     let same = |key| first.get(key) == row.get(key);
     let is_full = |row: &Row| {
@@ -115,7 +113,6 @@ fn is_first(first: &Row, row: &Row, name: &str) -> bool {
         && (same(column::SIZE) || (is_full(first) && is_full(row)))
 }
 
-/// The change of each common figure. `None`: the plan cannot predict it.
 fn changes(predictions: &mut Predictions, first: &Row, row: &Row) -> Result<Option<Vec<Cell>>, LabError> {
     let Some((before, after)) = predictions.of(first)?.zip(predictions.of(row)?) else { return Ok(None) };
     let size = row.number(column::SIZE).map_or_else(String::new, |size| format!(", {}", bytes(size as u64)));

@@ -30,7 +30,6 @@ pub(super) fn stem(plan: &Plan) -> String {
     plan.path.file_stem().map_or(String::new(), |stem| stem.to_string_lossy().into_owned())
 }
 
-/// The last row of each table over its columns.
 fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     let metric = &plan.system.metrics[metric];
     let shape = &plan.shape;
@@ -52,7 +51,6 @@ fn curves(plan: &Plan, sheets: &[Sheet], metric: usize, file: String) -> Plot {
     Plot { file, svg: on_white(&lines(SIZE, &across, &up, &drawn)), caption }
 }
 
-/// One bar for each column of each table, or one for all if the columns are equal.
 fn bar_plot(plan: &Plan, sheets: &[Sheet], metric: usize, stem: &str) -> Plot {
     let name = &plan.system.metrics[metric];
     let mut all = Vec::new();

@@ -49,7 +49,6 @@ fn decided(path: &Path, replayed: &Replayed) -> Grid {
     grid
 }
 
-/// Runs the recorded requests on devices like the recorded ones, and on the requested ones.
 fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, LabError> {
     let path = &args.file;
     if traffic.requests.is_empty() {

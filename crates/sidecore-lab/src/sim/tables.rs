@@ -15,7 +15,6 @@ use sidecore_sim::system::Metric;
 use sidecore_sim::table::{self, Table};
 use std::path::PathBuf;
 
-/// Name of a plan's own table among its variants.
 pub(super) const OWN: &str = "as published";
 
 pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabError> {
@@ -89,7 +88,6 @@ fn sheets(plan: &Plan, effort: &Effort) -> Result<Vec<Sheet>, LabError> {
     Ok(sheets)
 }
 
-/// Each variant at the highest load, at both ends of the columns: its gain, and the part that limits it.
 fn summary_rows(plan: &Plan, sheets: &[Sheet]) -> Vec<Vec<String>> {
     let Some((own, variants)) = sheets.split_first().filter(|(own, _)| !own.table.stopped) else { return Vec::new() };
     let last = own.table.runs.len() - 1;
@@ -163,7 +161,6 @@ fn sureness(table: &Table) -> Vec<String> {
     notes
 }
 
-/// The part that limits each cell, if cells are separate runs with different limits.
 fn limit_grid(sheet: &Sheet) -> Option<Grid> {
     let table = &sheet.table;
     let part = |r, c| table.run_of(r, c).map_or("-", part).to_owned();

@@ -23,7 +23,6 @@ const LOADS: [f64; 2] = [0.8, 0.95];
 const QUICK_LOADS: [f64; 1] = [0.9];
 const DEPTHS: [u32; 2] = [8, 64];
 const QUICK_DEPTHS: [u32; 1] = [64];
-/// Random pools, in addition to the pool of the regression test.
 const POOLS: u64 = 5;
 /// Requests of the burst, and its start as a share of the run.
 const BURST: u32 = 1_000;

@@ -16,9 +16,7 @@ use tempfile::Builder;
 /// Settings of the system `machine`, in ns.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Machine {
-    /// Cost of a sleep and a wake-up, as the service assumes it.
     pub(super) park_cost: f64,
-    /// Duration of a wake-up, as the service assumes it.
     pub(super) wake_time: f64,
     pub(super) ops: Vec<(&'static str, Curve)>,
     /// The sidecore's part of a no-op.
@@ -63,7 +61,6 @@ rows = { notify = ["spin", "park", "timer(250us)", "coalesce(16,100us)", "break-
 columns = { metric = ["ops_per_s", "p50_us", "p99_us", "client_cpu_us", "service_cpu_us"] }
 "#;
 
-/// A choice of waiting policies for both sides, by CPU time of a request.
 const CHOOSE: &str = r#"
 [choose]
 load = "client.rate_per_s"
@@ -173,10 +170,7 @@ impl Machine {
     }
 }
 
-/// Replaces the file in one step if `sidecore sim` accepts the plan.
-///
-/// # Errors
-/// The plan is refused, or the file cannot be written: the old file is unchanged.
+/// Replaces the file in one step if `sidecore sim` accepts the plan. After an error the old file is unchanged.
 pub(super) fn put(path: &Path, text: &str) -> Result<(), BenchError> {
     Plan::parse(path, text).map_err(|refused| BenchError::Plan { path: path.to_owned(), refused })?;
     Ok(written(path, text).map_err(|error| ExportError::Write { path: path.to_owned(), error })?)
@@ -198,7 +192,6 @@ fn written(path: &Path, text: &str) -> io::Result<()> {
     placed.or_else(|_| fs::write(path, text))
 }
 
-/// The meaning column of a varying time.
 const SPREAD: &str = "least, 10, 25, 50, 75, 90, 99 %, most";
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use std::io::{PipeReader, PipeWriter, Read, Write, pipe};
 use std::thread;
 use std::time::Duration;
 
-/// Wake-ups of each kind in one pass.
 const WAKES: usize = 100;
 const LONG_WAKES: usize = 12;
 /// Sleeps before the wake-up, ns: a short one, and one long enough for the core to enter an idle state.
@@ -41,7 +40,6 @@ pub(super) struct Sleep {
     free: u64,
 }
 
-/// Times from one thread of a pass.
 type Times = Vec<u64>;
 
 impl Default for Sleep {
@@ -93,7 +91,6 @@ impl Sleep {
         result
     }
 
-    /// Mean CPU time of falling asleep and waking, ns.
     pub(super) fn cpu_ns(&self) -> f64 {
         self.cpu as f64 / self.sleeps.max(1) as f64
     }
@@ -146,7 +143,6 @@ fn ring(count: usize, sleep: u64, mut ringer: PipeWriter, mut answers: PipeReade
     Ok((latencies, sends))
 }
 
-/// Delays of the naps' ends beyond the requested time.
 fn naps() -> Times {
     let nap = |_| {
         let start = clock::now();
@@ -156,7 +152,6 @@ fn naps() -> Times {
     (0..NAPS).map(nap).collect()
 }
 
-/// Time that the thread had this core, and the duration of each interruption.
 fn watch() -> (u64, Times) {
     let (start, mut last, mut gaps) = (clock::now(), clock::now(), Times::new());
     while last - start < WATCH {

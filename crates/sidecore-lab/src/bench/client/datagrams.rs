@@ -8,8 +8,7 @@ use super::sending::CLOCK_EVERY;
 use sidecore::sys::clock;
 use std::net::{Ipv4Addr, UdpSocket};
 
-/// Sends for the time of the order, as fast as the kernel accepts datagrams. Returns the datagrams that count, and the
-/// bytes of all.
+/// Returns the datagrams that count, and the bytes of all.
 pub(super) fn send(sending: &Sending) -> Result<Measured, BenchError> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
     socket.connect(sending.to)?;

@@ -11,15 +11,12 @@ use sidecore_sim::engine::Random;
 use std::thread;
 use std::time::Duration;
 
-/// Most completions between two readings of the clock.
 const BATCH: u64 = 256;
 /// Completions are counted in larger batches until one batch lasts this long, ns.
 const MIN_BATCH_NS: u64 = 20_000;
-/// Requests for each notification of the doorbell.
 const RING_EVERY: usize = 32;
 /// A run with fewer requests continues until one of them carried stage times: otherwise it measured nothing.
 const FEW: u64 = 64;
-/// Completions taken before their results are read.
 const TAKE: usize = 8;
 
 /// One request's place in the arena. The result overwrites the payload if it fits.
@@ -32,9 +29,7 @@ struct RequestSlot {
 }
 
 pub(super) struct Arrivals {
-    /// Mean rate of random arrivals.
     pub(super) per_s: f64,
-    /// Additional simultaneous requests after a fifth of the time.
     pub(super) burst: u32,
     pub(super) seed: u64,
 }
@@ -42,9 +37,7 @@ pub(super) struct Arrivals {
 pub(super) struct Load<'c> {
     client: &'c mut Client,
     session: Session,
-    /// The next request.
     sample: Sample,
-    /// Other samples with their probabilities.
     others: Vec<(f64, Sample)>,
     output: Vec<u8>,
     places: Vec<RequestSlot>,
@@ -80,7 +73,6 @@ impl<'c> Load<'c> {
         })
     }
 
-    /// Samples of one session with their probabilities. As many requests are in flight as the arena holds.
     pub(super) fn mixed(client: &'c mut Client, mut samples: Vec<(f64, Sample)>) -> Result<Self, BenchError> {
         samples.sort_by_key(|(_, sample)| sample.input.len());
         let (_, largest) = samples.pop().ok_or(BenchError::State("a mix of nothing"))?;
@@ -88,7 +80,6 @@ impl<'c> Load<'c> {
         Ok(Self { others: samples, ..Self::new(client, largest, depth)? })
     }
 
-    /// A closed load for `ns`, with one request in flight for each place.
     pub(super) fn closed(mut self, ns: u64) -> Result<Measured, BenchError> {
         let begun = self.begin();
         while !self.free.is_empty() {

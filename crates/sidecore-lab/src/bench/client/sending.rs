@@ -11,11 +11,9 @@ use std::net::TcpStream;
 use std::thread;
 use std::time::{Duration, SystemTime};
 
-/// Messages between two readings of the clock.
 pub(super) const CLOCK_EVERY: usize = 64;
 /// Messages in a row on a connection before its silence: more than the number that moves it into a ring.
 const LAST_WORDS: usize = 32;
-/// Number of rows on each connection.
 const LAST_ROWS: usize = 10;
 /// Pause between two rows. The service makes room for more connections meanwhile.
 const LAST_PAUSE: Duration = Duration::from_millis(20);
@@ -46,7 +44,6 @@ struct Link {
     socket: TcpStream,
     corked: bool,
     batch: usize,
-    /// Unsent rest of a message with the time in it.
     rest: Vec<u8>,
     /// Bytes sent, and unsent bytes of the last message.
     sent: u64,
@@ -65,7 +62,6 @@ impl Sender {
         Ok(Self { links, content, poll: Poll::new()?, sending: sending.clone(), measured: None })
     }
 
-    /// Sends for the time of the order. Returns the messages that count, and all bytes.
     pub(super) fn run(&mut self) -> Result<Measured, BenchError> {
         let begin = clock::now();
         match self.sending.traffic {
@@ -87,7 +83,6 @@ impl Sender {
         self.links[self.sending.traffic.uncounted()..].iter().map(|link| link.sent).sum()
     }
 
-    /// Whether the time is over. Starts the measurement after the warm-up.
     fn is_over(&mut self, begin: u64, now: u64) -> bool {
         if now < begin + self.sending.warm_up {
             return false;
@@ -134,7 +129,6 @@ impl Sender {
         }
     }
 
-    /// A row of messages to each connection, then nothing.
     fn fall_silent(&mut self, begin: u64) -> io::Result<()> {
         self.is_over(begin, clock::now());
         // A row interrupted by other load does not count as a row, so each connection has several.
@@ -149,7 +143,6 @@ impl Sender {
         Ok(())
     }
 
-    /// One message to each connection, then a pause that yields `per_s`.
     fn pace(&mut self, begin: u64, per_s: u64) -> io::Result<()> {
         cpu::precise_sleep();
         let gap = self.links.len() as u64 * 1_000_000_000 / per_s;
@@ -164,7 +157,6 @@ impl Sender {
         Ok(())
     }
 
-    /// `each` messages for each message received, until all peers have ended.
     fn answer(&mut self, begin: u64, each: usize) -> io::Result<()> {
         for (number, link) in self.links.iter().enumerate() {
             link.socket.set_nonblocking(false)?;
@@ -237,7 +229,6 @@ impl Link {
         Ok(())
     }
 
-    /// Sends a message that begins with the time. A quiet connection always has room.
     fn send_time(&mut self, content: &Content, size: usize) -> io::Result<()> {
         let mut message = content.at(self.sent, size).to_vec();
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;
@@ -247,7 +238,6 @@ impl Link {
         self.uncork()
     }
 
-    /// Sends a message that begins with the machine's time, or the rest of one.
     fn send_timed(&mut self, content: &Content, size: usize) -> io::Result<()> {
         if self.rest.is_empty() {
             self.rest.extend_from_slice(content.at(self.sent, size));

@@ -94,7 +94,6 @@ impl Signing {
     }
 }
 
-/// Calls `once`, then repeats it one at a time from `start` for `ns`.
 pub(super) fn one_by_one(
     (start, ns): (u64, u64),
     mut once: impl FnMut() -> Result<(), BenchError>,
@@ -109,7 +108,6 @@ pub(super) fn one_by_one(
     Ok(timing.end(began))
 }
 
-/// One signature in flight for each job.
 fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measured, Vec<Vec<u8>>), BenchError> {
     let (everyone, mut ready) = (0..jobs.len(), Ready::default());
     ready.indices.extend(everyone.clone());
@@ -147,7 +145,6 @@ fn asynchronous(mut jobs: Vec<Job<Signing>>, task: &Signatures) -> Result<(Measu
     Ok((measured, signed.collect()))
 }
 
-/// Steps those jobs, and then all paused ones, until each has finished once.
 fn run_down(jobs: &mut [Job<Signing>], ready: &mut Ready) -> Result<(), BenchError> {
     loop {
         for &index in &ready.indices {
@@ -180,7 +177,6 @@ impl Timing {
         Self { began: clock::now(), cpu: clock::process_cpu(), latency }
     }
 
-    /// Records a signature; `began` is its start.
     fn took_since(&mut self, began: u64) -> u64 {
         let now = clock::now();
         self.latency.saturating_record((now - began).max(1));
@@ -194,7 +190,6 @@ impl Timing {
     }
 }
 
-/// The kind of key of an operation. It signs digests of the input's length, or messages.
 fn kind(op: &str) -> Result<Kind, BenchError> {
     let class = Class::from_name(op).filter(|class| class.op() == Op::Sign);
     let kind = class.and_then(|class| Kind::of(class.algorithm()));

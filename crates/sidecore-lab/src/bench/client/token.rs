@@ -10,8 +10,7 @@ use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
 const SHA_256: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
-/// Signs from the start on for `ns` with the key labelled with the operation's name. Checks the last signature with
-/// OpenSSL.
+/// Checks the last signature with OpenSSL.
 pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
     let key = token.private_key(op).map_err(BenchError::said(BenchError::Token))?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {

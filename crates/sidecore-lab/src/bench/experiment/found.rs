@@ -7,7 +7,6 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
 use sidecore_report::statistics::{median, spread};
 
-/// One run of a variant, or all of them.
 #[derive(Default)]
 pub(in crate::bench) struct Run {
     /// Operations a second of all clients, run by run; empty: not measurable here.
@@ -35,7 +34,6 @@ impl Run {
         Self { rates: vec![total_per_s(&measured)], measured, ..Self::default() }
     }
 
-    /// A bare rate, operations a second.
     pub(in crate::bench) fn at(rate: f64) -> Self {
         Self { rates: vec![rate], ..Self::default() }
     }
@@ -126,7 +124,6 @@ impl Run {
         self.costs(row)
     }
 
-    /// Times of a stage: from the clients' stamps, otherwise from the service's counts.
     fn stage(&self, stage: Stage, of: fn(&Measured) -> &Counts) -> Option<Times> {
         times(self.measured.iter().map(of)).or_else(|| self.of_service(stage))
     }
@@ -166,7 +163,6 @@ impl Run {
             .with(column::LOST, lost.map(|[lost, all]| lost / all.max(1.0)))
     }
 
-    /// Time of an operation in the program, from call to return, and the figure that replaces the rate.
     fn metrics(&self) -> Option<serde_json::Map<String, serde_json::Value>> {
         let whole = times(self.measured.iter().map(|measured| &measured.whole));
         let calls =
@@ -219,12 +215,10 @@ impl Counted {
         Self { batches: Some(counts), ..self }
     }
 
-    /// Counts of the service alone.
     pub(in crate::bench) fn of(counted: &Snapshot) -> Self {
         Self::with_lanes(counted, counted)
     }
 
-    /// Counts of the service with the clients' reports, and the CPU time of all its threads, ns.
     pub(in crate::bench) fn with_reports(counted: &Snapshot, reported: &Snapshot, cpu_ns: u64) -> Self {
         let mut own = Self { cpu_ns, ..Self::with_lanes(counted, reported) };
         for lane in &reported.lanes {

@@ -60,7 +60,6 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
     ))
 }
 
-/// The baseline and one variant for each number of jobs.
 fn one(testbed: &Testbed, op: &'static str, processes: usize, jobs: &[u32], ns: u64) -> Case<'static, Testbed> {
     let baseline = case("keys", testbed, op, processes).variant(own(op, processes, ns));
     jobs.iter().fold(baseline, |case, jobs| {

@@ -27,9 +27,7 @@ pub(super) const SECTION: Section = section(
 const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
 const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
-/// Library folders without the architecture's folder.
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
-/// PIN and label of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
 /// Requests in flight of the sidecore variant when throughput is compared: PKCS#11 has one.
@@ -54,14 +52,12 @@ impl Installed {
     }
 }
 
-/// A library in one of the folders or in its architecture folder.
 fn find(name: &str) -> Option<PathBuf> {
     let architecture = format!("{}-linux-gnu", std::env::consts::ARCH);
     let places = FOLDERS.iter().flat_map(|folder| [Path::new(folder).join(&architecture), PathBuf::from(folder)]);
     places.map(|place| place.join(name)).find(|path| path.exists())
 }
 
-/// A client process of a token with the keys, and the token's server.
 struct Remote {
     client: Member,
     _server: Server,
@@ -97,7 +93,6 @@ impl Remote {
     }
 }
 
-/// Makes a token with the samples' keys, each named after its operation.
 fn make_token(directory: &Path, configuration: &Path) -> Result<(), BenchError> {
     let softhsm = || {
         let mut command = Command::new("softhsm2-util");

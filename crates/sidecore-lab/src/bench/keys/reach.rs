@@ -20,9 +20,7 @@ pub(super) const SECTION: Section = section(
 struct Point {
     op: &'static str,
     jobs: u32,
-    /// Policy of all hops.
     notify: &'static str,
-    /// Least ratio to OpenSSL's own code.
     reach: f64,
 }
 

@@ -15,7 +15,6 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-/// File names of the provider: as cargo builds it, and as it is installed.
 const MODULE: [&str; 2] = ["libsidecore_openssl.so", "sidecore.so"];
 /// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
@@ -30,7 +29,6 @@ pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
     })
 }
 
-/// OpenSSL's configuration with its own provider and sidecore's for that service.
 pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> String {
     format!(
         "openssl_conf = openssl_init\n\n[openssl_init]\nproviders = providers\n\n[providers]\ndefault = default_provider\n\
@@ -47,7 +45,6 @@ pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {
 }
 
 impl Testbed {
-    /// A service with a stored key for each operation, except for kinds of keys that the store refuses.
     pub(in crate::bench) fn with_keys(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
         let mut testbed = Self::without_clients(plan)?;
@@ -64,7 +61,6 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Clients of the service at that socket. They import their keys.
     pub(in crate::bench) fn that_imports(socket: &Path, clients: usize) -> Result<Self, BenchError> {
         let module = module()?;
         let mut testbed = Self::beside_without_clients(socket)?;
@@ -74,7 +70,6 @@ impl Testbed {
         Ok(testbed)
     }
 
-    /// Signatures of the first `clients` through the provider, with that number of jobs each.
     pub(in crate::bench) fn provided(
         &mut self,
         op: &str,
@@ -96,8 +91,7 @@ impl Testbed {
         Ok(Run::of(measured).counted(Counted::with_reports(&counted, &reported, service_cpu)))
     }
 
-    /// The same by OpenSSL's own code. The processes may also use the sidecore's core, which is available to them in
-    /// any case.
+    /// The processes may also use the sidecore's core, which is available to them in any case.
     pub(in crate::bench) fn own(&mut self, op: &str, clients: usize, ns: u64) -> Result<Run, BenchError> {
         self.spread(clients, true)?;
         Ok(Run::of(self.sign(op, clients, 1, false, ns)?))

@@ -54,11 +54,9 @@ const CARDS: usize = 2;
 /// Policies of the two hops in the report: the service's, for requests and for the cards' answers, and the clients'.
 type Policies = (&'static str, &'static str);
 
-/// Old designs, and the notified designs of the service's hops. Clients are notified in all of them.
 const TIMERS: [&str; 4] = ["timer(50us)", "timer(1ms)", "timer(10ms)", "timer(200ms)"];
 const QUICK_TIMERS: [&str; 3] = ["timer(50us)", "timer(1ms)", "timer(10ms)"];
 const WOKEN: [&str; 3] = ["park", "break-even", "spin"];
-/// Clients that poll, in front of a polling service and of a notified one.
 const GATES: [&str; 2] = ["timer(250us)", "timer(50us)"];
 const HOST: &str = "timer(50us)";
 const JOBS: [u32; 2] = [1, 8];
@@ -67,7 +65,6 @@ fn timers(settings: &Settings) -> &'static [&'static str] {
     settings.pick(&QUICK_TIMERS, &TIMERS)
 }
 
-/// All pairs of policies without repetition.
 fn policies(settings: &Settings, jobs: u32) -> Vec<Policies> {
     let mut all: Vec<Policies> = timers(settings).iter().map(|timer| (*timer, WOKEN[0])).collect();
     // A program with jobs sleeps on their descriptors and has no timer of its own.
@@ -154,7 +151,6 @@ fn comparisons(settings: &Settings, jobs: u32, rows: &[Row]) -> Vec<Row> {
     pairs.into_iter().filter_map(compared).collect()
 }
 
-/// Columns of changes with the columns that they compare.
 const CHANGES: [(&Column, &Column); 4] = [
     (QUEUE_CHANGE, column::QUEUE_MEAN),
     (DEVICE_CHANGE, column::DEVICE_MEAN),
@@ -169,7 +165,6 @@ fn changes(from: &Row, to: &Row, row: Row) -> Row {
     })
 }
 
-/// Figures stated in z/VM's report.
 fn published() -> Row {
     Row::new("keys-interrupts", "z/VM, as published: host woken")
         .with(QUEUE_CHANGE, -95.9)
@@ -179,7 +174,6 @@ fn published() -> Row {
 
 /// Longest mean time to plot, us: longer ones would make the others invisible.
 const LONG: f64 = 3000.0;
-/// The rows whose times are visible in a common plot.
 fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
     rows.iter().copied().filter(|row| row.number(column::TOTAL_MEAN).is_some_and(|mean| mean < LONG)).collect()
 }

@@ -27,14 +27,12 @@ impl Content {
         Self { bytes, walks }
     }
 
-    /// The next `len` bytes of a connection after `sent` bytes.
     #[inline]
     pub(in crate::bench) fn at(&self, sent: u64, len: usize) -> &[u8] {
         let start = if self.walks { (sent % PERIOD) as usize } else { 0 };
         &self.bytes[start..start + len]
     }
 
-    /// Fills in the datagram of this number: the number first, then the bytes of its position if content walks.
     #[inline]
     pub(in crate::bench) fn number(&self, number: u64, datagram: &mut [u8]) {
         if self.walks {
@@ -43,7 +41,6 @@ impl Content {
         datagram[..size_of::<u64>()].copy_from_slice(&number.to_le_bytes());
     }
 
-    /// Whether the bytes after the number belong to the datagram of this number.
     pub(in crate::bench) fn is_numbered(&self, number: u64, datagram: &[u8]) -> bool {
         let place = number.wrapping_mul(datagram.len() as u64);
         datagram[size_of::<u64>()..] == self.at(place, datagram.len())[size_of::<u64>()..]

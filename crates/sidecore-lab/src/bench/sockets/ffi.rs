@@ -8,7 +8,6 @@ use std::ptr;
 
 const MAX_READY: u8 = 255;
 const MAX_DATAGRAMS: usize = 64;
-/// Room for one control message with a time stamp.
 const CONTROL_WORDS: usize = 8;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -28,7 +27,6 @@ impl Poll {
         Ok(Self(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Waits for that socket too. `number` identifies it in [`Self::wait`].
     pub(in crate::bench) fn add(&self, socket: impl AsFd, number: usize, interest: Interest) -> io::Result<()> {
         let events = match interest {
             Interest::Readable => libc::EPOLLIN,
@@ -46,7 +44,6 @@ impl Poll {
         done(unsafe { libc::epoll_ctl(own, libc::EPOLL_CTL_DEL, socket, ptr::null_mut()) }).map(drop)
     }
 
-    /// Waits at most `ms`, and replaces the content of `ready` with the numbers of ready sockets.
     pub(in crate::bench) fn wait(&self, ready: &mut Vec<usize>, ms: i32) -> io::Result<()> {
         let mut events = [libc::epoll_event { events: 0, u64: 0 }; MAX_READY as usize];
         // SAFETY: the call writes at most `MAX_READY` events, which is the length of the array.
@@ -103,7 +100,6 @@ impl Batch {
         Ok(count)
     }
 
-    /// The first `count` datagrams of the last call.
     pub(in crate::bench) fn datagrams(&self, count: usize) -> impl Iterator<Item = &[u8]> {
         self.bytes.chunks_exact(self.stride).zip(self.lens).take(count).map(|(bytes, len)| &bytes[..len])
     }
@@ -128,7 +124,6 @@ pub(in crate::bench) fn set_cork(socket: impl AsFd, on: bool) -> io::Result<()> 
     set(socket, (libc::IPPROTO_TCP, libc::TCP_CORK), i32::from(on))
 }
 
-/// Makes the kernel note arrival times, see [`receive_stamped`].
 pub(in crate::bench) fn stamp(socket: impl AsFd) -> io::Result<()> {
     set(socket, (libc::SOL_SOCKET, libc::SO_TIMESTAMPNS), 1)
 }
@@ -158,7 +153,6 @@ pub(in crate::bench) fn receive_stamped(socket: impl AsFd, buffer: &mut [u8]) ->
     Ok((count, at))
 }
 
-/// Raises the limit on descriptors of this process and its children to the system's maximum. Returns the limit.
 pub(in crate::bench) fn raise_descriptors() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one limit.

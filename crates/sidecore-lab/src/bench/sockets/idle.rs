@@ -36,7 +36,6 @@ columns! {
 }
 
 pub(super) const NAME: &str = "idle";
-/// Size of messages before the silence, bytes.
 const SIZE: usize = 64;
 /// Descriptors of a process reserved for other things than connections.
 const SPARE: u64 = 200;
@@ -44,10 +43,8 @@ const SPARE: u64 = 200;
 const MAX_WAIT_NS: u64 = 20_000_000_000;
 /// Time to process everything sent before the silence.
 const REST: Duration = Duration::from_millis(500);
-/// Prefixes of the thread names of a socket service.
 const SERVICE_THREADS: [&str; 2] = ["sockets-", "closes-"];
 
-/// Variants with the policy of their service.
 const VARIANTS: [(&str, Option<Notify>); 3] =
     [(BASELINE, None), ("ring", Some(Notify::Park)), ("ring-break-even", Some(Notify::BreakEven))];
 
@@ -60,7 +57,6 @@ struct Silence {
 #[derive(Clone, Copy, Default)]
 struct Used {
     cpu_ns: u64,
-    /// Number of times that one of them fell asleep.
     slept: u64,
 }
 
@@ -70,7 +66,6 @@ struct Found {
     in_rings: usize,
 }
 
-/// Rows for the numbers of connections that a process with at most `descriptors` can hold.
 pub(super) fn measure(
     laboratory: &Laboratory,
     descriptors: u64,
@@ -142,7 +137,6 @@ impl Silence {
         Ok(Found { program: after.0.since(before.0), service, in_rings })
     }
 
-    /// Number of connections in rings, once it is complete or no longer grows.
     fn until_silent(self, ring: &Ring<'_>) -> Result<usize, BenchError> {
         let until = clock::now() + MAX_WAIT_NS;
         loop {
@@ -170,7 +164,6 @@ impl Silence {
     }
 }
 
-/// Makes the program connect and send its last messages, while this process accepts its connections.
 fn connect(program: &mut Member, listener: &TcpListener, sending: &Sending) -> Result<Peer, BenchError> {
     thread::scope(|scope| {
         let peer = thread::Builder::new().name("peer".to_owned());
@@ -194,7 +187,6 @@ fn service() -> Result<Used, BenchError> {
     used(std::process::id(), |name| SERVICE_THREADS.iter().any(|begin| name.starts_with(begin)))
 }
 
-/// Use by those threads of a process whose names satisfy `is_counted`.
 fn used(process: u32, is_counted: impl Fn(&str) -> bool) -> Result<Used, BenchError> {
     let mut used = Used::default();
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {

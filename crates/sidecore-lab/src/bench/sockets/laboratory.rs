@@ -17,7 +17,6 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-/// Metric: CPU time of program and service together for a paced message.
 const CPU: &str = "cpu_us";
 
 /// Duration of a comparison of bytes before a measurement, ns.
@@ -34,7 +33,6 @@ pub(super) struct Load {
 
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Way {
-    /// The kernel's path, with these options of the program.
     Kernel(TcpOptions),
     /// A ring, for a program that sets `TCP_NODELAY`. The policy is the service's.
     Ring(Notify),
@@ -42,7 +40,6 @@ pub(super) enum Way {
 
 pub(super) struct Laboratory {
     places: Places,
-    /// `None`: there is none beside this program.
     library: Option<PathBuf>,
     checked: bool,
 }
@@ -56,7 +53,6 @@ struct Places {
 }
 
 impl Places {
-    /// The program and the service have cores of their own if there are two, the peer if there are three.
     fn new(pinning: &Pinning) -> Self {
         let service = pinning.sidecores.first().copied();
         let peer = pinning.clients.get(1).copied().or(service);
@@ -84,7 +80,6 @@ impl Laboratory {
         self.places.describe()
     }
 
-    /// A caveat if one of the three has no core of its own.
     pub(super) fn crowded(&self) -> Option<Caveat> {
         let is_crowded = self.places.peer == self.places.service;
         is_crowded.then(|| Caveat::new(Reason::Crowded, "the peer shares the service's core"))
@@ -152,7 +147,6 @@ impl Laboratory {
         Ok(program)
     }
 
-    /// A service with this policy, or the reason why there is none.
     pub(super) fn ring(&self, waits: Notify) -> Result<Result<Ring<'_>, BenchError>, BenchError> {
         match &self.library {
             None => Ok(Err(ring::missing())),
@@ -163,7 +157,6 @@ impl Laboratory {
         }
     }
 
-    /// Lets the program send and the peer receive. Returns both results and the counts of the ring.
     fn exchange(&self, door: &Door, sending: &Sending, ring: Option<&Ring<'_>>) -> Result<Exchanged, BenchError> {
         let mut program = self.start(ring)?;
         let sent = AtomicU64::new(UNKNOWN);

@@ -30,7 +30,6 @@ pub(super) struct Peer {
     content: Content,
     sending: Sending,
     buffer: Vec<u8>,
-    /// Connections that have not ended.
     open: usize,
     /// Messages with the time in them count from this time on, ns.
     timed_from: Option<u64>,
@@ -40,7 +39,6 @@ pub(super) struct Peer {
 struct Link {
     socket: TcpStream,
     received: u64,
-    /// Time of a client's last question.
     asked: u64,
 }
 
@@ -64,7 +62,6 @@ impl PeerReport {
         self.count(now, bytes);
     }
 
-    /// Adds to the bytes that count. Logs their number at intervals.
     fn count(&mut self, now: u64, bytes: u64) {
         self.counted += bytes;
         if self.log.last().is_none_or(|(logged, _)| now > logged + LOG_EVERY) {
@@ -117,7 +114,6 @@ impl Peer {
         })
     }
 
-    /// Receives until the program ends, or acts as its clients.
     pub(super) fn run(mut self) -> io::Result<PeerReport> {
         match self.sending.traffic {
             Traffic::Answers(each) => self.ask(each)?,
@@ -135,7 +131,6 @@ impl Peer {
         Ok(self.report)
     }
 
-    /// Reads all connections from `first` on until they end.
     fn take_all(&mut self, first: usize, mut between: impl FnMut(&mut Self) -> io::Result<()>) -> io::Result<()> {
         for (number, link) in self.links.iter().enumerate().skip(first) {
             self.poll.add(&link.socket, number, Interest::Readable)?;
@@ -160,7 +155,6 @@ impl Peer {
         Ok(())
     }
 
-    /// Fails after a long silence.
     fn patient(&self, heard_at: u64, is_heard: bool) -> io::Result<u64> {
         let now = clock::now();
         if now > heard_at + MAX_SILENCE_NS {
@@ -209,7 +203,6 @@ impl Peer {
         Ok(count)
     }
 
-    /// Reads a megabyte a second from the first connection.
     fn take_slowly(&mut self, due: &mut u64) -> io::Result<()> {
         if clock::now() < *due {
             return Ok(());
@@ -252,7 +245,6 @@ impl Peer {
         })
     }
 
-    /// Clients that each send a question, wait for `each` messages, and repeat.
     fn ask(&mut self, each: usize) -> io::Result<()> {
         let (answer, question) = ((each * self.sending.size) as u64, vec![1; self.sending.size]);
         let mut start = None;

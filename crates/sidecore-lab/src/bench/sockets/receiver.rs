@@ -24,7 +24,6 @@ pub(super) fn prepare(socket: &UdpSocket) -> io::Result<()> {
     socket.set_read_timeout(Some(WAIT))
 }
 
-/// Receives until the bytes of `sent` arrived, once it is known, or until silence.
 pub(super) fn receive(socket: &UdpSocket, sending: &Sending, sent: &AtomicU64) -> io::Result<PeerReport> {
     let mut report = PeerReport::new();
     let mut batch = Batch::new(sending.size);
@@ -64,7 +63,6 @@ struct Order {
 }
 
 impl Order {
-    /// Fails on a datagram out of order, on a duplicate, and on altered bytes.
     fn check(&mut self, datagram: &[u8]) -> io::Result<()> {
         let number = datagram.first_chunk().map_or(0, |number| u64::from_le_bytes(*number));
         if number < self.next {

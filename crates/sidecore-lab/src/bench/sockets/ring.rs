@@ -10,7 +10,6 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// File names of the library: as cargo builds it, and as it is installed.
 const LIBRARY: [&str; 2] = ["libsidecore_preload.so", "sidecore-preload.so"];
 /// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
@@ -19,7 +18,6 @@ pub(super) fn library() -> Option<PathBuf> {
     programs::find(&LIBRARY, &PLACES)
 }
 
-/// Why there are no rings without the library.
 pub(super) fn missing() -> BenchError {
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     let remedy = format!("build it with cargo build{profile} -p sidecore-preload");
@@ -58,7 +56,6 @@ impl<'l> Ring<'l> {
         Ok(rows.iter().filter(|row| row.open && row.why == PathReason::Row as u8 && row.waiting == 0).count())
     }
 
-    /// Messages so far of connections in rings, and the system calls of both sides that moved them.
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
         let rows = sidecore_sockets::ask::rows(self.service.socket()).map_err(BenchError::said(BenchError::Sockets))?;
         Ok(rows

@@ -40,18 +40,15 @@ pub(super) struct Server {
     port: u16,
 }
 
-/// A process that makes handshakes.
 pub(super) struct Load(Child);
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Made {
     pub(super) count: u64,
-    /// A failed handshake ended the load.
     pub(super) failed: bool,
 }
 
 impl Fixture {
-    /// Makes the key and certificate, starts the service and imports the key.
     pub(super) fn build() -> Result<Self, BenchError> {
         let directory = tempfile::Builder::new().prefix("sidecore-try-").tempdir()?;
         let file = |name: &str| directory.path().join(name);
@@ -101,7 +98,6 @@ impl Fixture {
         Server::start(&self.certificate, &self.stored, Some(&self.configuration))
     }
 
-    /// nginx with one worker, with the key in its file or in the service.
     pub(super) fn nginx(&self, in_service: bool) -> Result<WebServer, BenchError> {
         let (name, key, openssl) = if in_service {
             ("nginx-with-service", &self.stored, Some(&*self.configuration))
@@ -112,14 +108,12 @@ impl Fixture {
         WebServer::start(Program::Nginx { workers: 1 }, &self.file(name), &identity, None)
     }
 
-    /// One handshake that verifies the certificate and the server's signature.
     pub(super) fn handshake(&self, port: u16) -> Result<(), BenchError> {
         let mut client = Command::new("openssl");
         client.args(["s_client", "-brief", "-verify_return_error", "-CAfile"]).arg(&self.certificate);
         done(client.args(["-connect", &address(port)]))
     }
 
-    /// Starts a process that makes handshakes one after the other for `seconds`.
     pub(super) fn handshakes(&self, port: u16, seconds: u64) -> Result<Load, BenchError> {
         let mut client = Command::new("openssl");
         client.args(["s_time", "-new", "-tls1_3", "-connect", &address(port), "-time", &seconds.to_string()]);
@@ -136,7 +130,6 @@ impl Fixture {
         Ok(self.counters()?.lanes.len())
     }
 
-    /// Number of lanes once it has fallen below `before`.
     pub(super) fn wait_for_fewer_lanes(&self, before: usize) -> Result<usize, BenchError> {
         let until = clock::now() + MAX_WAIT_NS;
         loop {
@@ -179,7 +172,6 @@ impl Server {
         self.program.0.id()
     }
 
-    /// Ends the server without a chance for cleanup.
     pub(super) fn kill(&mut self) -> Result<(), BenchError> {
         self.program.0.kill()?;
         self.program.0.wait()?;

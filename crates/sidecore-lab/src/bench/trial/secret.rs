@@ -10,9 +10,7 @@ use std::process::Command;
 
 /// Bytes of a piece: long enough to exclude a match by chance.
 const PIECE: usize = 16;
-/// Bytes of one read.
 const STEP: usize = 1 << 20;
-/// Most bytes of one process to search.
 const MAX_BYTES: u64 = 1 << 32;
 
 /// Pieces of a key's private number, each in both byte orders: as in files, and as big numbers are stored in memory.
@@ -26,7 +24,6 @@ pub(super) struct Seen {
 }
 
 impl Numbers {
-    /// Pieces of the key in an EC key file.
     pub(super) fn of(key: &Path) -> Result<Self, BenchError> {
         let said = Command::new("openssl").args(["pkey", "-noout", "-text", "-in"]).arg(key).output()?;
         let number = private(&String::from_utf8_lossy(&said.stdout));
@@ -40,7 +37,6 @@ impl Numbers {
         Self(number.rchunks_exact(PIECE).map(both).collect())
     }
 
-    /// Searches all memory of a process of the same user.
     pub(super) fn in_process(&self, pid: u32) -> Result<Seen, BenchError> {
         let path = format!("/proc/{pid}/mem");
         let maps = fs::read_to_string(format!("/proc/{pid}/maps"))?;
@@ -83,7 +79,6 @@ impl Numbers {
     }
 }
 
-/// The number after `priv:` in the output of `openssl pkey -text`.
 fn private(text: &str) -> Option<Vec<u8>> {
     let lines = text.lines().skip_while(|line| *line != "priv:").skip(1).take_while(|line| line.starts_with(' '));
     let digits = lines.flat_map(|line| line.trim().split(':')).filter(|byte| !byte.is_empty());
@@ -91,7 +86,6 @@ fn private(text: &str) -> Option<Vec<u8>> {
     Some(number).filter(|number| number.len() >= 2 * PIECE)
 }
 
-/// Bounds of a mapping that is readable and not the kernel's own.
 fn readable(line: &str) -> Option<(u64, u64)> {
     let mut words = line.split_whitespace();
     let (from, to) = words.next()?.split_once('-')?;

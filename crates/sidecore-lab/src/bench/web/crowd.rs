@@ -10,7 +10,6 @@ use crate::progress::Progress;
 use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, Sidecores};
 
-/// A server with enough clients to fill a batch by their handshakes.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Crowd {
     pub(in crate::bench) scenario: &'static str,
@@ -29,7 +28,6 @@ struct Laboratory {
 }
 
 impl Crowd {
-    /// The server with its key in a file, in a service with a worker, and in one with a batch device.
     pub(in crate::bench) fn measure(&self, settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
         if progress.is_stopped() || !settings.wants(self.op) || pem(self.op)?.is_none() {
             return Ok(Outcome::default());
@@ -87,7 +85,6 @@ impl Laboratory {
             .try_for_each(|server| Load { clients: 1, seconds: 1, cpu: None }.handshakes(server.port).map(drop))
     }
 
-    /// Handshakes with a server, and batches of both services. A worker makes no batches.
     fn run(&self, number: usize, load: &Load) -> Result<Run, BenchError> {
         let before = self.batches()?;
         counted(&self.servers[number], load, |service_ns| {
@@ -101,7 +98,6 @@ impl Laboratory {
     }
 }
 
-/// A service with one device on the last core and the sidecore on the first.
 fn service(op: &str, device: fn(&str, Option<usize>, bool) -> DeviceConfig) -> Result<Testbed, BenchError> {
     let plan = Plan::inline(0);
     let sidecores = Sidecores { cpus: plan.pinning.clients.first().copied().into_iter().collect(), owned: false };

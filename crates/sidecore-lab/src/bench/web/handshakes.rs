@@ -14,7 +14,6 @@ pub(in crate::bench) struct Load {
 }
 
 impl Load {
-    /// Makes full handshakes with that port. Returns their number.
     pub(super) fn handshakes(&self, port: u16) -> Result<u64, BenchError> {
         let clients = (0..self.clients).map(|_| self.client(port)).collect::<Result<Vec<_>, _>>()?;
         let mut count = 0;

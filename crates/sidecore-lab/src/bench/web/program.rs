@@ -17,9 +17,7 @@ pub(in crate::bench) enum Program {
 
 pub(in crate::bench) struct Identity<'p> {
     pub(in crate::bench) certificate: &'p Path,
-    /// A key, or a file that names a stored key.
     pub(in crate::bench) key: &'p Path,
-    /// OpenSSL's configuration for a stored key.
     pub(in crate::bench) openssl: Option<&'p Path>,
 }
 
@@ -31,8 +29,7 @@ impl Program {
         }
     }
 
-    /// Writes the configuration to `directory`. Returns the command that starts the program, pinned to a core if one is
-    /// given.
+    /// Returns the command that starts the program, pinned to a core if one is given.
     pub(super) fn configure(
         self,
         directory: &Path,

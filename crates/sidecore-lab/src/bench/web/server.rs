@@ -14,7 +14,6 @@ pub(in crate::bench) struct WebServer {
 }
 
 impl WebServer {
-    /// Its files go to `directory`. The server is pinned to a core if one is given.
     pub(in crate::bench) fn start(
         program: Program,
         directory: &Path,

@@ -4,7 +4,6 @@ use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-/// Runs until the load or the connection ends. A receiver reads at most `read` bytes a call.
 pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role, read: usize) -> Latencies {
     // A broken connection ends its part of the load. Earlier traffic counts.
     let _ = match role {

@@ -5,7 +5,6 @@ use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io;
 use std::net::UdpSocket;
 
-/// Runs until the load ends. Datagrams with the token do not count as traffic.
 pub(super) fn run(mut worker: Worker, socket: &UdpSocket, role: Role, token: u64) -> Latencies {
     let _ = match role {
         Role::Sends => sends(&mut worker, socket),

@@ -42,7 +42,6 @@ struct Moderated {
 
 struct Compared {
     moderated: Went,
-    /// A run over a link without moderation.
     plain: Went,
     simulated: Announced,
 }

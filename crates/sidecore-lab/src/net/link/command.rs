@@ -88,7 +88,6 @@ fn overrun(interface: &str, process: u32) -> Option<u64> {
     interfaces.ok()?.get(interface).map(|interface| interface.sent_drop)
 }
 
-/// Writes to standard output, unless the command uses it.
 fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> Result<(), LabError> {
     let text = grid(counted, overrun).to_text();
     if let Some(file) = &args.json {

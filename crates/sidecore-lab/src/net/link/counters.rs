@@ -40,7 +40,6 @@ counters! {
     held_ns,
 }
 
-/// A number with one writer and several readers.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

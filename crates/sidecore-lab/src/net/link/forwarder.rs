@@ -19,7 +19,6 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tun_rs::{VIRTIO_NET_HDR_LEN, VirtioNetHdr};
 
-/// Most frames and bytes of one batch, before other work has its turn.
 const BATCH: u64 = 64;
 const BATCH_BYTES: u64 = 256 << 10;
 /// Registers that a driver reads for an interrupt: status, and the number of new frames.
@@ -149,7 +148,6 @@ impl Way {
     }
 }
 
-/// Moves frames until the other end of `stop` is closed, or an interface is gone.
 pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(), LabError> {
     // With the default slack, sleeps end up to 50 us late.
     set_timerslack(1).map_err(|error| LabError::failed("cannot have precise timers", error))?;

@@ -13,9 +13,7 @@ const NANOS_PER_S: u64 = 1_000_000_000;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Taken,
-    /// The frame falls to the link's random loss.
     Lost,
-    /// The queue has no room for the frame.
     Dropped,
 }
 
@@ -38,7 +36,6 @@ pub(super) struct Path {
     room: u64,
     loss: f64,
     random: Random,
-    /// Frames not handed over yet, the oldest first.
     frames: VecDeque<Frame>,
     /// Number of frames in `frames` that the line has begun to send.
     begun: usize,
@@ -71,7 +68,6 @@ impl Path {
         }
     }
 
-    /// Accepts a frame of `bytes`, which is `on_line` bytes long on the line. Time never decreases.
     pub(super) fn take(&mut self, now: Nanos, bytes: u32, on_line: u64) -> Fate {
         if self.loss > 0.0 && self.random.uniform() < self.loss {
             return Fate::Lost;
@@ -145,7 +141,6 @@ impl Path {
 struct Line {
     /// `None`: sending takes no time.
     bits_per_s: Option<u64>,
-    /// End of the last accepted frame.
     free: Nanos,
     /// Remainder of `free` in units of 1 / `bits_per_s` nanoseconds, so that no rate is rounded.
     rest: u64,

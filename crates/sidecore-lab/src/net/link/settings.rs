@@ -11,7 +11,6 @@ pub(super) const MAX_FRAME: usize = (1 << 16) + 256;
 const FASTEST: u64 = 10_000_000_000;
 const MAX_BYTES: u64 = 512 << 20;
 
-/// Settings of a link, the same in both directions.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Settings {
     /// Bits a second on the line, including Ethernet's overhead. `None`: sending takes no time.
@@ -34,7 +33,6 @@ pub(crate) struct Settings {
     pub(crate) register: Nanos,
     /// Polling of the clock before an instant, instead of sleep, ns.
     pub(crate) spin: Nanos,
-    /// Determines the lost frames.
     pub(crate) seed: u64,
 }
 
@@ -106,7 +104,6 @@ impl Settings {
         )
     }
 
-    /// Memory for one direction: frames that wait, on the line, under delay, and deferred by moderation.
     pub(super) fn bytes(&self) -> u64 {
         let largest = MAX_FRAME as u64;
         let per_s = self.rate_bits_per_s.unwrap_or(FASTEST) / 8;

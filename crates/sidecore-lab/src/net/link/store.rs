@@ -33,7 +33,6 @@ impl Store {
         self.bytes.get_mut(begin..begin + MAX_FRAME)
     }
 
-    /// Adds the written frame, whose length is not 0.
     pub(super) fn keep(&mut self, length: usize) {
         let begin = self.end;
         self.end = begin + length.min(MAX_FRAME);

@@ -38,7 +38,6 @@ impl Parts {
         self.part_us(self.breakdown.unplaced)
     }
 
-    /// Share of the path's CPU time without a rule.
     pub(crate) fn unplaced(&self) -> Option<f64> {
         self.breakdown.share(self.breakdown.unplaced).map(|share| share.seen)
     }
@@ -47,7 +46,6 @@ impl Parts {
         &self.breakdown.unplaced_functions
     }
 
-    /// CPU time by samples, divided by the kernel's accounted time.
     pub(crate) fn sampled(&self) -> Option<f64> {
         Some(self.sampled_us? / self.accounted_us).filter(|ratio| ratio.is_finite())
     }

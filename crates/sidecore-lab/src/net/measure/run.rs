@@ -46,7 +46,6 @@ struct Sampling {
 }
 
 impl Instruments {
-    /// Hardware counters, if the machine has them; otherwise the reason goes to `left_out`.
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
         let hardware = Counters::open(Account::of_kernel().processors.len());
         let hardware = hardware.map_err(|why| left_out.push(why.to_string())).ok();
@@ -124,7 +123,6 @@ struct Seen {
 }
 
 impl Sampling {
-    /// Also returns missing features.
     fn open(processes: Vec<u32>, keeps_stacks: bool) -> Result<(Self, Vec<String>), LabError> {
         let setup = Setup::new(&online()?, Idling::KeptForTimer)?.with_device(Link::threads());
         let tried = Sampler::start(&setup)?;
@@ -193,7 +191,6 @@ impl Run {
         (packets > 0).then_some(packets as f64)
     }
 
-    /// CPU time of the whole local machine for each packet, us.
     pub(crate) fn cpu_per_packet(&self) -> Option<f64> {
         Some(self.both.near.busy_s() * 1e6 / self.packets()?)
     }

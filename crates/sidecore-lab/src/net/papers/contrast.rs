@@ -16,7 +16,6 @@ use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Figures of a run. Names are the plan's metrics where it has them.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
 const WHERE: &str = "-where";
@@ -43,7 +42,6 @@ pub(super) struct Side {
 pub(super) struct Found<'r> {
     pub(super) load: &'r Load,
     pub(super) run: &'r Run,
-    /// The link's counters in the load's direction.
     pub(super) counted: &'r Counters,
 }
 
@@ -193,12 +191,10 @@ impl Found<'_> {
         [&both.near, &both.far].iter().map(|end| end.process_ns as f64 / 1e9 / end.seconds()).sum()
     }
 
-    /// The same for each received byte, ns.
     pub(super) fn cpu_ns_per_byte(&self) -> f64 {
         self.cpu() * 1e9 / (self.mbit_per_s() * 1e6 / 8.0)
     }
 
-    /// The same as a share of all processors.
     pub(super) fn cpu_percent(&self) -> f64 {
         100.0 * self.cpu() / self.run.both.near.processors.len().max(1) as f64
     }

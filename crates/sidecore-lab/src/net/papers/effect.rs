@@ -66,7 +66,6 @@ impl Effect {
             && contrast.sides[0].each.first().is_none_or(|metrics| value(metrics, self.metric).is_some())
     }
 
-    /// The median over pairs of neighbours in time.
     pub(super) fn found(
         &self,
         contrast: &Contrast,

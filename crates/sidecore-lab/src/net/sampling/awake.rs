@@ -16,7 +16,6 @@ use std::thread::{self, JoinHandle};
 pub(super) struct Awake {
     end: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
-    /// Their numbers, in the order of the CPUs.
     pub(super) numbers: Vec<u32>,
 }
 

@@ -35,14 +35,12 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Most different stacks and processes to keep; further ones count as lost.
 const MAX_STACKS: usize = 200_000;
 const MAX_PROCESSES: usize = 100_000;
-/// Mask of a record's CPU mode, and its value for the kernel.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
 /// Entries of a chain from here on are markers of context and not addresses.
 const MARKS: u64 = u64::MAX - 4095;
 
 impl Taken {
-    /// `awake`: threads that keep CPUs from idling. `device`: threads that do the work of a device.
     pub(super) fn new(symbols: Arc<Symbols>, awake: &[u32], device: &[u32]) -> Self {
         let apart = [(awake, AWAKE), (device, DEVICE)];
         let apart = apart.into_iter().flat_map(|(threads, of)| threads.iter().map(move |thread| (*thread, of)));

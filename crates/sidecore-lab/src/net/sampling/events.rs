@@ -5,10 +5,8 @@ use perf_event::events::{Hardware, Software};
 use perf_event::{Builder, ReadFormat, SampleFlag, Sampler};
 use std::io::{self, ErrorKind};
 
-/// Reach of the samplers, the largest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Reach {
-    /// Everything on these CPUs.
     Machine,
     /// The calling thread and its later children, also in the kernel.
     Own,
@@ -20,7 +18,6 @@ pub(super) enum Reach {
 pub(super) enum Clock {
     /// After a number of cycles of a CPU that is not idle.
     Cycles,
-    /// After a time.
     Time,
 }
 
@@ -28,7 +25,6 @@ pub(super) struct Events {
     pub(super) samplers: Vec<Sampler>,
     pub(super) reach: Reach,
     pub(super) clock: Clock,
-    /// Unavailable parts with remedies.
     pub(super) left_out: Vec<String>,
 }
 
@@ -41,7 +37,6 @@ const PERIOD_CYCLES: u64 = 1_300_021;
 const BUFFER: usize = 512 << 10;
 
 impl Events {
-    /// Opens stopped samplers with the largest available reach up to `most`.
     pub(super) fn open_from(most: Reach, cpus: &[usize]) -> Result<Self, LabError> {
         let mut left_out = Vec::new();
         let mut refused = String::new();

@@ -5,7 +5,6 @@ use super::symbols::{Id, Symbols, UNKNOWN};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
-/// The running function with its callers at an instant.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) struct Stack {
     /// The process; 0: the CPU was idle; or [`SAMPLING`], [`AWAKE`] or [`DEVICE`].
@@ -53,9 +52,7 @@ pub(crate) struct Breakdown {
     /// Samples of other processes, and of the sampling itself.
     pub(crate) elsewhere: u64,
     pub(crate) idle: u64,
-    /// Samples of threads that keep CPUs from idling.
     pub(crate) spare: u64,
-    /// The functions of unplaced samples, the most frequent first.
     pub(crate) unplaced_functions: Vec<(String, u64)>,
 }
 
@@ -69,9 +66,7 @@ pub(crate) struct Share {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose<'p> {
-    /// All except this one.
     Everyones,
-    /// These and their descendants.
     Of(&'p [u32]),
 }
 
@@ -244,14 +239,12 @@ fn is_for_others(component: Component, functions: &[&str], rules: &Rules) -> boo
     of_path && rules.is_for_packets(functions)
 }
 
-/// The most frequent first.
 fn by_samples(named: impl IntoIterator<Item = (String, u64)>) -> Vec<(String, u64)> {
     let mut named: Vec<_> = named.into_iter().collect();
     named.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     named
 }
 
-/// A name without separators of frames and lines.
 fn plain(name: &str) -> String {
     name.chars().map(|c| if c == ';' || c.is_whitespace() || c.is_control() { '_' } else { c }).collect()
 }

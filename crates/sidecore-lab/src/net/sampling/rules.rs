@@ -62,7 +62,6 @@ const IDLE: &str = "idle";
 const INTERRUPT: &str = "interrupt";
 /// Section of functions that work for a path in every process.
 const PACKETS: &str = "packets";
-/// Separates a function from a direct or indirect caller.
 const UNDER: &str = " under ";
 /// Follows a function that includes everything it calls.
 const WHOLE: &str = " whole";
@@ -71,7 +70,6 @@ const WHOLE: &str = " whole";
 pub(crate) enum Placement {
     In(Component),
     Idle,
-    /// The caller decides.
     Caller,
 }
 
@@ -87,7 +85,6 @@ pub(crate) struct Rules {
     by_pattern: HashMap<Pattern, Vec<Rule>>,
     interrupts: Vec<Pattern>,
     packets: Vec<Pattern>,
-    /// Longest name or prefix, bytes.
     longest: usize,
 }
 
@@ -241,7 +238,6 @@ fn fits_any(patterns: &[Pattern], function: &str) -> bool {
 }
 
 impl Section {
-    /// `name` is the text after the bracket.
     fn parse(name: &str) -> Result<Self, Defect> {
         let name = name.strip_suffix(']').ok_or(Defect::NoBracket)?;
         let component = COMPONENTS.into_iter().find(|component| component.name() == name);

@@ -22,7 +22,6 @@ pub(super) const UNKNOWN: &str = "[unknown]";
 const KERNEL: u64 = 1 << 63;
 
 impl Symbols {
-    /// Reads the table, and ignores lines of another form.
     pub(super) fn parse(text: &str) -> Result<Self, HidesFunctions> {
         let mut found: Vec<Symbol<'_>> = text.lines().filter_map(Symbol::parse).collect();
         if !found.iter().any(|symbol| symbol.name.is_some()) {

@@ -65,7 +65,6 @@ fn the_rules_know_the_names_of_older_kernels() {
     }
 }
 
-/// Work of this thread in the kernel for a fixed CPU time, which samples measure.
 fn work() {
     let until = clock::thread_cpu() + 200_000_000;
     while clock::thread_cpu() < until {

@@ -8,7 +8,6 @@ use crate::report::{Column, Figure, Group, Row, column, grouped};
 
 const CONNECTIONS: Along = ("connections", Scale::Log2, column::CLIENTS);
 
-/// Each figure by size and by connections if there are several, a line for each link; otherwise a bar for each link.
 pub(super) fn links(rows: &[&Row]) -> Group {
     let mut series = Series::of(rows, &[column::OP, column::SIZE, column::CLIENTS]);
     let mut figures = Vec::new();
@@ -50,7 +49,6 @@ fn curves(series: &mut Series<'_>, rows: &[&Row], y: Along) -> Vec<(&'static str
         .collect()
 }
 
-/// Effects that are ratios: published, simulated and measured.
 pub(super) fn effects(rows: &[&Row]) -> Group {
     let kinds = [("published", columns::PUBLISHED), ("simulated", columns::SIMULATED), ("measured", columns::MEASURED)];
     let bars = |row: &&Row| {
@@ -69,7 +67,6 @@ pub(super) fn effects(rows: &[&Row]) -> Group {
     Group { legend, figures: vec![figure("How much each figure changes: to the right is more", svg)] }
 }
 
-/// A bar for each link, composed of the path's components.
 pub(super) fn components(rows: &[&Row]) -> Group {
     let figures = grouped(rows, |row| row.text(column::OP)).into_iter().map(|(op, rows)| {
         let bar = |row: &&Row| {

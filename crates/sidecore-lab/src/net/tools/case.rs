@@ -12,7 +12,6 @@ use sidecore_report::statistics::{median, spread};
 const OWN: &str = "sidecore";
 /// Largest accepted difference of goodput and of times.
 const REACH: f64 = 0.03;
-/// Probability that the interval of a ratio misses the true ratio.
 const ERROR: f64 = 0.05;
 const FEWEST: usize = 3;
 
@@ -56,9 +55,7 @@ pub(super) struct Case {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
-    /// Received messages per second.
     pub(super) rate: f64,
-    /// Sent messages per second.
     pub(super) sent: f64,
     /// Times of round trips, us. Medians are compared.
     pub(super) trip: Option<Times>,
@@ -66,7 +63,6 @@ pub(super) struct Found {
     pub(super) cpu: Option<[f64; 2]>,
 }
 
-/// A comparison: a tool for a kind of traffic, with sizes of messages and numbers of connections.
 type Kind = (Tool, Transport, Direction, &'static [usize], &'static [usize]);
 
 const ALL: [Kind; 8] = [
@@ -137,7 +133,6 @@ impl Case {
         )
     }
 
-    /// Rows of the other tool, of the laboratory against it, of their CPU time, and of the laboratory's own way to serve.
     pub(super) fn rows(&self, places: &str) -> Vec<Row> {
         if self.own.is_empty() {
             return Vec::new();

@@ -19,7 +19,6 @@ const SAMPLE_INTERVAL: Duration = Duration::from_millis(50);
 const EXIT_TIMEOUT: Duration = Duration::from_secs(20);
 /// Linux assigns process numbers below this one.
 const MAX_PROCESSES: u32 = 1 << 22;
-/// Limit of the output that is read; the rest is ignored.
 const MAX_OUTPUT_BYTES: u64 = 1 << 20;
 
 #[derive(Debug)]
@@ -104,7 +103,6 @@ fn spent(samples: &[Sample], at: f64) -> Option<[f64; 2]> {
 pub(super) struct Port(pub(super) u16);
 
 impl Port {
-    /// Waits until a process in the namespace of `server` listens at the port.
     pub(super) fn wait_for(self, tool: Tool, server: u32, is_tcp: bool) -> Result<(), ToolError> {
         let until = Instant::now() + ARRIVAL;
         // The files of an ended process are not readable.

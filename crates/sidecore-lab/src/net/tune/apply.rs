@@ -36,7 +36,6 @@ pub(super) trait Settings {
     fn read(&mut self, name: &str) -> Result<String, LabError>;
     fn write(&mut self, name: &str, value: &str) -> Result<(), LabError>;
     fn identity(&self) -> Result<Identity, LabError>;
-    /// State of the interface that was saved.
     fn fate(&self, saved: &Identity) -> Result<Fate, LabError>;
 }
 
@@ -51,10 +50,7 @@ pub(super) struct SettingsStore {
 }
 
 impl SettingsStore {
-    /// Creates the directory if necessary.
-    ///
-    /// # Errors
-    /// Another process changes settings, or the directory is not writable: nothing may be changed.
+    /// Creates the directory if necessary. After an error nothing may be changed.
     pub(super) fn new(directory: &Path, interface: &str) -> Result<Self, LabError> {
         let made = fs::create_dir_all(directory);
         made.map_err(|error| {
@@ -83,10 +79,7 @@ impl SettingsStore {
         self.saved.is_some()
     }
 
-    /// Saves the current values of these settings. Afterwards each may be changed.
-    ///
-    /// # Errors
-    /// They cannot be saved: nothing may be changed.
+    /// Saves the current values. Afterwards each may be changed. After an error nothing may be changed.
     pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), LabError> {
         let identity = settings.identity()?;
         self.are_free(&identity, names)?;
@@ -159,10 +152,7 @@ impl SettingsStore {
         LabError::failed(format!("cannot keep the old settings in {}", self.file().display()), error)
     }
 
-    /// Restores the saved values and removes the file. Returns the number of settings and the state of the interface.
-    ///
-    /// # Errors
-    /// Nothing is saved, or a value cannot be restored: the file stays then.
+    /// Restores the saved values and removes the file. If a value cannot be restored, the file stays.
     pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), LabError> {
         let file = self.file();
         let name = file.display();
@@ -243,10 +233,7 @@ fn is_shared(name: &str) -> bool {
 }
 
 /// Sets all values that differ. A value may be refused until another one is set, and new queues lose their settings: so
-/// passes repeat until no value differs.
-///
-/// # Errors
-/// A value that stays refused; the others are set.
+/// passes repeat until no value differs. An error is a value that stays refused; the others are set.
 fn set_all(settings: &mut impl Settings, values: &[(String, String)]) -> Result<(), LabError> {
     let mut refused = Ok(());
     for _ in 0..PASSES {

@@ -15,7 +15,6 @@ pub(super) struct Tried {
     pub(super) took: Duration,
     /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
     pub(super) best: Option<(Vec<Change>, Estimate)>,
-    /// Reasons why the search or the comparison ended early.
     pub(super) ended: Vec<String>,
 }
 

@@ -17,7 +17,6 @@ const REACH: Duration = Duration::from_secs(10);
 const CONFIRMATION: Duration = Duration::from_secs(60);
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Opens a new connection to the peer and exchanges traffic.
 pub(super) fn reaches(peer: &str) -> Result<(), LabError> {
     let (say, hear) = mpsc::channel();
     let peer = peer.to_owned();
@@ -55,7 +54,6 @@ pub(super) fn can_ask() -> Result<(), LabError> {
     }
 }
 
-/// Waits for a line that contains only Enter.
 pub(super) fn asks(interrupt: &Interrupt) -> Result<(), LabError> {
     forget_typed(&io::stdin())?;
     output::tell("The settings are changed. Press Enter within 60 s to keep them; anything else takes them back.");

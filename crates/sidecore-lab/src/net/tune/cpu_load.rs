@@ -20,7 +20,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, LazyLock};
 use std::thread::{self, JoinHandle};
 
-/// The bridges, and the ports of each link at both bridges.
 const BRIDGES: [&str; 2] = ["loop", "pool"];
 const PORTS: [[&str; 2]; 2] = [["loop1", "pool1"], ["loop2", "pool2"]];
 /// From the network reserved for measurements, different from the addresses of the path.

@@ -42,17 +42,14 @@ impl Estimate {
         Self { low: mean - half, high: mean + half, ..wide }
     }
 
-    /// The same for the logarithms of quotients.
     pub(in crate::net) fn of_ratios(ratios: &[f64], error: f64) -> Self {
         Self::of(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>(), error)
     }
 
-    /// Better beyond the noise.
     pub(in crate::net) fn helps(&self) -> bool {
         self.low > 0.0
     }
 
-    /// Worse beyond the noise.
     pub(in crate::net) fn harms(&self) -> bool {
         self.high < 0.0
     }

@@ -25,7 +25,6 @@ const BITSET_BIT: u16 = 1;
 const BIT_NAME: u16 = 2;
 const BIT_VALUE: u16 = 3;
 
-/// Attributes with numeric values, by the command that sets them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Numbers {
     Coalesce = 20,
@@ -136,7 +135,6 @@ impl Ethtool {
     }
 }
 
-/// A message with an acknowledgement as its only answer.
 #[derive(Debug)]
 struct Change {
     command: u8,

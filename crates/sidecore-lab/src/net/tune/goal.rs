@@ -4,7 +4,6 @@ use crate::args::{Goal, What};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    /// Payload, Mbit/s.
     pub(super) mbit_per_s: Option<f64>,
     /// Median of round trips at a rate, us.
     pub(super) latency_us: Option<f64>,

@@ -24,9 +24,7 @@ pub(super) struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Same,
-    /// The interface no longer exists, and its settings are gone with it.
     Gone,
-    /// The machine was restarted, and no setting is left.
     Restarted,
 }
 
@@ -108,7 +106,6 @@ mod tests {
         });
     }
 
-    /// Runs in a network namespace of this thread.
     fn an_interface_is_known_by_more_than_its_name() {
         space::enter_own().unwrap();
         let links = Links::here().unwrap();

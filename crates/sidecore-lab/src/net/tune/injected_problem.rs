@@ -47,7 +47,6 @@ impl InjectedProblem {
         }
     }
 
-    /// Default settings for the search over all combinations.
     pub(super) fn matters(self) -> &'static [&'static str] {
         match self {
             Self::Mtu => &["mtu", "gro", "wmem"],

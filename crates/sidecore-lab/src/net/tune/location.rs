@@ -70,7 +70,6 @@ impl Here {
         }
     }
 
-    /// Reason not to try that value. `None`: it may be tried.
     pub(super) fn lacks(setting: &Setting, value: &str) -> Option<String> {
         if setting.location != Location::Sysctl(CONGESTION) {
             return None;
@@ -81,7 +80,6 @@ impl Here {
         (!is_loaded).then(|| format!("it is not loaded (modprobe tcp_{value}): there is {loaded}"))
     }
 
-    /// Sets the value and reads it back.
     pub(crate) fn write(&mut self, setting: &Setting, value: &str) -> Result<(), LabError> {
         if let Some(why) = Self::lacks(setting, value) {
             return Err(SettingError::NotTried(why).into());
@@ -130,7 +128,6 @@ impl Here {
         Ok(Path::new("/proc/self/fd").join(root.as_raw_fd().to_string()).join("class/net").join(&self.interface))
     }
 
-    /// Paths of `file` in each queue whose name begins with `front`.
     fn queues(&self, front: &str, file: &str) -> Result<Vec<PathBuf>, LabError> {
         let all = fs::read_dir(self.directory()?.join("queues"))?;
         let own = all.flatten().filter(|queue| queue.file_name().to_string_lossy().starts_with(front));
@@ -195,7 +192,6 @@ fn write_flows(table: &Path, queues: &[PathBuf], value: &str) -> Result<String, 
     Ok(if queues.is_empty() { entries.to_owned() } else { format!("{entries} {}", write_each(queues, each)?) })
 }
 
-/// In the form of [`together`].
 fn read_each(files: &[PathBuf]) -> Result<String, SettingError> {
     let values = files.iter().map(|file| text(file)).collect::<Result<Vec<_>, _>>()?;
     Ok(together(values.iter().map(|value| short(value)).collect()))
@@ -232,7 +228,6 @@ fn number(value: &str) -> Result<u32, SettingError> {
     value.parse().map_err(|_| SettingError::NoNumber(value.to_owned()))
 }
 
-/// The content with whitespace reduced to single spaces.
 fn text(path: &Path) -> io::Result<String> {
     let text = fs::read_to_string(path)?;
     Ok(text.split_ascii_whitespace().collect::<Vec<_>>().join(" "))

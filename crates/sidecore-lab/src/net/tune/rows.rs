@@ -9,7 +9,6 @@ use crate::net::columns;
 use crate::report::Outcome;
 use crate::report::{Row, column};
 
-/// Fewer runs are not shown.
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
 pub(super) const MIN_RATIO: f64 = 0.97;

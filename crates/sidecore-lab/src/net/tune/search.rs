@@ -57,7 +57,6 @@ pub(super) struct Effect {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Found {
-    /// Each change alone.
     pub(super) alone: Vec<Effect>,
     /// Gain of two changes beyond the sum of their gains.
     pub(super) beyond: Vec<Effect>,
@@ -75,7 +74,6 @@ struct Arm {
     gains: Vec<f64>,
 }
 
-/// Reason of an early end: no run is left, or a run failed.
 #[derive(Debug)]
 enum End<E> {
     Spent,
@@ -220,7 +218,6 @@ impl<E> Search<'_, E> {
         halves
     }
 
-    /// Reverts changes, first in groups and then singly. Changes whose revert causes no loss are dropped.
     fn show(&mut self, mut best: Vec<Change>) -> Result<(), End<E>> {
         let mut parts = PARTS;
         loop {
@@ -238,7 +235,6 @@ impl<E> Search<'_, E> {
         }
     }
 
-    /// The changes whose revert causes no loss; empty if each group's revert loses beyond the noise.
     fn superfluous(
         &mut self,
         best: &[Change],
@@ -265,7 +261,6 @@ impl<E> Search<'_, E> {
         Ok(Vec::new())
     }
 
-    /// Whether reverting all of these together causes no loss: one may replace another.
     fn are_idle(&mut self, best: &[Change], these: &[Change]) -> Result<bool, End<E>> {
         let mut arms = [Arm::of(without(best, these))];
         self.rounds_until(best, &mut arms, LOOKS[0])?;
@@ -317,7 +312,6 @@ impl<E> Search<'_, E> {
         self.more_than_sums(best)
     }
 
-    /// Tests for pairs whether their gain exceeds the sum of their single gains.
     fn more_than_sums(&mut self, best: &[Change]) -> Result<(), End<E>> {
         let pairs = (0..best.len()).flat_map(|at| (at + 1..best.len()).map(move |other| [best[at], best[other]]));
         for pair in pairs.take(MAX_PAIRS) {
@@ -331,7 +325,6 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// Share of the error for each claim at each test.
     fn claim(&self, claims: usize) -> f64 {
         self.limits.error / (claims.max(1) * LOOKS.len()) as f64
     }
@@ -362,7 +355,6 @@ impl<E> Search<'_, E> {
         Ok(())
     }
 
-    /// One run of each in random order, between runs of the base.
     fn round(&mut self, base: &[Change], arms: &mut [Arm]) -> Result<(), End<E>> {
         let mut order: Vec<_> = (0..arms.len()).collect();
         for at in (1..order.len()).rev() {
@@ -415,7 +407,6 @@ impl Arm {
     }
 }
 
-/// The best of the arms with the most runs.
 fn best_of(arms: &[Arm]) -> Option<&Arm> {
     let most = arms.iter().map(|arm| arm.gains.len()).max()?;
     let known = arms.iter().filter(|arm| arm.gains.len() == most);

@@ -5,7 +5,6 @@ use crate::net::error::SettingError;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
-    /// Largest packet of the interface, bytes; through rtnetlink.
     Mtu,
     /// A feature of the interface. It consists of kernel features that are switched together.
     Feature(&'static [&'static str]),
@@ -18,9 +17,7 @@ pub(super) enum Location {
     Flows,
     /// Processors of the interface's interrupts, one value for each or for all.
     Interrupts,
-    /// A file under `/sys/class/net/NAME`.
     Interface(&'static str),
-    /// A file under `/proc/sys/net`.
     Sysctl(&'static str),
 }
 
@@ -32,13 +29,11 @@ pub(crate) struct Setting {
     tries: &'static [&'static str],
 }
 
-/// Stands for a mask of all processors.
 const ALL: &str = "all";
 /// Stands for a mask of all except the first, which has most of the single-threaded work.
 const REST: &str = "rest";
 /// Stands for masks of one processor each, in turn.
 const TURN: &str = "turn";
-/// Stands for the number of processors.
 const EACH: &str = "each";
 
 const fn setting(name: &'static str, location: Location, tries: &'static [&'static str]) -> Setting {
@@ -62,7 +57,6 @@ const RX_CHANNELS: (u16, usize) = (6, 4);
 const TX_CHANNELS: (u16, usize) = (7, 4);
 const CHANNELS: (u16, usize) = (9, 4);
 
-/// TCP's congestion control, under `/proc/sys/net`.
 pub(super) const CONGESTION: &str = "ipv4/tcp_congestion_control";
 
 /// All settings. Those that replace queues come before settings of each queue.
@@ -125,12 +119,10 @@ impl Setting {
         matches!(self.location, Location::Queues(..) | Location::Flows | Location::Interrupts)
     }
 
-    /// Whether other interfaces of the namespace or the machine share it.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.location, Location::Sysctl(_) | Location::Flows)
     }
 
-    /// Whether all network namespaces of the machine share it.
     pub(super) fn is_of_machine(&self) -> bool {
         match self.location {
             Location::Flows | Location::Interrupts => true,
@@ -175,7 +167,6 @@ impl Setting {
 pub(super) enum Kind {
     /// The section `[Link]` of a `.link` file of systemd.
     Link,
-    /// A file of `/etc/sysctl.d`.
     Sysctl,
     Command,
 }

@@ -179,7 +179,6 @@ impl TunedPath {
         &mut self.ends.near
     }
 
-    /// Number of alternative values of each setting.
     pub(super) fn levels(&self) -> Vec<usize> {
         self.tuned.iter().map(|tuned| tuned.others.len()).collect()
     }
@@ -220,7 +219,6 @@ impl TunedPath {
         refused
     }
 
-    /// Cost of the path at those levels, a logarithm.
     pub(super) fn cost(&mut self, levels: &[usize]) -> Result<f64, LabError> {
         if self.set(levels).is_err() {
             return Ok(self.start_cost() + BROKEN);

@@ -3,7 +3,6 @@
 use crate::report::plot::{Axis, Bar, Line, Range, Scale, Size, bars, lines};
 use crate::report::{Better, Column, Row, column, counted};
 
-/// An axis: its name, its scale, and its column.
 pub(crate) type Along = (&'static str, Scale, &'static Column);
 
 /// Most bars of a chart: above this number a table is more useful.
@@ -23,7 +22,6 @@ const TELLING: [&Column; 10] = [
     column::LIBRARY,
 ];
 
-/// A value as a part of a series's name.
 fn words(row: &Row, key: &Column) -> Option<String> {
     let counts = [(column::CLIENTS, "client"), (column::CPUS, "CPU"), (column::JOBS, "job")];
     match counts.iter().find(|(known, _)| *known == key) {
@@ -38,7 +36,6 @@ pub(crate) fn differ(rows: &[&Row], key: &'static Column) -> bool {
     rows.iter().any(|row| row.figure(key) != rows[0].figure(key))
 }
 
-/// The names of a scenario's series, and their colours.
 pub(crate) struct Series<'r> {
     telling: Vec<&'static Column>,
     baselines: Vec<&'r str>,
@@ -47,7 +44,6 @@ pub(crate) struct Series<'r> {
 }
 
 impl<'r> Series<'r> {
-    /// Names the rows by all differing columns that the plot does not show itself.
     pub(crate) fn of(rows: &[&'r Row], except: &[&'static Column]) -> Self {
         let differs = |key: &&'static Column| rows.iter().any(|row| words(row, key) != words(rows[0], key));
         let telling = TELLING.into_iter().filter(|key| !except.contains(key) && differs(key)).collect();
@@ -68,13 +64,11 @@ impl<'r> Series<'r> {
         if parts.is_empty() { row.variant().to_owned() } else { parts.join(", ") }
     }
 
-    /// Draws the rows that have both values; empty if there are none.
     pub(crate) fn line_plot(&mut self, size: Size, rows: &[&Row], x: Along, y: Along) -> String {
         let drawn = self.lines(rows, x.2, y.2);
         if drawn.is_empty() { String::new() } else { lines(size, &axis(x), &axis(y), &drawn) }
     }
 
-    /// Draws a bar for each row that has the value, with an optional line across them.
     pub(crate) fn bar_plot(&mut self, width: u32, rows: &[&Row], along: Along, reference: Option<f64>) -> String {
         bar_chart(width, along, &self.bars(rows, along.2), reference)
     }
@@ -117,7 +111,6 @@ impl<'r> Series<'r> {
         bars
     }
 
-    /// Index of the row's colour, and whether it is dashed.
     fn colour(&mut self, row: &Row) -> (usize, bool) {
         let (name, dashed) = (self.name(row), self.is_baseline(row));
         let number = self.names.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {

@@ -18,7 +18,6 @@ pub(crate) enum Scale {
 
 #[derive(Debug, Clone)]
 pub(crate) struct Axis {
-    /// Written along it.
     pub(crate) name: String,
     scale: Scale,
     format: fn(f64) -> String,
@@ -38,7 +37,6 @@ impl Axis {
         Self { name: name.into(), scale, format }
     }
 
-    /// Whether the axis can show that value.
     pub(crate) fn shows(&self, value: f64) -> bool {
         value.is_finite() && (value > 0.0 || (self.scale == Scale::Linear && value == 0.0))
     }
@@ -47,7 +45,6 @@ impl Axis {
         without_zeros(&(self.format)(value))
     }
 
-    /// The range that contains all of those values.
     pub(crate) fn span(&self, values: impl Iterator<Item = f64>) -> Span {
         let (low, high) = values
             .filter(|value| self.shows(*value))

@@ -5,10 +5,8 @@ use crate::report::plot::{GRID, INK};
 use crate::report::{Caveat, Reason, Report, Row, column};
 use sidecore_report::About;
 
-/// Elements without an end tag.
 const VOID: [&str; 1] = ["meta"];
 
-/// Panics unless elements are closed in order and attributes are quoted.
 fn assert_well_formed(page: &str) {
     let body = page.strip_prefix("<!doctype html>").expect("a doctype");
     let mut open: Vec<&str> = Vec::new();
@@ -43,7 +41,6 @@ fn the_page_loads_nothing_and_runs_nothing() {
     assert_eq!(addresses, page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count());
 }
 
-/// Every text field contains an attempt to break out of its context.
 fn hostile(scenario: &str) -> Row {
     let text = |field: &str| format!("{field}\"'><script>alert('{field}')</script><b {field}=&amp;");
     let columns = column::ALL.into_iter().filter(|column| full_row().text(column).is_some());

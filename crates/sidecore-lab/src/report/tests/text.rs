@@ -3,7 +3,6 @@
 use super::{full_row, sample};
 use crate::report::{Caveat, Reason, Report, Row, Times, caveat, column};
 
-/// Width of tables without a terminal.
 const WIDTH: usize = 100;
 
 #[test]

@@ -44,9 +44,7 @@ pub(super) struct Sending {
 pub(super) struct Went {
     /// Sending times since the first, ns.
     pub(super) sent_at: Vec<Nanos>,
-    /// Mean time until the arrival stamped by the kernel, us.
     pub(super) latency_us: f64,
-    /// Frames an interrupt, by the link's counters.
     pub(super) per_interrupt: f64,
 }
 
@@ -108,7 +106,6 @@ fn datagram(number: u64) -> [u8; SIZE] {
     bytes
 }
 
-/// The clock of arrival stamps, ns.
 fn wall() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }
@@ -126,7 +123,6 @@ fn greet(socket: &UdpSocket, first: &Receiver<()>) -> Result<(), LabError> {
     Err(LabError::broken("no datagram came through the link"))
 }
 
-/// Numbers and times of arrivals in that namespace, until a silence.
 fn receive(namespace: File, heard: &Sender<()>) -> Result<Vec<(u64, u128)>, LabError> {
     let wrong = |error: nix::Error| LabError::failed("the far end cannot receive", error);
     setns(namespace, CloneFlags::CLONE_NEWNET).map_err(wrong)?;

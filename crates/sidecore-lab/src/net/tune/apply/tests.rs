@@ -19,7 +19,6 @@ const IDENTITY: Identity = Identity { boot: String::new(), namespace: 1, index: 
 struct Fake {
     values: BTreeMap<String, String>,
     refuses: Option<String>,
-    /// `None`: the interface exists.
     fate: Option<Result<Fate, String>>,
     undoes: Option<(String, String)>,
     file: PathBuf,
@@ -242,7 +241,6 @@ fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_ne
     assert!(fake.values == changed && fake.was_kept.len() == writes && !fake.file.exists());
 }
 
-/// Runs in a network namespace of this thread.
 fn every_setting_of_a_virtual_interface_is_taken_back() {
     space::enter_own().unwrap();
     let links = Links::here().unwrap();

@@ -7,7 +7,6 @@ const SETTINGS: usize = 12;
 /// Noise of one run, a logarithm: a machine with other load.
 const NOISE: f64 = 0.08;
 
-/// Searches with planted gains of combined changes, as logarithms. Noise comes in bursts of some runs.
 fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Found {
     let levels = [1, 2].repeat(SETTINGS / 2);
     let mut random = Random::new(seed ^ 0x5eed);
