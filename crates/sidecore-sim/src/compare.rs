@@ -212,7 +212,6 @@ impl<'a> Cells<'a> {
         })
     }
 
-    /// Runs the cells with these settings: the plan's, except for varied parameters.
     pub(crate) fn compare(
         &self,
         settings: &Settings,

@@ -110,7 +110,6 @@ const TRACE_FACTOR: u64 = 0x517c_c1b7_2722_0a95;
 mod tests {
     use super::*;
 
-    /// Each event schedules two more, up to a limit, and one is cancelled.
     struct Splitting(Vec<(Nanos, u32)>);
 
     impl World for Splitting {

@@ -98,7 +98,6 @@ fn mean(figures: &[f64]) -> f64 {
     figures.iter().sum::<f64>() / figures.len() as f64
 }
 
-/// Splits sorted values at the widest gap, if it is wide enough.
 fn regimes(sorted: &[f64], mean: f64) -> Option<[Regime; 2]> {
     let gap = |at: &usize| sorted[*at] - sorted[*at - 1];
     let last = sorted.len().checked_sub(FEWEST)?;

@@ -51,7 +51,6 @@ pub struct Free {
     pub unit: &'static str,
     /// Its meaning, in words.
     pub meaning: String,
-    /// Indices of the targets whose plans take it from the same file.
     targets: Vec<usize>,
     is_whole: bool,
     is_fitted: bool,

@@ -111,7 +111,6 @@ pub struct Heading {
 pub(crate) const NUMBER: &str = "{}";
 
 impl Heading {
-    /// The settings for a lower-case heading; none if it does not contain the words.
     pub(crate) fn found_in(&self, heading: &str) -> Changes {
         let says = self.says.to_lowercase();
         let Some((before, after)) = says.split_once(NUMBER) else {

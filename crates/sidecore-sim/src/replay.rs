@@ -153,7 +153,6 @@ fn words(bytes: &[u8]) -> Result<Vec<u64>, ReplayError> {
     Ok(words.iter().map(|word| u64::from_le_bytes(*word)).collect())
 }
 
-/// The calls without the end, and whether the record was cut off. Checks end and hash.
 fn calls<'a>(all: &[u64], rest: &'a [u64]) -> Result<(&'a [u64], bool), ReplayError> {
     let (calls, end) = rest.split_last_chunk::<TRAILER>().ok_or(ReplayError::Truncated)?;
     let [end, found] = *end;

@@ -21,7 +21,6 @@ pub(crate) fn guesses(rows: &[Vec<Option<f64>>], columns: &[String]) -> Vec<Vec<
     (0..rows.len()).map(|r| (0..columns.len()).map(|c| guess(r, c).map(f64::exp)).collect()).collect()
 }
 
-/// Row's and column's share of a cell, from all others.
 fn by_factors(all: &[Vec<Option<f64>>], (row, column): (usize, usize)) -> Option<f64> {
     let (height, width) = (all.len(), all[row].len());
     let value = |r: usize, c: usize| if (r, c) == (row, column) { None } else { all[r].get(c).copied().flatten() };
@@ -44,7 +43,6 @@ fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
     (count > 0).then(|| sum / f64::from(count))
 }
 
-/// A point on the line through the two other columns with the nearest labels.
 fn on_line(row: &[Option<f64>], columns: &[String], column: usize) -> Option<f64> {
     let place = |c: usize| columns[c].parse::<f64>().ok().filter(|label| *label > 0.0).map(f64::ln);
     let at = place(column)?;

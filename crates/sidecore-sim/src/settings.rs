@@ -99,7 +99,6 @@ impl Settings {
         Self { check, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
     }
 
-    /// The typed settings, if all texts are valid values. Unset ones have their lowest value.
     pub(crate) fn read<M: DeserializeOwned>(&self) -> Result<M, Error> {
         M::deserialize(Reader::new(&|name, _| self.text(name).map(str::to_owned)))
     }
@@ -118,8 +117,7 @@ impl Settings {
         })
     }
 
-    /// Number of the parameter with this name, in full or shortened to the part after the last dot; or the reason for
-    /// its absence.
+    /// A name is full, or shortened to the part after the last dot.
     pub(crate) fn find(&self, name: &str) -> Result<usize, SettingError> {
         let names = || self.entries.iter().map(|(parameter, _)| parameter.name.as_str());
         if let Some(index) = names().position(|known| known == name) {

@@ -3,7 +3,6 @@
 use crate::engine::{Engine, World};
 use sidecore_core::time::Nanos;
 
-/// Longest time to the next event of a timer, ns.
 const MAX_DELAY_NS: Nanos = 100_000;
 
 struct Timers {

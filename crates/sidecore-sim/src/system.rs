@@ -110,7 +110,6 @@ pub struct Impossible {
     pub message: String,
 }
 
-/// The quantile of the times, which get sorted, for this fraction; not a number without times.
 fn percentile(times: &mut [Nanos], part: f64) -> f64 {
     times.sort_unstable();
     times.get((times.len() as f64 * part) as usize).map_or(f64::NAN, |time| *time as f64)

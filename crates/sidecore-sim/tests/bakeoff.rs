@@ -49,7 +49,6 @@ fn a_break_leaves_whole_cases() {
     assert!(told.iter().enumerate().all(|(number, (done, total))| *done == number && *total > 30));
 }
 
-/// Whether `priced` is stable in the pool of this seed at 0.95, and whether its 99th percentile is near the best.
 fn verdict(seed: u64) -> (bool, bool) {
     let found = Balance::ALL.map(|balance| Run { balance, ..random_pool(seed, 0.95) }.go(seed));
     let best = found.iter().filter(|found| found.stable).map(|found| found.p99).fold(f64::MAX, f64::min);

@@ -196,7 +196,6 @@ struct Server {
 }
 
 impl Server {
-    /// Takes up the next task. Returns the time that it takes, ns.
     fn begin(&mut self) -> Option<f64> {
         let task = self.queue.pop_front()?;
         let spent = self.card.time(task.size.into());

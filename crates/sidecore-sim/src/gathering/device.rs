@@ -48,7 +48,6 @@ impl<T> Device<T> {
         self.begun.drain(..)
     }
 
-    /// Begins a batch or a wait, if it is free; schedules `due` or `done`.
     pub(super) fn look<E: Copy>(&mut self, engine: &mut Engine<E>, due: E, done: E) {
         if !self.begun.is_empty() {
             return;

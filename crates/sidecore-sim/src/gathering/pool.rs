@@ -216,7 +216,6 @@ impl Pool {
         }
     }
 
-    /// `None`: no device accepts it now.
     fn choose(&mut self, now: Nanos) -> Option<Assignment> {
         let class = Class::NOOP;
         let work = Work {

@@ -94,7 +94,6 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// The section that runs on this processor, or has just ended there.
     pub(crate) fn current(&self, processor: u32) -> Section {
         self.processors[processor as usize].running.expect("an event tells of a section that runs").section
     }
@@ -207,7 +206,6 @@ impl<E: Copy> Cpu<E> {
         }
     }
 
-    /// A thread that starts or ends changes its sibling's speed.
     fn touch_sibling(&mut self, engine: &mut Engine<E>, index: usize) {
         let Some(sibling) = self.sibling(index) else { return };
         self.settle(engine.now(), sibling);

@@ -66,7 +66,6 @@ impl<E: Copy> Pipe<E> {
         }
     }
 
-    /// Sets the rate of each transfer, and schedules the event for the first end.
     fn share(&mut self, engine: &mut Engine<E>) {
         if let Some(timer) = self.timer.take() {
             engine.cancel(timer);

@@ -38,8 +38,6 @@ pub struct Axis {
 }
 
 impl Axis {
-    /// The axis of a published table with `name` in its heading cell: `metric`, `case`, or a parameter of these
-    /// settings.
     pub(crate) fn named(
         name: &str,
         labels: &[String],
@@ -61,7 +59,6 @@ impl Axis {
         Ok(Self { name, labels: labels.to_vec(), metrics: Vec::new() })
     }
 
-    /// The settings along it; for metrics, one empty case.
     fn cases(&self) -> Vec<Changes> {
         if self.is_metrics() {
             return vec![Changes::new()];

@@ -315,7 +315,6 @@ fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>)
     }
 }
 
-/// Reads `{ name = values }`: a list, a range, or metrics.
 fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) -> Result<Axis, PlanError> {
     let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
         return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }"));
@@ -373,7 +372,6 @@ fn tidy(value: f64) -> f64 {
     format!("{value:.11e}").parse().unwrap_or(value)
 }
 
-/// Reads `{ name = value, … }` as settings; for a heading with a number, `{}` is its placeholder.
 fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Result<Changes, PlanError> {
     let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
         let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;

@@ -80,7 +80,6 @@ struct Reader {
     requests: Vec<Request>,
     devices: Vec<Capability>,
     balance: Option<Balance>,
-    /// Requests under way by lane and tag: when they came and what they ask for.
     pending: HashMap<(u32, u32), (Nanos, Work)>,
     /// Requests whose completion has no time yet; the next call with a time supplies it.
     untimed: Vec<usize>,

@@ -65,12 +65,10 @@ impl<U: Unit, const MIN: u64, const MAX: u64> Quantity<U, MIN, MAX> {
 }
 
 impl<const MIN: u64, const MAX: u64> Us<MIN, MAX> {
-    /// In ns, with a fraction.
     pub(crate) fn ns(self) -> f64 {
         self.0 * 1e3
     }
 
-    /// In whole ns.
     pub(crate) fn nanos(self) -> Nanos {
         self.ns().round() as Nanos
     }
@@ -130,7 +128,6 @@ pub(crate) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// Reads the whole. `text` looks up a setting by name and unit.
     pub(crate) fn new(text: &'a dyn Fn(&str, &'static str) -> Option<String>) -> Self {
         Self { name: String::new(), text }
     }

@@ -124,7 +124,6 @@ impl Spread {
         if low > 0.0 { low * (high / low).powf(way) } else { low + (high - low) * way }
     }
 
-    /// Whether it is ever above zero.
     fn is_any(&self) -> bool {
         self.p100_ns.get() > 0.0
     }
@@ -163,7 +162,6 @@ const CAPACITY_DEPTH: u64 = 32;
 const CAPACITY_REQUESTS: u64 = 20_000;
 
 impl LaneModel {
-    /// Times of the operation; `None` for an operation without work.
     fn op(&self) -> Option<&Curve> {
         Some(match self.client.op {
             Op::noop => return None,

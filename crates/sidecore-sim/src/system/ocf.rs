@@ -43,8 +43,6 @@ pub(super) const METRICS: &[Metric] = &[
 const LIMITING: f64 = 90.0;
 
 impl Model for Ocf {
-    /// Bus and card must follow PCI, the card must accept the requests, and clients must be able to have them in
-    /// flight.
     fn rules(&self) -> Vec<Rule> {
         let Self { client, service, bus, card, .. } = self;
         let (widths, card_clocks) = ([32, 64], [33, 66, 100, 133]);

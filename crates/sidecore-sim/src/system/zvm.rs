@@ -66,5 +66,4 @@ impl Model for Zvm {
     }
 }
 
-/// Separates the seeds of blocks of different runs.
 const BLOCK_SEEDS: u64 = 1 << 20;

@@ -34,7 +34,6 @@ impl World<'_> {
         }
     }
 
-    /// In flight is at most what fits.
     fn capacity(&self) -> Option<String> {
         let over = |link: &Link| {
             let slots = u64::from(link.plan.slots);
@@ -44,7 +43,6 @@ impl World<'_> {
         Some(format!("link {found} has more in a ring than it has slots"))
     }
 
-    /// No client is above its credit.
     fn credit(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         for (tenant, plan) in self.plan.clients.iter().enumerate() {
             let own = sidecore.lanes().filter(|(_, link)| self.links[**link as usize].tenant as usize == tenant);
@@ -56,7 +54,6 @@ impl World<'_> {
         None
     }
 
-    /// Dispatch and the world have equal counts.
     fn accounting(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         let total = service.in_flight.iter().flatten().count();
@@ -77,7 +74,6 @@ impl World<'_> {
         None
     }
 
-    /// No client sleeps armed with an unread completion and no wake-up on its way.
     fn wakeup_of_clients(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         for (index, link) in self.links.iter().enumerate() {
@@ -97,7 +93,6 @@ impl World<'_> {
         None
     }
 
-    /// The service does not sleep with something unread and no wake-up on its way.
     fn wakeup_of_service(&self, sidecore: &Sidecore<u32, Request>) -> Option<String> {
         let service = &self.service;
         if !service.thread.nobody_wakes() {
@@ -121,14 +116,12 @@ impl World<'_> {
         None
     }
 
-    /// No device sleeps armed with an unread request and no wake-up on its way.
     fn wakeup_of_devices(&self, _: &Sidecore<u32, Request>) -> Option<String> {
         let lost = |device: &Device| device.thread.nobody_wakes() && device.handed.is_unheard();
         let index = self.devices.iter().position(lost)?;
         Some(format!("device {index} sleeps armed with a request to read"))
     }
 
-    /// A device with work that shows no progress is found, soon after its time.
     fn timeouts(&self, _: &Sidecore<u32, Request>) -> Option<String> {
         let late = |index: &&u32| {
             let device = &self.devices[**index as usize];
@@ -140,7 +133,6 @@ impl World<'_> {
         Some(format!("device {index} shows no progress since {since}, and still has work"))
     }
 
-    /// Checks the end of an unfinished run, or of a run with measurable shares.
     pub(super) fn check_end(&mut self, finished: bool) {
         if self.broken.is_none() && !finished {
             let waiting = self.links.iter().filter(|link| !link.is_settled()).count();

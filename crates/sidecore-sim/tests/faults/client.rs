@@ -27,21 +27,16 @@ pub(super) struct Request {
     expected: Result<u32, Refusal>,
 }
 
-/// Where a client's thread is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Pc {
-    /// Submits, or goes on to look.
     Act,
-    /// Submitted something and rings.
     Ring,
     Poll,
     Wait,
 }
 
-/// Why a connection is no more.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum End {
-    /// All was done.
     Done,
     Died,
     /// The service ended it: the client broke the protocol.
@@ -49,7 +44,6 @@ pub(super) enum End {
     ServiceGone,
 }
 
-/// One connection: a lane and the client's thread that uses it.
 #[derive(Debug)]
 pub(super) struct Link {
     pub(super) tenant: u32,
@@ -58,25 +52,19 @@ pub(super) struct Link {
     pub(super) submission: Hop,
     pub(super) completion: Hop,
     pub(super) thread: Thread,
-    /// The service's advice.
     pub(super) advice: Notify,
     pub(super) requests: Vec<Request>,
     pub(super) in_flight: u32,
-    /// Which service it is connected to.
     pub(super) service: u32,
     pub(super) ended: Option<End>,
-    /// How it will break the protocol, or did.
     pub(super) hostile: Option<Hostile>,
     /// It reads no completions until then.
     pub(super) deaf: Option<Nanos>,
-    /// Requests to come.
     pub(super) left: u32,
     next_at: Nanos,
     waits: WaitLoop,
     pc: Pc,
-    /// The service hung up.
     gone: bool,
-    /// The service took the lane.
     pub(super) accepted: bool,
 }
 
@@ -87,12 +75,10 @@ impl Link {
         self.ended.is_some() || (deaf && (self.left == 0 || self.in_flight >= self.most()))
     }
 
-    /// It submits nothing before that instant.
     pub(super) fn rest(&mut self, until: Nanos) {
         self.next_at = self.next_at.max(until);
     }
 
-    /// Most requests that it keeps in flight.
     fn most(&self) -> u32 {
         match self.plan.load {
             Load::Closed(depth) => depth.min(self.plan.slots),
@@ -104,14 +90,12 @@ impl Link {
         self.deadline().is_some_and(|at| at <= now)
     }
 
-    /// When it submits again by itself.
     fn deadline(&self) -> Option<Nanos> {
         (self.left > 0 && self.in_flight < self.most()).then_some(self.next_at)
     }
 }
 
 impl World<'_> {
-    /// Connects this client again for its remaining requests.
     pub(super) fn connect(&mut self, clock: &mut Clock, tenant: u32, lane: u32, left: u32) {
         let client = &self.plan.clients[tenant as usize];
         let plan = client.lanes[lane as usize];
@@ -171,7 +155,6 @@ impl World<'_> {
         self.ring(clock, index);
     }
 
-    /// Submits if it is time, else looks for completions.
     fn act(&mut self, clock: &mut Clock, index: u32) {
         let now = clock.now();
         let link = &mut self.links[index as usize];
@@ -211,7 +194,6 @@ impl World<'_> {
         self.go_on(clock, Actor::Client(index));
     }
 
-    /// A request that is still without its extent, and how it is to end.
     fn request(
         &self,
         clock: &mut Clock,
@@ -271,7 +253,6 @@ impl World<'_> {
         self.go_on(clock, Actor::Client(index));
     }
 
-    /// A completion came.
     fn receive(&mut self, clock: &mut Clock, index: u32, completion: Result<Completion, NoCompletion>) {
         let now = clock.now();
         let Ok(Completion { tag, status, stamps }) = completion else {
@@ -334,7 +315,6 @@ impl World<'_> {
         self.go_on(clock, Actor::Client(index));
     }
 
-    /// The connection tells that the service died.
     pub(super) fn hang_up(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         if link.ended.is_some() {
@@ -345,7 +325,6 @@ impl World<'_> {
         self.wake(clock, Actor::Client(index));
     }
 
-    /// Reports unanswered requests to the caller as lost, and connects again.
     fn report_lost(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         for request in link.requests.iter_mut().filter(|request| request.answers == 0) {
@@ -357,7 +336,6 @@ impl World<'_> {
         self.come_back(clock, index);
     }
 
-    /// Connects again for the remaining requests, immediately or after a restart of the service.
     fn come_back(&mut self, clock: &mut Clock, index: u32) {
         let Link { tenant, lane, left, .. } = self.links[index as usize];
         if left > 0 && self.service.thread.ended {
@@ -393,7 +371,6 @@ impl World<'_> {
         }
     }
 
-    /// Breaks the protocol, and dies a little later if the service did not end it.
     fn attack(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         let Some(how) = link.hostile else { return };

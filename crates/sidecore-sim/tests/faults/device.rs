@@ -14,7 +14,6 @@ use sidecore_core::sidecore::{Health, Reply, WaitPolicies};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// A request as a device gets it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Handed {
     pub(super) ticket: Ticket,
@@ -36,7 +35,6 @@ impl Handed {
 #[derive(Clone, Copy, Debug)]
 enum Pc {
     Take,
-    /// At work since then.
     Work(Handed, Nanos),
     /// Past the gate: the result is being written.
     Write(Handed, Reply),
@@ -45,7 +43,6 @@ enum Pc {
     Wait,
 }
 
-/// One device, for as long as its service lives.
 #[derive(Debug)]
 pub(super) struct Device {
     pub(super) plan: DevicePlan,
@@ -57,12 +54,9 @@ pub(super) struct Device {
     /// Drained, removed or dead as far as its service knows.
     pub(super) leaving: bool,
     pub(super) health: Health,
-    /// An announcement that a worker has put off.
     pub(super) ring_at: Option<Nanos>,
-    /// Requests on an emulated device, each with its due time.
     queue: VecDeque<(Handed, Nanos)>,
     free_at: Nanos,
-    /// It does nothing before this instant.
     stalled_until: Nanos,
     /// When it last answered, or was given a request while it had none.
     pub(super) progress_at: Nanos,
@@ -104,18 +98,15 @@ impl Device {
         }
     }
 
-    /// It has not been killed and has not died by itself.
     pub(super) fn is_alive(&self) -> bool {
         !self.killed && self.health == Health::Alive
     }
 
-    /// Requests that it has and has not answered.
     pub(super) fn has(&self) -> u64 {
         let at_work = matches!(self.pc, Pc::Work(..) | Pc::Write(..));
         self.handed.waiting() + self.queue.len() as u64 + u64::from(at_work)
     }
 
-    /// When the next answer is due, if that is known.
     pub(super) fn due(&self) -> Option<Nanos> {
         self.queue.front().map(|(_, due)| *due)
     }
@@ -155,7 +146,6 @@ impl World<'_> {
         }
     }
 
-    /// The next answer of a device, if there is one.
     pub(super) fn collect(&mut self, device: u32, now: Nanos) -> Option<Reply> {
         let state = &mut self.devices[device as usize];
         if state.plan.kind == Kind::Worker {
@@ -224,7 +214,6 @@ impl World<'_> {
         self.go_on_after(clock, Actor::Device(index), time);
     }
 
-    /// The result and the reply are written in one go.
     fn write(&mut self, index: u32, handed: &Handed, reply: &Reply) {
         let device = &mut self.devices[index as usize];
         let len = reply.outcome.unwrap_or(0).into();
@@ -306,7 +295,6 @@ impl World<'_> {
         clock.after(delay, SimEvent::Late(index));
     }
 
-    /// An answer to a request that was given to others long ago.
     pub(super) fn answer_late(&mut self, clock: &mut Clock, index: u32) {
         let Some(reply) = self.devices[index as usize].late.take() else { return };
         if self.devices[index as usize].service != self.service.thread.incarnation {
@@ -316,7 +304,6 @@ impl World<'_> {
         self.tell(clock, Command::Late(index, reply));
     }
 
-    /// The device dies, possibly within an operation.
     pub(super) fn crash(&mut self, clock: &mut Clock, index: u32) {
         let device = &mut self.devices[index as usize];
         device.health = match device.pc {

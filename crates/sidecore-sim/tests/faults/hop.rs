@@ -60,7 +60,6 @@ impl Hop {
         self.armed && self.ready() && !self.unrung
     }
 
-    /// Messages pushed and not popped.
     pub(super) fn waiting(&self) -> u64 {
         self.producer.pushed() - self.consumer.popped()
     }
@@ -75,7 +74,6 @@ impl Hop {
         self.armed = false;
     }
 
-    /// The producer's decision: whether the consumer must be woken.
     pub(super) fn must_wake(&mut self) -> bool {
         self.unrung = false;
         self.bell().must_wake()
@@ -86,7 +84,6 @@ impl Hop {
     }
 }
 
-/// The completion of these words, as its client will read it.
 pub(super) fn parse_completion<const N: usize>(words: &[u64; N]) -> Option<Completion> {
     let mut copy = Hop::new(2);
     copy.push(words);
@@ -96,22 +93,17 @@ pub(super) fn parse_completion<const N: usize>(words: &[u64; N]) -> Option<Compl
 /// A thread of control: at most one event of its own is pending.
 #[derive(Debug, Default)]
 pub(super) struct Thread {
-    /// It sleeps until woken or until `timer`.
     pub(super) asleep: bool,
     /// It was woken while it did not sleep: its next sleep ends at once.
     pub(super) token: bool,
-    /// Wake-up calls under way to it.
     pub(super) flying: u32,
     pub(super) timer: Option<Timer>,
-    /// When the sleep ends by itself.
     pub(super) until: Option<Nanos>,
     pub(super) ended: bool,
-    /// Which of several threads that had this name in turn.
     pub(super) incarnation: u32,
 }
 
 impl Thread {
-    /// It sleeps, and nothing is under way that would wake it.
     pub(super) fn nobody_wakes(&self) -> bool {
         self.asleep && !self.ended && !self.token && self.flying == 0
     }

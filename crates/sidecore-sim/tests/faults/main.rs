@@ -36,7 +36,6 @@ const HORIZON: Nanos = 40_000_000;
 /// Nor does one with that number of events.
 const MAX_EVENTS: u64 = 400_000;
 
-/// A property that holds after each event.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 enum Invariant {
     /// Each request is answered, or reported as lost, exactly once.
@@ -45,7 +44,6 @@ enum Invariant {
     /// An answer is the one to its request: result, reason, stage times.
     #[strum(to_string = "an answer is the one to its request")]
     Answer,
-    /// Nothing waits for ever.
     #[strum(to_string = "nothing waits for ever")]
     Stall,
     /// In flight is at most what rings, devices and tables hold.
@@ -54,7 +52,6 @@ enum Invariant {
     /// No thread sleeps armed with something to read and no wake-up on its way.
     #[strum(to_string = "no wake-up is lost")]
     Wakeup,
-    /// No client has more in flight than its credit.
     #[strum(to_string = "no client exceeds its credit")]
     Credit,
     /// Time on devices of backlogged clients follows their weights.
@@ -77,33 +74,25 @@ enum Invariant {
     Spin,
 }
 
-/// The first invariant that did not hold in a run.
 #[derive(Clone, Debug)]
 struct Broken {
     invariant: Invariant,
     what: String,
 }
 
-/// Sums over many runs.
 #[derive(Debug)]
 struct Report {
-    /// Runs that were made.
     seeds: u64,
-    /// Events in all of them.
     events: u64,
-    /// Requests that were submitted.
     requests: u64,
     /// Dormant lanes, summed over all rounds of housekeeping.
     rested: u64,
     /// Faults that struck, by kind in the order of [`FAULTS`].
     faults: [u64; FAULTS.len()],
-    /// The first run with a broken invariant. It is the last one.
     broken: Option<Failure>,
-    /// Hash over all events of all runs.
     trace: u64,
 }
 
-/// A run with a broken invariant.
 #[derive(Debug)]
 struct Failure {
     /// Its seed. With the same commit it fails again.
@@ -112,11 +101,9 @@ struct Failure {
     what: String,
     /// A smaller run that breaks the same invariant, in words: clients, devices, and faults with their times.
     scenario: String,
-    /// The last events of the smaller run in words, up to the broken invariant.
     trace: Vec<String>,
 }
 
-/// Runs that number of seeds from the first one on, until an invariant is broken.
 fn run(first_seed: u64, seeds: u64, mutation: Option<Mutation>) -> Report {
     let faults = [0; FAULTS.len()];
     let mut report = Report { seeds: 0, events: 0, requests: 0, rested: 0, faults, broken: None, trace: 0 };
@@ -147,7 +134,6 @@ fn record(seed: u64, words: usize) -> Vec<u8> {
     record.iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// The run of a scenario, to its end or to the first invariant that does not hold.
 fn run_one(scenario: &Scenario, mutation: Option<Mutation>, watch: Watch) -> (Clock, Run<'_>) {
     let mut clock = Engine::new(scenario.seed);
     let mut run = Run::new(scenario, mutation, watch, &mut clock);

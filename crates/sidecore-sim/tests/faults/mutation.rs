@@ -7,37 +7,24 @@ use strum::{Display, VariantArray};
 #[derive(Clone, Copy, Debug, Display, VariantArray, PartialEq, Eq)]
 #[strum(serialize_all = "kebab-case")]
 pub(super) enum Mutation {
-    /// A client that must ring the service sometimes does not.
     DropClientRing,
-    /// The service does not always ring a client that it must wake.
     DropServiceRing,
     /// Each thread looks before arming the doorbell, and not again after it.
     ArmAfterLook,
-    /// An announcement that was put off is forgotten.
     ForgetAnnouncement,
-    /// A completion is sometimes written twice.
     DuplicateCompletion,
-    /// A completion is sometimes not written.
     LoseCompletion,
-    /// A client of a dead service does not learn which requests were lost.
     ForgetLost,
     /// An answer counts for the request that now has the place in the table.
     ReuseTicket,
-    /// A device sometimes returns the result of the request before.
     MixUpResults,
-    /// A request counts as completed when it is handed over.
     CompleteEarly,
-    /// Requests are taken from clients whose credit is used up.
     IgnoreCredit,
-    /// The first client gets more than the share of its weight.
     IgnoreShare,
-    /// Devices report more depth than they have.
     Overcommit,
     /// A dead device passes for alive: its requests are not given to others.
     ForgetOrphans,
-    /// The service waits forever for a silent device.
     NoTimeout,
-    /// A failed request is blamed on another device.
     BlameOther,
     /// A client that breaks the protocol costs another one its lane.
     PunishNeighbour,
@@ -52,7 +39,6 @@ pub(super) enum Mutation {
 impl Mutation {
     pub(super) const ALL: &'static [Self] = Self::VARIANTS;
 
-    /// The invariant that it breaks.
     pub(super) fn breaks(self) -> Invariant {
         match self {
             Self::DropClientRing

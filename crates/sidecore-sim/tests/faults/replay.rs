@@ -12,7 +12,6 @@ use sidecore_sim::replay::{Again, Pool, ReplayError, Replayed, again, replay, tr
 use std::sync::OnceLock;
 
 const ROOM: usize = 1 << 20;
-/// Words of a record's end.
 const TRAILER: usize = 2;
 /// A run whose devices all answer later.
 const SEED: u64 = 8;
@@ -35,14 +34,12 @@ fn sample() -> &'static [u64] {
     SAMPLE.get_or_init(|| words(&record(SEED, ROOM)))
 }
 
-/// With a hash that fits the words.
 fn sealed(mut words: Vec<u64>) -> Vec<u8> {
     let last = words.len() - 1;
     words[last] = hash(&words[..last]);
     to_bytes(&words)
 }
 
-/// Places of the first words of all calls of that number.
 fn calls_of(number: u8) -> Vec<usize> {
     let (words, mut at) = (sample(), Start::WORDS);
     let mut found = Vec::new();
@@ -167,7 +164,6 @@ proptest! {
         let _ = replay(&sealed(words));
     }
 
-    /// Calls in any order, with names that may not be there.
     #[test]
     fn invented_calls_are_survived(
         calls in prop::collection::vec((1..23_u64, 0..4_u64, prop::collection::vec(0..70_u64, 0..5)), 0..200),
@@ -234,7 +230,6 @@ fn recorded_requests_come_once_more() {
     assert_eq!(again(&traffic, &pool(0, Balance::Eft)), None);
 }
 
-/// Requests of any run can be replayed on other devices.
 #[test]
 fn records_with_faults_can_come_once_more() {
     let mut requests = 0;

@@ -17,7 +17,6 @@ const FAULTS_UNTIL: u64 = 400_000;
 /// A device with work that shows no progress for so long is taken away, ns.
 pub(super) const DEVICE_TIMEOUT: Nanos = 2_000_000;
 
-/// The class of a request to that session. `Err`: what becomes of it.
 pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::session::Refusal> {
     use sidecore_core::session::Refusal;
     let number = (session as usize).wrapping_sub(1);
@@ -25,10 +24,8 @@ pub(super) fn class_of(session: u32, op: Op) -> Result<Class, sidecore_core::ses
     Class::of(algorithm, op).filter(|_| op == can).ok_or(Refusal::Unsupported)
 }
 
-/// How requests of a lane come.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Load {
-    /// So many are kept in flight.
     Closed(u32),
     /// One after the other at random, with this mean gap, ns.
     Open(Nanos),
@@ -45,7 +42,6 @@ pub(super) struct LanePlan {
 pub(super) struct ClientPlan {
     pub(super) weight: u32,
     pub(super) credit: u32,
-    /// It may spin.
     pub(super) owned: bool,
     pub(super) lanes: Vec<LanePlan>,
 }
@@ -66,7 +62,6 @@ pub(super) struct DevicePlan {
     pub(super) weight: u32,
     pub(super) owned: bool,
     pub(super) fixed: Nanos,
-    /// Bytes of input in a nanosecond.
     pub(super) bytes_per_ns: u64,
 }
 
@@ -83,7 +78,6 @@ impl DevicePlan {
     }
 }
 
-/// How a client breaks the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Hostile {
     UnknownOp,
@@ -143,10 +137,8 @@ pub(super) enum Fault {
     SetBalance(Balance),
 }
 
-/// Names of the kinds of faults, as `device-death`.
 pub(super) const FAULTS: &[&str] = Fault::VARIANTS;
 
-/// One run.
 #[derive(Clone, Debug)]
 pub(super) struct Scenario {
     pub(super) seed: u64,
@@ -156,7 +148,6 @@ pub(super) struct Scenario {
     pub(super) balance: Balance,
     pub(super) in_flight: u32,
     pub(super) quantum: Nanos,
-    /// The sidecore may spin.
     pub(super) owned: bool,
     /// Of more lanes than these, the quiet ones go dormant.
     pub(super) watched_lanes: usize,

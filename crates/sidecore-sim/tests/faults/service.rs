@@ -29,14 +29,11 @@ const MAX_DEFERRED: u32 = 8;
 /// Factor of the first client's weight under [`Mutation::IgnoreShare`].
 const FAVOUR: u32 = 100;
 
-/// Commands of the control thread to the sidecore.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
     AddLane(u32),
     CloseLane(u32),
-    /// A changed setting.
     Set(Fault),
-    /// An answer of a device that is gone already.
     Late(u32, Reply),
 }
 
@@ -58,11 +55,9 @@ pub(super) struct InFlight {
     pub(super) device: Option<usize>,
     pub(super) cost: Nanos,
     losses: u8,
-    /// It has been handed to its device.
     handed: bool,
 }
 
-/// The living service, as the world knows it.
 #[derive(Debug)]
 pub(super) struct Service {
     pub(super) thread: Thread,
@@ -72,7 +67,6 @@ pub(super) struct Service {
     /// By place in dispatch's table.
     pub(super) in_flight: Vec<Option<InFlight>>,
     pub(super) mailbox: VecDeque<Command>,
-    /// Links that rang and were not heard yet.
     pub(super) rung: Vec<u32>,
     /// It sleeps, or was woken: its next step reads notifications.
     listens: bool,
@@ -95,7 +89,6 @@ impl Service {
     }
 }
 
-/// A run: what the service decides by, and everybody else.
 #[derive(Debug)]
 pub(super) struct Run<'a> {
     pub(super) sidecore: Sidecore<u32, Request>,
@@ -145,7 +138,6 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Devices and the first step of a service that was just made.
     fn start(&mut self, clock: &mut Clock) {
         for plan in &self.world.plan.devices {
             self.add_device(clock, *plan);
@@ -185,7 +177,6 @@ impl<'a> Run<'a> {
         self.world.go_on(clock, Actor::Service);
     }
 
-    /// Tells which lanes rang.
     fn hear(&mut self, clock: &mut Clock) {
         let mutation = self.world.mutation;
         for link in std::mem::take(&mut self.world.service.rung) {
@@ -203,7 +194,6 @@ impl<'a> Run<'a> {
         self.sidecore.lanes().find(|(_, own)| **own == link).map(|(id, _)| id)
     }
 
-    /// Carries out the commands of the control thread.
     fn obey(&mut self, clock: &mut Clock) {
         while let Some(command) = self.world.service.mailbox.pop_front() {
             match command {
@@ -223,7 +213,6 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Carries out a fault that is a command of the control thread.
     fn set(&mut self, clock: &mut Clock, fault: Fault) {
         match fault {
             Fault::SetNotify(hops) => self.set_notify(clock, hops),
@@ -319,14 +308,12 @@ impl<'a> Run<'a> {
         world.say(|| format!("device {index} joins: {plan}"));
     }
 
-    /// The device in dispatch that this number of a fault picks, if one is left.
     fn picked(&self, number: u8) -> Option<usize> {
         let dispatch = self.sidecore.dispatch();
         let count = self.world.service.devices.len();
         pick(number, (0..count).filter(|device| dispatch.device_state(*device) != DeviceState::Gone))
     }
 
-    /// Everything that was to be done is done, and nothing is on its way.
     pub(super) fn is_finished(&self) -> bool {
         let World { service, reconnecting, links, .. } = &self.world;
         let at_rest = !service.thread.ended && service.mailbox.is_empty() && reconnecting.is_empty();
@@ -362,7 +349,6 @@ fn sidecore(plan: &Scenario, mutation: Option<Mutation>, tape: Option<usize>, no
 }
 
 impl World<'_> {
-    /// The service's process dies, with its workers; each connection hangs up.
     pub(super) fn kill_service(&mut self, clock: &mut Clock, down: Nanos) {
         self.say(|| "the service dies".to_owned());
         self.end(clock, Actor::Service);
@@ -381,7 +367,6 @@ impl World<'_> {
         clock.after(down, SimEvent::Restart);
     }
 
-    /// The control thread tells the sidecore something, and rings.
     pub(super) fn tell(&mut self, clock: &mut Clock, command: Command) {
         if !self.service.thread.ended {
             self.service.mailbox.push_back(command);
@@ -397,7 +382,6 @@ impl World<'_> {
         }
     }
 
-    /// A client's connection is closed.
     pub(super) fn connection_closed(&mut self, clock: &mut Clock, index: u32) {
         let link = &mut self.links[index as usize];
         let of_this = link.service == self.service.thread.incarnation;

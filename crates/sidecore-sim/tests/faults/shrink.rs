@@ -5,10 +5,8 @@ use super::scenario::Scenario;
 use super::world::Watch;
 use super::{Broken, Failure, Invariant, run_one};
 
-/// Most runs that the search makes.
 const TRIES: u32 = 400;
 
-/// Makes the run smaller for as long as the same invariant breaks, and tells its last events in words.
 pub(super) fn explain(scenario: &Scenario, mutation: Option<Mutation>, broken: Broken) -> Failure {
     let mut search = Search { mutation, invariant: broken.invariant, left: TRIES };
     let smallest = search.smallest(scenario.clone());
@@ -25,7 +23,6 @@ struct Search {
 }
 
 impl Search {
-    /// Removes and halves until nothing more can be removed or halved.
     fn smallest(&mut self, mut scenario: Scenario) -> Scenario {
         loop {
             let (before, was) = (self.left, size(&scenario));

@@ -8,7 +8,6 @@ use super::world::{Actor, Clock, SimEvent, World, pick};
 use sidecore_core::time::Nanos;
 
 impl World<'_> {
-    /// The fault of that number strikes, if a target is left.
     pub(super) fn strike(&mut self, clock: &mut Clock, number: usize) {
         let Some((_, fault)) = self.plan.faults.get(number).copied() else { return };
         if self.strike_one(clock, fault).is_some() {
@@ -67,7 +66,6 @@ impl World<'_> {
         Some(())
     }
 
-    /// A device with a life of its own that the running service has.
     fn alive(&self, number: u8) -> Option<u32> {
         let alive = |device: &Device| device.plan.kind != Kind::Inline && device.is_alive();
         pick(number, self.service.devices.iter().copied().filter(|device| alive(&self.devices[*device as usize])))

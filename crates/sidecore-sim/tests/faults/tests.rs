@@ -5,9 +5,7 @@ use scenario::{ClientPlan, DevicePlan, Kind, LanePlan, Load};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sidecore::WaitPolicies;
 
-/// Sets the number of runs without a defect.
 const VARIABLE: &str = "SIDECORE_FAULT_SEEDS";
-/// The number without the variable.
 const SEEDS: u64 = 500;
 
 fn seeds() -> u64 {

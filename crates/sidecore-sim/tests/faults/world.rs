@@ -13,12 +13,10 @@ use sidecore_sim::engine::Engine;
 use std::collections::VecDeque;
 use strum::Display;
 
-/// Last events that a trace shows.
 const TRACE: usize = 60;
 
 pub(super) type Clock = Engine<SimEvent>;
 
-/// The party that acts.
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 pub(super) enum Actor {
     #[strum(to_string = "the service")]
@@ -34,24 +32,16 @@ pub(super) enum SimEvent {
     Step(Actor),
     /// A wake-up call arrives at the thread of that incarnation.
     Wake(Actor, u32),
-    /// The fault of that number strikes.
     Fault(u16),
-    /// A client's connection tells it that the service died.
     HangUp(u32),
-    /// A client's connection tells the service that the client is gone.
     Closed(u32),
-    /// The service is started again.
     Restart,
-    /// A device that was taken away answers after all.
     Late(u32),
-    /// A device does nothing any more.
     Hang(u32),
 }
 
-/// Parts of a run to keep.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Watch {
-    /// The last events in words.
     pub(crate) words: bool,
     /// The calls into dispatch, on that number of words of tape.
     pub(crate) tape: Option<usize>,
@@ -66,11 +56,9 @@ pub(super) struct World<'a> {
     pub(super) service: Service,
     /// Every connection that was ever made. Each is one lane with one thread.
     pub(super) links: Vec<Link>,
-    /// Every device that there ever was.
     pub(super) devices: Vec<Device>,
     /// Estimated time of the requests of each client on devices, ns.
     pub(super) charged: Vec<Nanos>,
-    /// Faults that struck, by kind.
     pub(super) struck: [u64; FAULTS.len()],
     pub(super) requests: u64,
     /// Lanes found dormant, over all publications of gauges.
@@ -78,9 +66,7 @@ pub(super) struct World<'a> {
     pub(super) broken: Option<Broken>,
     /// Connections to make again when the service is back: client, lane, and remaining requests.
     pub(super) reconnecting: Vec<(u32, u32, u32)>,
-    /// Words of tape that each service has, if it is recorded.
     pub(super) tape: Option<usize>,
-    /// The last events in words, if they are kept.
     log: Option<VecDeque<String>>,
 }
 
@@ -145,13 +131,11 @@ impl<'a> World<'a> {
         self.thread(actor).timer = Some(timer);
     }
 
-    /// It sleeps as its policy says.
     pub(super) fn doze(&mut self, clock: &mut Clock, actor: Actor, until: Option<Nanos>) {
         self.say(|| format!("{actor} sleeps"));
         self.sleep(clock, actor, until);
     }
 
-    /// It sleeps until woken, or until that instant.
     pub(super) fn sleep(&mut self, clock: &mut Clock, actor: Actor, until: Option<Nanos>) {
         if std::mem::take(&mut self.thread(actor).token) {
             return self.go_on(clock, actor);
@@ -163,7 +147,6 @@ impl<'a> World<'a> {
         (thread.asleep, thread.timer, thread.until) = (true, timer, until);
     }
 
-    /// A wake-up call is on its way.
     pub(super) fn wake(&mut self, clock: &mut Clock, actor: Actor) {
         let thread = self.thread(actor);
         if thread.ended {
@@ -192,7 +175,6 @@ impl<'a> World<'a> {
         self.go_on(clock, actor);
     }
 
-    /// The thread runs no more.
     pub(super) fn end(&mut self, clock: &mut Clock, actor: Actor) {
         let thread = self.thread(actor);
         (thread.ended, thread.asleep) = (true, false);
@@ -214,7 +196,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// A line of the trace, if one is kept. It ends with what broke.
     pub(super) fn say(&mut self, words: impl FnOnce() -> String) {
         if let Some(log) = self.log.as_mut().filter(|_| self.broken.is_none()) {
             if log.len() == TRACE {
@@ -224,7 +205,6 @@ impl<'a> World<'a> {
         }
     }
 
-    /// The last events in words, if they were kept.
     pub(super) fn into_words(self) -> Vec<String> {
         self.log.map(Vec::from).unwrap_or_default()
     }
@@ -238,14 +218,12 @@ impl<'a> World<'a> {
         &mut self.devices[self.service.devices[number] as usize]
     }
 
-    /// Whether a device of the running service may get requests of that class.
     pub(super) fn some_device_can(&self, class: Class) -> bool {
         let devices = self.service.devices.iter().map(|device| &self.devices[*device as usize]);
         devices.into_iter().any(|device| !device.leaving && device.plan.classes().contains(class))
     }
 }
 
-/// One of these, by a number of any size.
 pub(super) fn pick<T>(number: u8, mut there: impl Iterator<Item = T> + Clone) -> Option<T> {
     let count = there.clone().count();
     there.nth(usize::from(number) % count.max(1))

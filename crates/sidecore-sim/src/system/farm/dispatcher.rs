@@ -12,7 +12,6 @@ use std::collections::VecDeque;
 
 const KIND: Class = Class::NOOP;
 const HOPS: u32 = 2;
-/// Longest interval between checks for silent nodes, ns.
 const MAX_CHECK_INTERVAL_NS: Nanos = 1_000_000;
 /// Interval of attempts of a node that could not join, ns.
 const AGAIN: Nanos = 10_000_000;
@@ -20,7 +19,6 @@ const AGAIN: Nanos = 10_000_000;
 #[derive(Debug)]
 pub(super) struct Dispatcher {
     farm: NodePool,
-    /// Life and name of each node in the farm.
     members: Vec<Option<(u32, NodeId)>>,
     nodes: [usize; MAX_NODES],
     free_tags: Vec<u32>,
@@ -99,7 +97,6 @@ impl Dispatcher {
         stranger
     }
 
-    /// Sends the event at the head of the queue to a node, or marks it as waiting.
     fn place(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let Some(&number) = field.held.front() else { return };
         let job = field.jobs[number as usize];
@@ -153,7 +150,6 @@ impl Dispatcher {
         self.go_on(engine, field);
     }
 
-    /// Handles a node's beat. Returns whether it belongs to the farm.
     fn heard(
         &mut self,
         engine: &mut Engine<FarmEvent>,

@@ -8,7 +8,6 @@ pub(super) enum FarmEvent {
     Waits(u32),
     Reached(Parcel),
     Worked(Parcel, Answer),
-    /// A message arrives at the dispatcher; the dispatcher ends its present step.
     Came(Message),
     Turns,
     Stored(u32),
@@ -36,7 +35,6 @@ pub(super) enum Message {
     },
 }
 
-/// One attempt at an event, with its node.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Parcel {
     pub(super) node: usize,
@@ -47,7 +45,6 @@ pub(super) struct Parcel {
     pub(super) work: f64,
 }
 
-/// A node's answer to an event, with times by its own clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Answer {
     pub(super) held: Nanos,

@@ -15,7 +15,6 @@ pub(super) struct Job {
     /// Size in units, which determines its bytes, and its units of work.
     pub(super) units: u32,
     pub(super) work: f64,
-    /// Due time of its arrival.
     came: Nanos,
     pub(super) handed: u32,
     pub(super) stored: u32,
@@ -115,7 +114,6 @@ impl Field {
         self.has[node].clear();
     }
 
-    /// After a node's death: notes that its event is on another node, or was done nevertheless.
     pub(super) fn is_with_another(&mut self, at: Nanos, job: u32) {
         let Some(number) = self.jobs[job as usize].died.take() else { return };
         let death = &mut self.deaths[number];
@@ -125,7 +123,6 @@ impl Field {
         }
     }
 
-    /// Stores a result. Returns the time of storing.
     pub(super) fn store(&mut self, engine: &mut Engine<FarmEvent>, job: u32) -> Nanos {
         let at = engine.now() + self.hop(engine) + self.set.network.store_us.nanos();
         engine.schedule(at, FarmEvent::Stored(job));

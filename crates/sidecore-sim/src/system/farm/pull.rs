@@ -35,7 +35,6 @@ impl Pull {
         self.hand_out(engine, field);
     }
 
-    /// A node has done an event: it stores the result, is notified of that, acknowledges, and requests another event.
     pub(super) fn worked(engine: &mut Engine<FarmEvent>, field: &mut Field, parcel: Parcel, answer: Answer) {
         let Parcel { node, life, job, attempt, .. } = parcel;
         field.take_from(node, job);
@@ -54,7 +53,6 @@ impl Pull {
         engine.schedule(asked, FarmEvent::Asks(node, life));
     }
 
-    /// An attempt was not acknowledged: another node gets the event.
     pub(super) fn expires(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, job: u32, attempt: u64) {
         let Job { stored, handed, given_up, .. } = field.jobs[job as usize];
         if stored == 0 && !given_up && u64::from(handed) == attempt {

@@ -13,7 +13,6 @@ fn settings(changes: &[&str]) -> (&'static System, Settings) {
     (plan.system, plan.settings)
 }
 
-/// One node of constant speed, without network times and delays, and events of one size.
 const ALONE: [&str; 10] = [
     "node.count=1",
     "slow_count=0",
@@ -27,7 +26,6 @@ const ALONE: [&str; 10] = [
     "most_units=50",
 ];
 
-/// The mean of a metric over runs of this duration with several seeds.
 fn mean(changes: &[&str], seconds: u32, metric: &str) -> f64 {
     let lasting = format!("measured_ms={}", seconds * 1_000);
     let (system, settings) = settings(&[changes, &[&lasting]].concat());

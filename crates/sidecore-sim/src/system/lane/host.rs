@@ -4,12 +4,10 @@ use super::Spread;
 use crate::engine::Random;
 use sidecore_core::time::Nanos;
 
-/// The interruptions of one core, at random times, one after the other.
 pub(super) struct Host {
     /// Mean time from the end of one to the next, ns.
     every: f64,
     lasts: Spread,
-    /// The present or next interruption.
     from: Nanos,
     until: Nanos,
 }

@@ -17,13 +17,10 @@ pub(super) enum Arrival {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LaneEvent {
-    /// A side looks for work.
     Look(Role, u64),
     /// A submission arrives at the sidecore; with its due time.
     Submission(Nanos),
-    /// This number of completions arrives at the client together.
     Completions(u32),
-    /// A deferred announcement is due.
     Announce,
 }
 
@@ -43,7 +40,6 @@ pub(super) struct Lane {
     /// Each side's wait for payload from the other's cache, if it has no other work.
     transfer: f64,
     arrival: Arrival,
-    /// Random numbers for arrivals only.
     arrivals: Random,
     pub(super) client: Side,
     pub(super) sidecore: Side,
@@ -55,7 +51,6 @@ pub(super) struct Lane {
     /// Completed requests not written yet, and their work, ns.
     outbox: (Vec<Nanos>, f64),
     moderator: Moderator,
-    /// Due time of the next request, under open load.
     next: f64,
     to_submit: u64,
     in_flight: u64,
@@ -64,7 +59,6 @@ pub(super) struct Lane {
     ended: Nanos,
 }
 
-/// Runs a lane until all requests are answered.
 pub(super) fn lane(
     set: &LaneModel,
     arrival: Arrival,
@@ -140,12 +134,10 @@ impl World for Lane {
 }
 
 impl Lane {
-    /// Requests completed per second.
     pub(super) fn rate(&self) -> f64 {
         self.times.len() as f64 * 1e9 / self.ended.max(1) as f64
     }
 
-    /// Wakes the client now, later or not at all.
     fn announce(&mut self, engine: &mut Engine<LaneEvent>, ring: WakeDecision) {
         match ring {
             WakeDecision::Now => {
@@ -256,20 +248,16 @@ enum SideState {
     Napping(Nanos),
     /// Asleep; can be rung.
     Parked(Nanos),
-    /// Rung, not yet running.
     Waking(Nanos),
 }
 
-/// One side of a lane: a thread on a core of its own that works, and waits by its policy.
 pub(super) struct Side {
     role: Role,
     wake: Wake,
-    /// Cost of ringing it.
     ring: Spread,
     /// Time until it runs, after a short sleep and after a long one.
     latency: [Spread; 2],
     host: Host,
-    /// Delay of its own wake-up.
     overshoot: Spread,
     waiter: Waiter,
     state: SideState,
@@ -293,7 +281,6 @@ impl Side {
         Self { role, wake, ring, latency, host, overshoot, waiter, state, turn, spun_since, cpu: 0.0, worked: 0.0 }
     }
 
-    /// Schedules its next look at this time.
     fn looks_at(&mut self, engine: &mut Engine<LaneEvent>, at: Nanos) {
         self.turn += 1;
         engine.schedule(at, LaneEvent::Look(self.role, self.turn));
@@ -304,7 +291,6 @@ impl Side {
         if matches!(self.state, SideState::Parked(_)) { self.ring.draw(engine.random()) } else { 0.0 }
     }
 
-    /// Works for this time, and looks afterwards. Returns the end.
     fn works(&mut self, engine: &mut Engine<LaneEvent>, time: f64) -> Nanos {
         self.cpu += time;
         self.worked += time;
@@ -314,7 +300,6 @@ impl Side {
         at
     }
 
-    /// Rings the other side from this time on, at this cost, and looks afterwards.
     fn rings(&mut self, engine: &mut Engine<LaneEvent>, from: Nanos, time: f64) {
         if time > 0.0 {
             self.cpu += time;
@@ -332,7 +317,6 @@ impl Side {
         waited
     }
 
-    /// Begins or continues a wait. It looks again at this time at the latest.
     fn waits(&mut self, engine: &mut Engine<LaneEvent>, deadline: Option<Nanos>) {
         let now = engine.now();
         self.waiter.begin(now);
@@ -355,7 +339,6 @@ impl Side {
         self.looks_at(engine, at);
     }
 
-    /// The other side rings: it runs soon if it sleeps and can be rung.
     fn rung(&mut self, engine: &mut Engine<LaneEvent>) {
         let SideState::Parked(since) = self.state else { return };
         let is_long = (engine.now() - since) as f64 >= self.wake.deep_after_ns.get();
@@ -364,12 +347,10 @@ impl Side {
         self.looks_at(engine, engine.now() + latency.round() as Nanos);
     }
 
-    /// Draws the delay of its own wake-up, ns.
     fn late(&self, engine: &mut Engine<LaneEvent>) -> Nanos {
         self.overshoot.draw(engine.random()) as Nanos
     }
 
-    /// Looks; ends its sleep.
     fn wakes(&mut self, engine: &mut Engine<LaneEvent>) {
         let state = std::mem::replace(&mut self.state, SideState::Awake);
         if let SideState::Napping(since) | SideState::Parked(since) | SideState::Waking(since) = state {

@@ -34,7 +34,6 @@ pub(super) struct End {
     timer: Option<Timer>,
     /// Whether an interrupt may occur: not while the previous one is being handled.
     armed: bool,
-    /// Buffers that the interface may fill.
     pub(super) posted: u32,
     landed: Vec<Packet>,
     /// Sizes of sent packets that the kernel has not freed, bytes.
@@ -52,7 +51,6 @@ pub(super) struct End {
 }
 
 impl End {
-    /// An idle computer. `number` is 0 or 1.
     pub(super) fn new(set: &Lhcb, number: usize) -> Self {
         let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: 0, accounts: 2 };
         let done: fn(u32) -> LhcbEvent =
@@ -86,7 +84,6 @@ impl End {
         self.cpu.run(engine, section);
     }
 
-    /// Queues a packet for the bus, after those in the same direction.
     pub(super) fn cross(&mut self, engine: &mut Engine<LhcbEvent>, way: u32, packet: Packet, traffic: Traffic) {
         let waiting = &mut self.crossing[way as usize];
         waiting.push_back(packet);
@@ -125,7 +122,6 @@ impl End {
         self.ring(engine, ring, number, set);
     }
 
-    /// A packet is on the link, and its buffer is free again.
     pub(super) fn went(&mut self, engine: &mut Engine<LhcbEvent>, packet: Packet, number: usize, set: &Lhcb) {
         self.gone.push(if let Packet::Data(bytes) = packet { bytes } else { 0 });
         let ring = self.moderator.completed(engine.now(), 1, false);

@@ -5,7 +5,6 @@ use super::parameters::{Lhcb, Traffic};
 #[derive(Clone, Copy, Debug)]
 pub(super) enum LhcbEvent {
     Bus(usize),
-    /// The packet left this end and is at the other.
     Carried(usize, Packet),
     Timer(usize),
     Section(usize),
@@ -19,7 +18,6 @@ pub(super) enum Packet {
 }
 
 impl Packet {
-    /// Its frame in memory, bytes.
     pub(super) fn frame(self, traffic: Traffic) -> u64 {
         Lhcb::frame(traffic, if let Self::Data(bytes) = self { bytes } else { 0 })
     }

@@ -78,7 +78,6 @@ impl Lhcb {
         }
     }
 
-    /// Rate of a bus, bytes per ns.
     pub(super) fn bus_bytes_per_ns(&self) -> f64 {
         self.bus.gbit_per_s.get() / 8.0
     }

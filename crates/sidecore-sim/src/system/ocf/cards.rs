@@ -58,7 +58,6 @@ enum Stage {
 
 #[derive(Debug, Default)]
 struct Card {
-    /// Requests, with their times of arrival on the card.
     waiting: VecDeque<(Request, Nanos)>,
     /// The requests that end with the same interrupt; the first is being processed.
     record: VecDeque<(Request, Nanos)>,
@@ -105,7 +104,6 @@ impl Cards {
         }
     }
 
-    /// Handles an event of the bus, the memory or a card. Returns whether it completed requests.
     pub(super) fn handle(&mut self, engine: &mut Engine<OcfEvent>, event: OcfEvent) -> bool {
         let before = self.done.len();
         match event {
@@ -182,7 +180,6 @@ impl Cards {
         self.ended(engine, number);
     }
 
-    /// Ends a part of the card's present stage, or a transfer without a card.
     fn ended(&mut self, engine: &mut Engine<OcfEvent>, number: u32) {
         let Some(card) = self.each.get_mut(number as usize) else { return };
         card.under_way -= 1;

@@ -8,6 +8,5 @@ pub(super) enum OcfEvent {
     Engine(u32),
     /// A request arrives for this client; without an arrival process, its first one.
     Arrival(u32),
-    /// Completions of this lane may have to be announced.
     Due(u32),
 }

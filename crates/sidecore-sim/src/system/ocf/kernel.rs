@@ -9,7 +9,6 @@ use crate::part::cpu::{Level, Section};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
-/// The framework and its processes, each with a session of its own and one request at a time.
 pub(super) struct Kernel {
     submitted: Vec<Nanos>,
     /// Requests that arrived for each process and were not begun, and whether it has one in progress.
@@ -49,7 +48,6 @@ impl Kernel {
         Section { time: thread.time + machine.set.host.switch_us.nanos(), ..thread }
     }
 
-    /// The kernel's thread has given a request to its session's card, and continues while there are more.
     fn dispatched(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>) -> Option<Section> {
         if let Some(client) = self.queue.pop_front() {
             let request = Request { id: client, size: machine.set.client.size.get() };
@@ -59,7 +57,6 @@ impl Kernel {
         self.thread_awake.then(|| Self::thread(machine))
     }
 
-    /// Completions are reaped: their processes may run. Requests completed since then raise the line again.
     fn reaped(&mut self, machine: &mut Machine) -> Option<Section> {
         let host = &machine.set.host;
         let time = host.return_us.ns() + host.copy_ns_per_byte.get() * machine.set.bytes();

@@ -13,20 +13,14 @@ use sidecore_core::time::Nanos;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     User,
-    /// A client in the kernel: submitting a request, or a doorbell.
     Submit,
-    /// A client in the kernel: falling asleep.
     Sleep,
-    /// A client in the kernel: taking a reply.
     Return,
-    /// The kernel's thread, or the sidecore's round.
     Serve,
     Wake,
-    /// The sidecore finds no work, or begins again.
     Look,
     /// An interrupt, with the query for its card.
     Interrupt,
-    /// Completions taken within an interrupt.
     Reap,
 }
 

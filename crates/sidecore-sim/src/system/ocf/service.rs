@@ -33,7 +33,6 @@ pub(super) struct Service {
     clients: Vec<Client>,
     turn: usize,
     asleep: bool,
-    /// Tickets of requests on cards, by their places in the table.
     tickets: Vec<Option<Ticket>>,
     /// Requests that the present round completes, and requests for cards.
     completed: Vec<Work>,
@@ -157,7 +156,6 @@ impl Service {
         Self::own(machine, Step::Serve, reaped + taken)
     }
 
-    /// Takes requests from the lanes in turn, within shares and credit, and chooses their cards.
     fn take(&mut self, set: &Ocf, now: Nanos) {
         let count = self.clients.len();
         for step in 0..count {
@@ -201,7 +199,6 @@ impl Service {
         true
     }
 
-    /// Ends the round: cards get their requests, lanes their completions, and the moderators decide.
     fn served(&mut self, machine: &mut Machine, engine: &mut Engine<OcfEvent>) -> Section {
         for (card, request) in self.handed.drain(..) {
             machine.cards.submit(engine, card as u32, request);
@@ -318,7 +315,6 @@ impl Software for Service {
         }
     }
 
-    /// While awake, it polls the cards itself.
     fn is_interrupted(&self) -> bool {
         self.asleep
     }

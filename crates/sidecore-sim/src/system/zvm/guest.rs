@@ -10,13 +10,9 @@ use std::collections::VecDeque;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Idle,
-    /// The host gives it a CPU after idling.
     Dispatch,
-    /// The kernel begins to look, after its timer or an interrupt.
     Wake,
-    /// A thread uses its reply and makes its next request.
     Request,
-    /// The instruction that takes a reply, if there is one.
     Receive,
     Send,
 }
@@ -43,13 +39,11 @@ pub(super) struct Guest {
     /// Idle threads; and, under open load, requests that no thread has taken.
     idle: u32,
     came: Option<VecDeque<Nanos>>,
-    /// Arrivals of the requests that the runnable threads will make.
     asked: VecDeque<Nanos>,
     /// Requests that the kernel defers, because the virtual queue is full.
     held: VecDeque<Nanos>,
     pub(super) in_flight: u32,
     pub(super) replies: VecDeque<Reply>,
-    /// The kernel looks as soon as the virtual CPU can.
     told: bool,
     got: bool,
 }

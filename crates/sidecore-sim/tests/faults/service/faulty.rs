@@ -16,22 +16,17 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A completion is lost or written twice once in that number of times.
 const SELDOM: u64 = 16;
 
-/// The defect of a service, and what it remembers between two steps.
 #[derive(Debug)]
 pub(super) struct Injection {
     mutation: Option<Mutation>,
     random: Random,
     /// Doorbells that were armed and not looked at since.
     unseen: BTreeSet<Bell>,
-    /// Links with a deferred announcement.
     deferred: BTreeSet<u32>,
     /// A link that broke the protocol, to be paid for by another one.
     fault: Option<(u32, Fault)>,
-    /// Replies that devices have not made yet, by number of the device.
     early: Vec<(usize, Reply)>,
-    /// The reply under way is an early one.
     is_early: bool,
-    /// The last ticket that a device was handed, by its place in the table.
     latest: BTreeMap<usize, Ticket>,
     /// The true ticket of the reply under way.
     true_ticket: Option<Ticket>,
@@ -58,7 +53,6 @@ impl Injection {
         }
     }
 
-    /// The host during one step of the service.
     pub(super) fn around<H>(&mut self, host: H) -> Faulty<'_, H> {
         if !self.is(Mutation::ArmAfterLook) {
             self.unseen.clear();
@@ -88,7 +82,6 @@ impl Injection {
     }
 }
 
-/// A host with the run's defect.
 pub(super) struct Faulty<'f, H> {
     host: H,
     injection: &'f mut Injection,

@@ -16,7 +16,6 @@ use sidecore_core::sidecore::{Clock, Devices, Engine, Event, Health, Lanes, Obse
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Completion, Fault, Status, Submission};
 
-/// The world during one step of the service.
 pub(super) struct SimHost<'h, 'a> {
     pub(super) world: &'h mut World<'a>,
     pub(super) clock: &'h mut world::Clock,
@@ -236,7 +235,6 @@ impl Observer for SimHost<'_, '_> {
 }
 
 impl World<'_> {
-    /// Requests of an open lane in flight, counted by the world.
     pub(crate) fn in_flight_on(&self, lane: LaneId) -> u32 {
         self.service.in_flight.iter().flatten().filter(|known| known.work.lane == lane).count() as u32
     }
