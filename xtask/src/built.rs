@@ -15,7 +15,6 @@ pub(crate) fn cargo(root: &Path) -> Command {
     command
 }
 
-/// Builds all tests, programs and libraries, with cargo's own messages on standard error.
 pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
     let built = tests(&mut cargo(root), &[])?;
     built.iter().filter(|artifact| artifact.manifest_path.starts_with(root)).try_for_each(put_beside_programs)?;
@@ -37,7 +36,6 @@ fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
     Ok(())
 }
 
-/// Builds the tests of all crates that these arguments choose, with their dependencies.
 pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact>> {
     cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]).args(choice);
     let mut child = cargo.stdout(Stdio::piped()).spawn()?;

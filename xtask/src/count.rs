@@ -9,35 +9,27 @@ use cargo_metadata::MetadataCommand;
 
 use crate::{Result, built};
 
-/// The page that names the limits.
 const LIMITS: &str = "docs/results/lane.md";
-/// Rounds that are counted.
 const ROUNDS: u64 = 50;
 /// Requests in a round. A figure is the difference between both depths, for one request.
 const DEPTHS: [u64; 2] = [128, 256];
-/// The programs to count, each the only one of its name: `crates/sidecore/benches/count.rs`, and
-/// `crates/sidecore-sockets-service/benches/count_sends.rs`.
 const PROGRAMS: [&str; 2] = ["count", "count-sends"];
 /// Operations that run at both depths: the number of the program, and its arguments.
 const OPERATIONS: [(usize, &[&str]); 4] = [(0, &["noop"]), (0, &["aes-256-gcm"]), (0, &["library"]), (1, &[])];
-/// The environment variable with the socket of the service of sockets.
 const SOCKETS: &str = "SIDECORE_SOCKETS";
 /// Settings of the workspace's crates: as for a release, with one unit of code each in the place of optimisation when
 /// linking. The other crates have the release's settings except for assertions, and so are shared with the tests.
 const AS_RELEASED: [&str; 4] = ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=1"];
 
-/// Whether there are limits for this machine, and the reason if not.
 pub(crate) const IS_LIMITED: bool = cfg!(target_arch = "x86_64");
 pub(crate) const NOT_LIMITED: &str = "the limits are for x86-64: count on such a machine";
 
-/// Instructions that one request costs, by thread.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Cost {
     client: f64,
     sidecore: f64,
 }
 
-/// Paths of the [`PROGRAMS`].
 pub(crate) type Programs = [PathBuf; PROGRAMS.len()];
 
 /// Prints the figures of these programs, or of some built here, with their limits. `false`: one is above its limit.
@@ -80,7 +72,6 @@ pub(crate) fn build(root: &Path) -> Result<Programs> {
     Ok([count?, sends?])
 }
 
-/// Runs all in parallel: callgrind's counts do not depend on other load.
 fn costs(programs: &Programs, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
     let _ = fs::remove_dir_all(directory);
     let mut runs = Vec::new();

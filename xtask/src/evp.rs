@@ -49,7 +49,6 @@ pub(crate) fn run(root: &Path, directory: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// The version of the directory's source, from its `VERSION.dat`.
 fn version(directory: &Path) -> String {
     let file = directory.join("../../../VERSION.dat");
     let text = fs::read_to_string(file).unwrap_or_default();

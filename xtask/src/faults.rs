@@ -5,7 +5,6 @@ use std::path::Path;
 use crate::Result;
 use crate::built::cargo;
 
-/// Sets the number of seeds for the test program.
 pub(crate) const VARIABLE: &str = "SIDECORE_FAULT_SEEDS";
 
 /// Runs the test program. `false`: an invariant was broken, or a deliberate defect was not found.

@@ -8,10 +8,8 @@ use cargo_metadata::Artifact;
 
 use crate::{Result, built};
 
-/// Where the pages stand.
 const DOCS: &str = "docs/results/simulated";
 
-/// A page, and the arguments of `sidecore sim` for it.
 type Page = (&'static str, &'static [&'static str]);
 
 const PAGES: [Page; 13] = [
@@ -103,7 +101,6 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-/// The first line that differs between two files.
 fn difference(made: &Path, committed: &Path) -> Result<Option<String>> {
     let name = committed.display();
     let Ok(old) = fs::read_to_string(committed) else { return Ok(Some(format!("{name}: is not there"))) };

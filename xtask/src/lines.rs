@@ -20,12 +20,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(true)
 }
 
-/// Lines of a crate, including blank ones and comments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 struct Lines {
     code: usize,
     tests: usize,
-    /// Lengths of the functions outside tests.
     functions: Vec<usize>,
 }
 
@@ -37,7 +35,6 @@ impl AddAssign<&Self> for Lines {
     }
 }
 
-/// Crates by their directories.
 struct Table(BTreeMap<String, Lines>);
 
 impl Table {
@@ -51,7 +48,6 @@ impl Table {
     }
 }
 
-/// The nearest directory above with a manifest.
 fn crate_of(tree: &Tree, path: &str) -> String {
     let mut above = Path::new(path).ancestors().skip(1).filter_map(Path::to_str);
     above.find(|directory| tree.text(&format!("{directory}/Cargo.toml")).is_some()).unwrap_or("").to_owned()

@@ -18,7 +18,6 @@ use std::error::Error;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Errors other than findings: of the file system, or of cargo.
 type Result<T> = std::result::Result<T, Box<dyn Error>>;
 
 const USAGE: &str = "\
@@ -60,7 +59,6 @@ fn main() -> ExitCode {
     }
 }
 
-/// The workspace's directory, independent of the current one.
 fn root() -> Result<PathBuf> {
     let metadata = cargo_metadata::MetadataCommand::new().no_deps().exec()?;
     Ok(metadata.workspace_root.into_std_path_buf())

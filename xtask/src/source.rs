@@ -11,7 +11,6 @@ pub(crate) struct Source<'a> {
     pub(crate) syntax: syn::File,
 }
 
-/// A function with a body, also inside a macro.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Function {
     pub(crate) name: String,
@@ -24,7 +23,6 @@ pub(crate) struct Function {
 }
 
 impl<'a> Source<'a> {
-    /// Fails with the line and the parser's message.
     pub(crate) fn parse(path: &'a str, text: &'a str) -> Result<Self, (usize, String)> {
         let tokens: TokenStream =
             text.parse().map_err(|error: proc_macro2::LexError| (line(error.span()), error.to_string()))?;
@@ -54,7 +52,6 @@ pub(crate) fn line(span: Span) -> usize {
     span.start().line
 }
 
-/// Calls `at` for each token of the stream with all that follows it in its group, outside in.
 pub(crate) fn each_token(stream: TokenStream, at: &mut dyn FnMut(&[TokenTree])) {
     let tokens: Vec<TokenTree> = stream.into_iter().collect();
     for (index, token) in tokens.iter().enumerate() {
@@ -69,7 +66,6 @@ pub(crate) fn is_word(token: Option<&TokenTree>, word: &str) -> bool {
     matches!(token, Some(TokenTree::Ident(ident)) if ident == word)
 }
 
-/// The token's group, if it is one with that delimiter.
 pub(crate) fn group(token: Option<&TokenTree>, delimiter: Delimiter) -> Option<&proc_macro2::Group> {
     match token {
         Some(TokenTree::Group(group)) if group.delimiter() == delimiter => Some(group),

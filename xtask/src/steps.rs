@@ -26,7 +26,6 @@ use skips::Skips;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
 const LOOM_PREEMPTIONS: &str = "3";
-/// Runs of simulated faults; the test program alone makes fewer.
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
@@ -75,12 +74,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     Ok(counts.failed + refused == 0)
 }
 
-/// Title and function of a step.
 type Step = (&'static str, fn(&Path) -> Result<bool>);
 
 const STEPS: [Step; 3] = [("cargo fmt", format), ("cargo clippy", lint), ("cargo xtask tidy", tidy::run)];
 
-/// The artifacts, and the programs to count on a machine with limits, if everything before it passed.
 fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<Programs>)> {
     for (title, step) in STEPS {
         timed(title, || Ok(step(root)?.then_some(())))?;
@@ -136,7 +133,6 @@ fn ensure_component(command: &str, component: &str) -> Result<()> {
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
-/// Programs that compute and are not tests.
 fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
     let itself = std::env::current_exe()?;
     let xtask = |command: &str| {
@@ -156,7 +152,6 @@ fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
     Ok(first.into_iter().chain(counting).chain([program("cargo test --doc", doc)]).collect())
 }
 
-/// The programs of tests: those to run alone, and the others.
 fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {
     let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact, path)).collect();
     tests.sort_by(|(_, one), (_, other)| one.title.cmp(&other.title));
@@ -174,7 +169,6 @@ fn models(root: &Path) -> Command {
     command
 }
 
-/// A program of tests, run as cargo runs it, and whether it runs alone.
 fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program)> {
     let program = artifact.executable.as_ref().filter(|_| artifact.profile.test)?;
     let directory = artifact.manifest_path.parent()?;

@@ -21,12 +21,10 @@ impl Tree {
         Self(files.iter().map(|(path, text)| ((*path).to_owned(), Some((*text).to_owned()))).collect())
     }
 
-    /// All paths, in order.
     pub(crate) fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
     }
 
-    /// Text files in the order of their paths, as path and text.
     pub(crate) fn texts(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().filter_map(|(path, text)| Some((path.as_str(), text.as_deref()?)))
     }
@@ -43,7 +41,6 @@ impl Tree {
     }
 }
 
-/// Whether the file's name ends in that extension.
 pub(crate) fn is_kind(path: &str, extension: &str) -> bool {
     Path::new(path).extension().is_some_and(|found| found == extension)
 }

@@ -7,9 +7,7 @@ pub(super) struct Stanza {
     pem: String,
 }
 
-/// Names of settings for OpenSSL's FIPS module only.
 const OF_FIPS: [&str; 2] = ["Securitycheck", "Unapproved"];
-/// Lines without use here.
 const LEFT_OUT: [&str; 3] = ["Title", "FIPSversion", "Availablein"];
 
 impl Stanza {
@@ -25,7 +23,6 @@ impl Stanza {
             .any(|(name, value)| OF_FIPS.contains(&name.as_str()) || name == "Availablein" && elsewhere(value))
     }
 
-    /// Removes the lines without use here.
     pub(super) fn plain(mut self) -> Self {
         self.lines.retain(|(name, _)| !LEFT_OUT.contains(&name.as_str()));
         self
@@ -37,7 +34,6 @@ impl Stanza {
         key.then(|| value.split(':').next().unwrap_or_default().to_owned())
     }
 
-    /// Whether its raw key is of one of these types.
     pub(super) fn is_of(&self, types: &[&str]) -> bool {
         let kind = self.first().1.split(':').nth(1);
         kind.is_some_and(|kind| types.contains(&kind))

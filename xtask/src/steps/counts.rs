@@ -25,7 +25,6 @@ impl fmt::Display for Counts {
     }
 }
 
-/// The number in front of a word.
 fn before(text: &str, word: &str) -> u64 {
     let number = text.split(word).next().and_then(|head| head.rsplit(' ').next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)

@@ -16,7 +16,6 @@ use super::packages;
 use crate::Result;
 use crate::built::cargo;
 
-/// Directories of programs that ordinary users' paths lack.
 const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 /// Message of `apt-get` for a lock that its option does not wait for: that of the lists.
@@ -24,9 +23,7 @@ const LOCKED: &str = "Could not get lock";
 const LOCK_TIMEOUT: &str = "DPkg::Lock::Timeout=600";
 const RETRIES: u32 = 120;
 
-/// A machine that can run the tests, for the lifetime of this value.
 pub(super) struct Machine {
-    /// The tests' `PATH`.
     pub(super) path: OsString,
     _congestion_control: Option<Afterwards>,
 }
@@ -48,7 +45,6 @@ fn is_root() -> Result<bool> {
     Ok(fs::metadata("/proc/self")?.uid() == 0)
 }
 
-/// Installs packages, if there is an `apt-get` that this process may use.
 fn install(packages: &[&str], apt: Option<Apt>) -> Result<()> {
     if packages.is_empty() {
         return Ok(());
@@ -62,7 +58,6 @@ fn install(packages: &[&str], apt: Option<Apt>) -> Result<()> {
 
 struct Apt {
     program: PathBuf,
-    /// The script that Debian's packages ask whether they may start a server.
     policy: PathBuf,
     retry_after: Duration,
 }
@@ -82,7 +77,6 @@ impl Apt {
         self.program.is_file()
     }
 
-    /// Installs packages. Their servers are not started.
     fn install(&self, packages: &[&str]) -> Result<()> {
         let _policy = self.forbid_starts()?;
         self.run(&["update", "-q"])?;
@@ -101,7 +95,6 @@ impl Apt {
         Ok(Some(undo))
     }
 
-    /// Runs it, and repeats it while another process has a lock.
     fn run(&self, arguments: &[&str]) -> Result<()> {
         println!("\n==> apt-get {}", arguments.join(" "));
         for _ in 0..RETRIES {
@@ -187,7 +180,6 @@ mod tests {
     use super::*;
     use std::os::unix::fs::PermissionsExt as _;
 
-    /// An `apt-get` that is a script, in a directory of the test's own.
     struct Scripted {
         directory: PathBuf,
     }

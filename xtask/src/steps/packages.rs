@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 /// Lines: a program or the path of a file, and the packages that provide it.
 const LIST: &str = include_str!("../../packages.txt");
 
-/// Packages of the list whose program is in none of these directories, or whose file does not exist.
 pub(super) fn missing(search: &OsStr) -> Vec<&'static str> {
     missing_of(LIST, |need| is_there(need, search))
 }

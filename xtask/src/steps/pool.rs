@@ -19,7 +19,6 @@ pub(super) struct Program {
 pub(super) struct Ended {
     pub(super) title: String,
     pub(super) passed: bool,
-    /// Both of its outputs.
     pub(super) output: String,
     pub(super) took: Duration,
 }

@@ -15,7 +15,6 @@ const ACCEPTED: [(&str, &str); 2] = [
     ("a_crash_leaves_no_core", "whether an ordinary process dumps core is the machine's own setting"),
 ];
 
-/// Skips, each once.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(super) struct Skips(Vec<String>);
 
@@ -40,7 +39,6 @@ impl Skips {
         self.0.len() as u64
     }
 
-    /// Number of skips that CI does not accept.
     pub(super) fn refused(&self) -> u64 {
         self.0.iter().filter(|line| accepted(line).is_none()).count() as u64
     }
@@ -58,7 +56,6 @@ impl fmt::Display for Skips {
     }
 }
 
-/// The reason why CI accepts it, if it does.
 fn accepted(line: &str) -> Option<&'static str> {
     let test = line.split(": ").next()?.rsplit("::").next()?;
     ACCEPTED.iter().find(|(name, _)| *name == test).map(|(_, why)| *why)

@@ -66,7 +66,6 @@ const FOR_TESTS: [(&str, &str); 5] = [
     ("sidecore-farm", "sidecore"),
 ];
 
-/// Finds forbidden dependencies, from cargo's metadata.
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
@@ -96,13 +95,11 @@ fn leaves(source: &str, path: &str) -> bool {
     })
 }
 
-/// One dependency of a member of the workspace.
 struct Arrow {
     manifest: String,
     from: String,
     to: String,
     development: bool,
-    /// The `cfg` of its target.
     target: Option<String>,
 }
 

@@ -10,7 +10,6 @@ use crate::tree::{Tree, is_kind};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
 const ARCHITECTURE_LINES: usize = 120;
-/// Sources of crates whose doc names each top-level module.
 const MAPPED: [&str; 4] = [
     "crates/sidecore-core/src/",
     "crates/sidecore-client/src/",
@@ -18,7 +17,6 @@ const MAPPED: [&str; 4] = [
     "crates/sidecore-sockets-service/src/",
 ];
 
-/// Finds a module without a description in its first line.
 pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {
     let is_module = source.path.contains("src/");
     let begins = source.lines.first().is_some_and(|line| line.starts_with("//! "));
@@ -27,7 +25,6 @@ pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {
     (is_module && !begins).then(finding).into_iter().collect()
 }
 
-/// Finds crates that are not on the map, and a map above its limit of lines.
 pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
     let Some(text) = tree.text(ARCHITECTURE) else {
         return vec![Finding::new(ARCHITECTURE, 1, "there is no such file", "write the map of crates")];
@@ -45,7 +42,6 @@ pub(super) fn architecture(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Finds top-level modules of mapped crates that the crate's doc does not name.
 pub(super) fn modules(tree: &Tree) -> Vec<Finding> {
     MAPPED.iter().flat_map(|source| unnamed(tree, source)).collect()
 }
@@ -59,7 +55,6 @@ fn unnamed(tree: &Tree, source: &str) -> Vec<Finding> {
     missing.map(|name| Finding::new(&root, 1, format!("module `{name}` is not in the crate's doc"), remedy)).collect()
 }
 
-/// The Markdown of the crate's `//!` lines.
 fn crate_doc(text: &str) -> String {
     let lines: Vec<&str> = text.lines().filter_map(|line| line.strip_prefix("//!")).collect();
     lines.join("\n")
@@ -85,12 +80,10 @@ fn split(code: &str) -> impl Iterator<Item = String> + '_ {
     code.split(is_break).map(str::to_owned)
 }
 
-/// Manifest and directory name of each crate.
 fn crates(tree: &Tree) -> impl Iterator<Item = (&str, &str)> {
     tree.paths().filter_map(|path| Some((path, path.strip_suffix("/Cargo.toml")?.rsplit('/').next()?)))
 }
 
-/// The top-level module of a file below a crate's source directory.
 fn module(inside: &str) -> Option<&str> {
     let name = inside.split('/').next()?.trim_end_matches(".rs");
     let is_module = is_kind(inside, "rs") && !["lib", "main"].contains(&name);

@@ -7,7 +7,6 @@ use crate::tree::{Tree, is_kind};
 
 const TOP: [&str; 3] = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md"];
 
-/// Finds links to missing files, and the lack of a top document.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let absent = TOP.iter().filter(|path| **path != "ARCHITECTURE.md" && tree.text(path).is_none());
     let absent = absent.map(|path| Finding::new(path, 1, "there is no such file", "write it"));

@@ -5,13 +5,10 @@ use crate::tree::{Tree, is_kind};
 
 const README: (&str, usize) = ("README.md", 900);
 const MAX_README_LINES: usize = 80;
-/// Pages below `docs` that are written by hand.
 const MAX_PAGES: usize = 35;
 const MAX_WORDS: usize = 45_000;
-/// Pages that the simulator writes.
 const GENERATED: &str = "docs/results/simulated/";
 
-/// Finds a README, or pages altogether, that have become too long.
 pub(super) fn check(tree: &Tree) -> Vec<Finding> {
     let pages = tree
         .texts()

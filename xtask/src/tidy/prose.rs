@@ -11,7 +11,6 @@ use crate::tree::{Tree, is_kind};
 /// Highest share of lines with a pattern, in percent, of each crate and of the pages.
 const MAX_PERCENT: usize = 3;
 
-/// Patterns, and what to write instead.
 const PATTERNS: [(&str, &str); 13] = [
     (r"(^|[.;:!?] )(Who|Whoever|Whom|Whose|Whichever|Whatever|What)\b[^?]*$", "begin with the subject"),
     (r"\b(of|in|by|to|from|for|at|on|with|under|behind) (which|whom|whose)\b", "make two sentences"),
@@ -28,7 +27,6 @@ const PATTERNS: [(&str, &str); 13] = [
     (r"\w what (is|it|was|has|they|a|the|each|this|one|can|may|must|does|an)\b", "name the noun"),
 ];
 
-/// Finds crates and pages with too many lines that match a pattern; then each such line.
 pub(super) fn check(tree: &Tree) -> Result<Vec<Finding>> {
     let patterns = PATTERNS.map(|(pattern, remedy)| Ok((Regex::new(pattern)?, remedy)));
     let patterns = patterns.into_iter().collect::<Result<Vec<_>>>()?;

@@ -10,7 +10,6 @@ use crate::source::{Source, group, is_word, line};
 const MODULES: [&str; 4] = ["shm", "sys", "ffi", "interpose"];
 const CORE: &str = "crates/sidecore-core/src/lib.rs";
 
-/// Finds unsafe code in a forbidden place, and unsafe code without its reason.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
     source.each_token(&mut |tokens| {
@@ -25,7 +24,6 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Checks that core forbids unsafe code and the standard library.
 pub(super) fn core_attributes(source: &Source<'_>) -> Vec<Finding> {
     if source.path != CORE {
         return Vec::new();
@@ -55,7 +53,6 @@ fn flat(meta: &Meta) -> String {
     }
 }
 
-/// The construct that the word `unsafe` introduces.
 enum Kind {
     Block {
         opens: usize,
@@ -143,7 +140,6 @@ fn comments_below<'a>(lines: &[&'a str], line: usize) -> Vec<&'a str> {
     lines[line..].iter().map(|text| text.trim()).take_while(|text| text.starts_with("//")).collect()
 }
 
-/// Whether the code after this line is not covered by a comment above it.
 fn ends_statement(text: &str) -> bool {
     let code = text.split(" //").next().unwrap_or(text).trim_end();
     code.is_empty() || code.ends_with([';', '{', '}']) || code.contains("unsafe") && !code.starts_with("#[")

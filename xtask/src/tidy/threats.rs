@@ -11,7 +11,6 @@ use crate::tree::{Tree, is_kind};
 const MODEL: &str = "docs/security.md";
 const COLUMN: &str = "Test";
 
-/// Finds tests that the threat model names and the tree does not have.
 pub(super) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let Some(text) = tree.text(MODEL) else {
         return vec![Finding::new(
@@ -81,7 +80,6 @@ fn exists(tree: &Tree, sources: &[Source<'_>], name: &str) -> bool {
     sources.iter().any(|source| is_place(place, source.path) && is_test(source))
 }
 
-/// Whether `place` names this file: as the file itself, or as a module of its crate.
 fn is_place(place: &str, path: &str) -> bool {
     if is_kind(place, "rs") {
         return path == place || path.ends_with(&format!("/{place}"));

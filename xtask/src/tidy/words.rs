@@ -11,7 +11,6 @@ const UNDONE: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
 const MACHINE: [&str; 3] = [concat!("/wo", "rk/"), concat!("/ro", "ot/"), concat!("/ho", "me/")];
 const MACROS: [&str; 3] = [concat!("to", "do"), "unimplemented", "dbg"];
 
-/// Finds unfinished work, ignored tests, allowed lints, and `mod.rs`.
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> = mod_file(source).into_iter().chain(undone(source)).collect();
     source.each_token(&mut |tokens| {
@@ -22,7 +21,6 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-/// Finds paths that exist on one machine only, in any text file.
 pub(super) fn machine_paths(tree: &Tree) -> Vec<Finding> {
     let lines =
         tree.texts().flat_map(|(path, text)| (1..).zip(text.lines()).map(move |(line, text)| (path, line, text)));
@@ -53,7 +51,6 @@ fn unfinished(tokens: &[TokenTree]) -> Option<Verdict> {
     is_call.then(|| (format!("the macro `{name}!`"), "write what it stands for"))
 }
 
-/// The inside of the attribute that begins here.
 fn attribute(tokens: &[TokenTree]) -> Option<TokenStream> {
     let is_mark =
         |index: usize, mark| matches!(tokens.get(index), Some(TokenTree::Punct(punct)) if punct.as_char() == mark);
@@ -73,7 +70,6 @@ fn forbidden(attribute: &TokenStream) -> Option<Verdict> {
     silencing(&inside)
 }
 
-/// Judges an attribute by its name and the tokens after it.
 fn silencing(tokens: &[TokenTree]) -> Option<Verdict> {
     let arguments = group(tokens.get(1), Delimiter::Parenthesis);
     let has_reason =
