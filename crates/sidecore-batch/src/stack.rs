@@ -13,7 +13,6 @@ pub(crate) fn wiped<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// In frames below that of the caller.
 #[inline(never)]
 fn below<T>(work: impl FnOnce() -> T) -> T {
     work()

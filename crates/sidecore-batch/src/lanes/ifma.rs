@@ -321,7 +321,6 @@ fn normalise(x: &mut [Digit], columns: &[Column]) {
     }
 }
 
-/// A digit without bits beyond 52.
 #[target_feature(enable = "avx512f,avx512ifma")]
 #[inline]
 fn bare(digit: Digit) -> Digit {

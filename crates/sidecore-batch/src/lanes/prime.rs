@@ -105,7 +105,6 @@ pub(crate) fn square<P: Prime>(a: &Element) -> Element {
     last::<P>(columns)
 }
 
-/// Into Montgomery's form.
 #[target_feature(enable = "avx512f,avx512ifma")]
 pub(crate) fn enter<P: Prime>(a: &Element) -> Element {
     multiply::<P>(a, &constant(P::SQUARE))

@@ -62,7 +62,6 @@ fn make() -> Vec<Row> {
     rows
 }
 
-/// Fills rows whose first points are in the lanes.
 #[target_feature(enable = "avx512f,avx512ifma")]
 fn fill(rows: &mut [Row], mut point: Point) {
     let two = coordinates(&double(&point));

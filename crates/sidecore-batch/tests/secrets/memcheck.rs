@@ -17,7 +17,6 @@ const SECRETS: &str = "SIDECORE_BATCH_SECRETS";
 const FOUND: i32 = 9;
 const LEN: usize = 2 * cbc::KEYS[1];
 
-/// Runs this program under memcheck in that role; returns its exit code, and memcheck's output.
 fn memcheck(role: &str) -> (Option<i32>, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("secrets");

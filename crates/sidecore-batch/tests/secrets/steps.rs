@@ -41,13 +41,11 @@ impl Stepped {
         Self { process, thread, code }
     }
 
-    /// Runs from the end of one work to the beginning of the next.
     fn go_on(&self) {
         ptrace::cont(self.thread, None).unwrap();
         assert_eq!(stopped(self.thread).1, MARK);
     }
 
-    /// Addresses of its own instructions up to the next mark.
     fn places(&self) -> Vec<u64> {
         let mut places = Vec::new();
         for _ in 0..MOST_STEPS {
