@@ -40,7 +40,6 @@ const ALL: [Reason; 9] = [
 ];
 
 impl Reason {
-    /// Its name in JSON and in tables.
     fn name(self) -> &'static str {
         match self {
             Self::Stopped => "stopped",
@@ -101,7 +100,6 @@ impl Caveat {
         Self { reason, seen: seen.into() }
     }
 
-    /// For a row, or for the part about the run.
     fn to_json(&self) -> Value {
         let Self { reason, seen } = self;
         json!({ "reason": reason.name(), "seen": seen, "means": reason.means(), "remedy": reason.remedy() })
@@ -113,17 +111,14 @@ pub fn to_json(caveats: &[Caveat]) -> Option<Vec<Value>> {
     (!caveats.is_empty()).then(|| caveats.iter().map(Caveat::to_json).collect())
 }
 
-/// Names and evidence of the row's reasons.
 fn seen(row: &Row) -> impl Iterator<Item = (&str, &str)> {
     let caveats = row.get(column::DOUBTS).and_then(Value::as_array);
     caveats.into_iter().flatten().filter_map(|caveat| Some((caveat["reason"].as_str()?, caveat["seen"].as_str()?)))
 }
 
-/// Most different texts of rows to list.
 const FEW: usize = 3;
 
 impl Report {
-    /// All reasons of the run and of rows, in a sentence with a remedy each.
     pub(crate) fn caveats_in_words(&self) -> Vec<String> {
         ALL.into_iter().filter_map(|reason| self.in_words(reason)).collect()
     }
@@ -144,7 +139,6 @@ fn of(row: &Row, reason: Reason) -> Option<&str> {
     seen(row).find(|(name, _)| *name == reason.name()).map(|(_, seen)| seen)
 }
 
-/// The different texts, unless there are too many.
 fn examples(mut seen: Vec<&str>) -> String {
     seen.sort_unstable();
     seen.dedup();

@@ -22,7 +22,6 @@ pub enum Better {
     Neither,
 }
 
-/// Writes a number with its unit.
 type Write = fn(f64) -> String;
 
 type ToRange = fn(&Row) -> Option<(f64, f64)>;
@@ -125,7 +124,6 @@ impl Column {
         self.name.split_once('.').map_or((self.name, None), |(name, part)| (name, Some(part)))
     }
 
-    /// Whether it is aligned to the right.
     pub(crate) fn numeric(&self) -> bool {
         matches!(self.form, Form::Number(_)) || self.better != Neither
     }
@@ -367,7 +365,6 @@ fn reach(row: &Row) -> Option<String> {
     (!said.is_empty()).then(|| said.join(" and ") + verdict)
 }
 
-/// Names of the row's reasons for doubt.
 fn doubts(row: &Row) -> Option<String> {
     let caveats = row.get(DOUBTS)?.as_array()?;
     let names: Vec<&str> = caveats.iter().filter_map(|caveat| caveat["reason"].as_str()).collect();
@@ -389,12 +386,10 @@ fn cpu_of_both(row: &Row) -> Option<f64> {
     Some(row.number(CLIENT_CPU)? + row.number(SERVICE_CPU)?)
 }
 
-/// The number of devices in their description.
 fn first_number(row: &Row) -> Option<f64> {
     row.text(DEVICES)?.split(' ').next()?.parse().ok()
 }
 
-/// The ratio's interval, if there is one.
 fn ratio_range(row: &Row) -> Option<(f64, f64)> {
     row.number(RATIO_LOW).zip(row.number(RATIO_HIGH)).or_else(|| row.stated_range(RATIO))
 }

@@ -5,7 +5,6 @@ use super::column::{self, Better, Column};
 use super::format::escaped;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 
-/// Space between columns in text.
 const GAP: usize = 2;
 const STYLE: TableStyle = TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─'));
 
@@ -19,21 +18,17 @@ pub struct Grid {
     pub rows: Vec<Vec<String>>,
     /// Sentences below it.
     pub notes: Vec<String>,
-    /// Parameters that all rows share, with their values.
     shared: Vec<(&'static str, String)>,
 }
 
 /// Parameters in the report's header: they get a column only if rows differ.
 const IN_THE_HEADER: [&Column; 2] = [column::COMMIT, column::MACHINE];
 
-/// Heading and format of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Heading {
     pub(crate) text: String,
-    /// Aligned to the right.
     pub(crate) numeric: bool,
     pub(crate) better: Better,
-    /// See [`Column`].
     expendable: u8,
 }
 
@@ -95,7 +90,6 @@ impl Grid {
         text.join("\n") + "\n"
     }
 
-    /// The bare table for a terminal of that width, and the headings of dropped columns.
     pub(crate) fn drawn(&self, width: usize) -> (String, Vec<&str>) {
         let (kept, dropped) = self.fit(width);
         let cell = |index: usize, text: &str| {
@@ -115,7 +109,6 @@ impl Grid {
         (table.trim_fmt(), dropped)
     }
 
-    /// The indices of the columns that fit, and the headings of the others.
     fn fit(&self, width: usize) -> (Vec<usize>, Vec<&str>) {
         let widths: Vec<_> = (0..self.headings.len()).map(|index| self.width(index) + GAP).collect();
         let mut kept: Vec<_> = (0..self.headings.len()).collect();
@@ -154,7 +147,6 @@ impl Grid {
     }
 }
 
-/// The columns that a row has a value for, with those computed from them.
 fn shown(rows: &[&Row]) -> Vec<&'static Column> {
     let mut shown: Vec<&Column> = Vec::new();
     for column in rows.iter().flat_map(|row| row.columns()) {

@@ -64,7 +64,6 @@ fn each<T>(of: impl IntoIterator<Item = T>, write: impl FnMut(T) -> String) -> S
     of.into_iter().map(write).collect()
 }
 
-/// Escapes all markup.
 fn escaped(text: &str) -> String {
     let marks = [('&', "&amp;"), ('<', "&lt;"), ('>', "&gt;"), ('"', "&quot;"), ('\'', "&#39;")];
     marks.into_iter().fold(clean(text), |text, (mark, written)| text.replace(mark, written))

@@ -21,7 +21,6 @@ impl Report {
         Ok(())
     }
 
-    /// The part about the whole run.
     fn run(&self) -> io::Result<Value> {
         let mut run = serde_json::to_value(&self.about)?;
         run["stopped"] = self.is_stopped().into();

@@ -35,7 +35,6 @@ fn cores_in_words(cpuinfo: &str) -> String {
     }
 }
 
-/// The values of a key in the format of `/proc/cpuinfo`.
 fn values<'a>(cpuinfo: &'a str, key: &'a str) -> impl Iterator<Item = &'a str> {
     cpuinfo.lines().filter_map(move |line| {
         let (name, value) = line.split_once(':')?;

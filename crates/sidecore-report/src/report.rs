@@ -49,7 +49,6 @@ impl Report {
         self.caveats.iter().any(|caveat| caveat.reason == Reason::Stopped)
     }
 
-    /// Lists next to the rows, with their headings.
     pub(crate) fn lists(&self) -> impl Iterator<Item = (&'static str, &[String])> {
         let lists = [("Notes", &self.notes[..]), ("Left out", &self.left_out)];
         lists.into_iter().filter(|(_, items)| !items.is_empty())

@@ -2,7 +2,6 @@
 
 use super::Row;
 
-/// Draws the rows of a section.
 type Plots = fn(&[&Row]) -> Vec<Group>;
 /// Gets the name of the scenario and its rows.
 type ToHeadline = fn(&str, &[&Row]) -> Option<Headline>;
