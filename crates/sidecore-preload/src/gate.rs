@@ -42,7 +42,6 @@ pub(crate) enum Path {
     Gone,
 }
 
-/// The socket with this number, if it may enter a ring or has one.
 #[inline]
 pub(crate) fn watched(fd: RawFd) -> Option<Gate> {
     let slot = table::slot(fd)?;
@@ -56,7 +55,6 @@ pub(crate) fn full() -> impl Iterator<Item = Gate> {
     all().filter(|gate| gate.look.is_in_ring() || gate.look.state() == SlotState::Behind)
 }
 
-/// All sockets that may enter a ring or have one.
 pub(crate) fn all() -> impl Iterator<Item = Gate> {
     known().filter(|gate| gate.look.is_watched())
 }
@@ -164,7 +162,6 @@ impl Gate {
         Some(InRing { stream: self.slot.stream()?, key: Key::new(self.fd.cast_unsigned(), ticket), ticket })
     }
 
-    /// Makes the ring refuse further messages. Returns the path after that.
     pub(crate) fn leave(self) -> Path {
         self.path_of(self.slot.word.leave(self.look.ticket()))
     }
@@ -181,7 +178,6 @@ impl Gate {
         self.slot.word.is_shut(ring.ticket)
     }
 
-    /// Notes that the parent's ring is empty: the socket is on the kernel's path.
     pub(crate) fn end_behind(self) {
         self.slot.word.end_behind(self.look.ticket());
     }
@@ -192,7 +188,6 @@ impl Gate {
         self.slot.word.pin(self.look.ticket());
     }
 
-    /// Begins a promotion by a counted thread. Returns the key and the ticket of the new ring.
     pub(crate) fn begin_entering(self) -> Option<(Key, Ticket)> {
         let ticket = self.slot.word.begin_entering(self.look.ticket())?;
         Some((Key::new(self.fd.cast_unsigned(), ticket), ticket))

@@ -31,7 +31,6 @@ pub(crate) fn made(fd: RawFd, born: u32, sent: u8) {
     }
 }
 
-/// All numbers below the highest that was ever a socket.
 pub(crate) fn all() -> impl Iterator<Item = (RawFd, &'static Slot)> {
     let end = END.load(Ordering::Relaxed);
     (0..).zip(&TABLE[..end])

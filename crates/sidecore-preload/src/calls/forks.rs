@@ -110,7 +110,6 @@ pub(crate) fn before(child: Child) -> Fork {
     Fork { epoch, pipe, child, remains }
 }
 
-/// In the parent; also if the fork failed.
 pub(crate) fn after_in_parent(fork: Fork, forked: bool) {
     if !forked {
         return;
@@ -146,7 +145,6 @@ pub(crate) fn is_child() -> bool {
     TO_PARENTS.iter().any(|to| to.tag().is_some())
 }
 
-/// Reports that the process passed a parent's connection on to another program or process.
 pub(crate) fn passed_on(fd: RawFd) {
     let is_socket = |fd| tcp::is_connected_tcp(fd) || udp::is_udp(fd);
     if is_child() && is_socket(socket::borrowed(fd)) {
@@ -213,7 +211,6 @@ fn keep(places: &[Kept], tag: u32, mut own: VerifiedFd) -> Result<(), VerifiedFd
     Err(own)
 }
 
-/// Both ends, which other programs do not inherit.
 fn pipe() -> Option<(VerifiedFd, VerifiedFd)> {
     let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
     Some((VerifiedFd::new(reader).ok()?, VerifiedFd::new(writer).ok()?))

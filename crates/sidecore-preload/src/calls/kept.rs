@@ -21,7 +21,6 @@ impl Kept {
         Self { state: AtomicU64::new(FREE), words: [const { AtomicU64::new(0) }; 3] }
     }
 
-    /// Fills the slot, or returns the descriptor if the slot is in use.
     pub(super) fn put(&self, tag: u32, own: VerifiedFd) -> Result<(), VerifiedFd> {
         if self.state.compare_exchange(FREE, BUSY, Ordering::Acquire, Ordering::Relaxed).is_err() {
             return Err(own);

@@ -18,7 +18,6 @@ const SIOCINQ: c_ulong = 0x541B;
 /// Queries for bytes that the kernel holds for the peer: all, and those not sent yet.
 pub(crate) const SIOCOUTQ: c_ulong = 0x5411;
 pub(crate) const SIOCOUTQNSD: c_ulong = 0x894B;
-/// Requests that let another program inherit the descriptor, or not.
 pub(crate) const FIONCLEX: c_ulong = 0x5450;
 const FIOCLEX: c_ulong = 0x5451;
 const FIOASYNC: c_ulong = 0x5452;

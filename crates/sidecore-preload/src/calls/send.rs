@@ -22,7 +22,6 @@ pub(crate) enum Next {
     Counted,
     Accepted(usize),
     Failed(Errno),
-    /// The call fails, because the sending side is shut.
     Pipe,
     /// This number of bytes was accepted; the rest goes to the kernel.
     Rest(usize),
@@ -50,7 +49,6 @@ pub(crate) enum AtOnce {
     Sent,
     /// All of it is accepted, in a ring that no service empties: continue with [`alone`].
     Alone(InRing),
-    /// Nothing was done: continue with [`send`].
     Not,
 }
 
@@ -70,7 +68,6 @@ pub(crate) fn at_once(gate: Gate, piece: Span<'_>, flags: c_int) -> AtOnce {
     }
 }
 
-/// Continues a message in a ring that no service empties.
 #[cold]
 pub(crate) fn alone(gate: Gate, message: &Message<'_>, flags: c_int, ring: InRing) -> Next {
     let sent = ring.stream.fall_back(ring.key, message.len());
@@ -103,7 +100,6 @@ pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     }
 }
 
-/// Sends the first message into a ring, if the promotion succeeds.
 #[cold]
 fn first(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
     promote(gate, message.to()).map_or(Next::Counted, |ring| {
@@ -217,9 +213,6 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
 }
 
 /// Before a call that sends in another way: gives the ring's bytes to the kernel.
-///
-/// # Errors
-/// The error of the call.
 pub(crate) fn before(gate: Gate, why: PathReason) -> Result<(), Errno> {
     let mut room = RoomWait::of(gate);
     loop {

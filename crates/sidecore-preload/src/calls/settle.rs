@@ -100,27 +100,19 @@ pub(crate) fn pin(gate: Gate, why: PathReason) {
     settle_soon(gate, why);
 }
 
-/// Waits, up to a limit, until the kernel has all bytes accepted before.
-///
-/// # Errors
-/// `Errno::AGAIN`: it does not; further bytes would overtake them.
+/// Waits, up to a limit, until the kernel has all bytes accepted before. `Errno::AGAIN`: it does not; further bytes
+/// would overtake them.
 pub(crate) fn drain(gate: Gate, why: PathReason) -> Result<(), Errno> {
     drain_until(gate, why, Instant::now() + DRAIN_TIMEOUT)
 }
 
 /// As [`drain`], and the socket stays on the kernel's path.
-///
-/// # Errors
-/// As for [`drain`].
 pub(crate) fn drain_for_good(gate: Gate, why: PathReason) -> Result<(), Errno> {
     gate.pin(why);
     drain(gate, why)
 }
 
 /// As [`drain`], until this time. After it, the kernel's buffer is enlarged within its limit.
-///
-/// # Errors
-/// As for [`drain`].
 pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result<(), Errno> {
     let settled = loop {
         match settle(gate, why) {

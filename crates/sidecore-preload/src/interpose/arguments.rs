@@ -38,7 +38,6 @@ impl Listed {
         self.pages.start().cast_const()
     }
 
-    /// The argument after the list, for calls with an environment.
     pub(super) fn environment(&self) -> Strings {
         self.next.cast()
     }

@@ -8,7 +8,6 @@ use libc::{
     ssize_t, timespec, uid_t,
 };
 
-/// An address that is only passed on.
 pub(super) type Opaque = *mut c_void;
 pub(super) type Strings = *const *const c_char;
 

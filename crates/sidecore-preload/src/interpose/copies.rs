@@ -22,9 +22,6 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 
 /// Keeps the socket on the kernel's path: other threads will send on it.
 ///
-/// # Errors
-/// The error of the call: a ring cannot be emptied.
-///
 /// # Safety
 /// As for `aio_write`.
 unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
@@ -33,9 +30,6 @@ unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     control.map_or(Ok(()), |control| leaving::drained_for_good(control.aio_fildes, PathReason::Special))
 }
 
-/// # Errors
-/// As for [`pinned`].
-///
 /// # Safety
 /// As for `lio_listio`.
 unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
@@ -45,9 +39,6 @@ unsafe fn all_pinned(list: Opaque, count: c_int) -> Result<(), Errno> {
 }
 
 /// Before `io_submit`, after which the kernel writes by itself. Reads the beginning of each request.
-///
-/// # Errors
-/// As for [`pinned`].
 pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
     // From `linux/aio_abi.h`.
     const WRITES: [u16; 2] = [1, 8];

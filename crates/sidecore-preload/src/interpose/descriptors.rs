@@ -32,10 +32,7 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     fd
 }
 
-/// Called before a copy of a descriptor is made.
-///
-/// # Errors
-/// The file is a socket whose ring cannot be emptied: bytes sent by the copy would overtake the ring.
+/// Called before a copy of a descriptor is made. An error: bytes sent by the copy would overtake the ring.
 fn before_copy(fd: c_int) -> Result<(), Errno> {
     if is_borrower() {
         return Ok(());
@@ -79,7 +76,6 @@ fn before_close(fd: c_int) {
     }
 }
 
-/// Closes a range of numbers, except descriptors of this library.
 fn close_all(mut first: c_uint, last: c_uint) -> c_int {
     let is_within = |fd: &c_int| (first..=last).contains(&fd.cast_unsigned());
     table::all().map(|(fd, _)| fd).filter(is_within).for_each(before_close);
@@ -92,10 +88,7 @@ fn close_all(mut first: c_uint, last: c_uint) -> c_int {
     if first > last { 0 } else { pass!(close_range(first, last, 0)) }
 }
 
-/// Before `dup2` and `dup3`.
-///
-/// # Errors
-/// As for [`before_copy`].
+/// Before `dup2` and `dup3`. Errors are those of [`before_copy`].
 fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
     before_copy(fd)?;
     before_close(to);
@@ -133,8 +126,6 @@ pub(super) fn taken(fd: c_int, take: impl FnOnce() -> c_int) -> c_int {
     copy
 }
 
-/// # Errors
-/// As for [`before_copy`].
 fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
     let file = |fd| fstat(socket::borrowed(fd)).ok().map(|file| (file.st_dev, file.st_ino));
     let taken = file(copy);

@@ -13,7 +13,6 @@ pub(super) fn set(number: c_int) {
     unsafe { *libc::__errno_location() = number }
 }
 
-/// Sets `errno` and returns -1.
 pub(super) fn failed<T: From<i8>>(error: Errno) -> T {
     set(error.raw_os_error());
     T::from(-1)
@@ -24,7 +23,6 @@ pub(super) fn after<T: From<i8>>(before: Result<(), Errno>, call: impl FnOnce() 
     before.map_or_else(failed, |()| call())
 }
 
-/// Runs `work`, and restores `errno`.
 pub(super) fn kept<T>(work: impl FnOnce() -> T) -> T {
     let before = get();
     let result = work();

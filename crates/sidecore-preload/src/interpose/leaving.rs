@@ -8,10 +8,7 @@ use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 use std::os::fd::RawFd;
 
-/// Makes a watched socket with this number leave its ring until it is closed.
-///
-/// # Errors
-/// The error of the call, which would overtake the ring: it cannot be emptied.
+/// Makes a watched socket with this number leave its ring until it is closed. An error: the ring cannot be emptied.
 pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> {
     gate::watched(fd).map_or(Ok(()), |gate| errno::kept(|| settle::drain_for_good(gate, why)))
 }

@@ -2,7 +2,6 @@
 
 use syscalls::{Errno, Sysno, syscall};
 
-/// Smallest page size, bytes.
 pub(super) const PAGE: usize = 4096;
 
 /// Copies bytes of the program. False: one of its pages is not readable.

@@ -15,7 +15,6 @@ static FIRST: AtomicPtr<Piece> = AtomicPtr::new(ptr::null_mut());
 
 struct Piece {
     next: *mut Piece,
-    /// Size with this header.
     bytes: usize,
     /// The process that uses it, or 0.
     owner: AtomicI32,
@@ -54,7 +53,6 @@ impl Pages {
         }
     }
 
-    /// Start of its bytes; the list of strings comes first.
     pub(super) fn start(&self) -> *mut *const c_char {
         // SAFETY: each piece has bytes after its header.
         unsafe { self.0.add(1).as_ptr().cast() }

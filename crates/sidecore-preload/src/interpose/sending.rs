@@ -126,9 +126,6 @@ fn system(result: Result<usize, syscalls::Errno>) -> Result<usize, Errno> {
 }
 
 /// Before a call of the C library that sends by itself, later or internally: gives all earlier bytes to the kernel.
-///
-/// # Errors
-/// The error of the call.
 pub(super) fn before_sending(fd: c_int) -> Result<(), Errno> {
     let Some(gate) = gate::watched(fd) else { return Ok(()) };
     errno::kept(|| before(gate, PathReason::Special))?;
@@ -145,13 +142,10 @@ const CONTROL: usize = 4096;
 struct Control([u8; CONTROL]);
 
 /// Finds the descriptors that a message passes to another process, and keeps those on the kernel's path. The kernel
-/// reports addresses that cannot be read.
+/// reports addresses that cannot be read. An error: a descriptor is a socket whose ring cannot be emptied.
 ///
 /// # Safety
 /// The message is null, or readable.
-///
-/// # Errors
-/// The error of the call: a descriptor is a socket whose ring cannot be emptied.
 unsafe fn let_pass(fd: c_int, message: *const msghdr) -> Result<(), Errno> {
     // SAFETY: as the caller promised; the macros of the C library stay inside of the control messages, which are a copy.
     unsafe {
@@ -441,9 +435,6 @@ unsafe fn is_at_once(gate: Gate, messages: *const mmsghdr, count: c_uint) -> boo
     }
 }
 
-/// # Errors
-/// As for [`let_pass`].
-///
 /// # Safety
 /// `messages` is null, or has a message at this index, as `sendmmsg` requires.
 unsafe fn let_pass_of(fd: c_int, messages: *const mmsghdr, at: usize) -> Result<(), Errno> {

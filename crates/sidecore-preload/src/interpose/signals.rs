@@ -71,7 +71,6 @@ pub(crate) fn is_handler() -> bool {
 }
 
 fn restorer(signal: c_int) -> Option<usize> {
-    /// Linux's `struct sigaction` on x86-64.
     #[repr(C)]
     struct Action {
         handler: usize,

@@ -159,7 +159,6 @@ impl Slot {
         Rule::sends_in_ring(self.rule.load(Ordering::Relaxed), bytes)
     }
 
-    /// Stores the record of [`Slot::after`], after its bytes were sent.
     #[inline]
     pub(crate) fn remember(&self, rule: u64) {
         if self.rule.load(Ordering::Relaxed) != rule {

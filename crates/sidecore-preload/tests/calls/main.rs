@@ -30,7 +30,6 @@ fn found(program: &Path, service: Option<&Path>) -> String {
     said
 }
 
-/// Output of a program with a service; some of its messages must go through rings.
 fn found_through_rings(program: &Path, directory: &Path) -> String {
     let socket = directory.join("socket");
     let _service = started(&socket);
@@ -45,7 +44,6 @@ fn found_through_rings(program: &Path, directory: &Path) -> String {
     panic!("nothing went through a ring in {MAX_RUNS} runs")
 }
 
-/// Output of the program. Meanwhile `look` receives the rows of sockets with messages in rings.
 fn found_beside(program: &Path, socket: &Path, mut look: impl FnMut(&[Row])) -> String {
     thread::scope(|scope| {
         let found = scope.spawn(|| found(program, Some(socket)));

@@ -32,7 +32,6 @@ pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]
     program
 }
 
-/// The program's command; with the library if `service` names the socket of a service of sockets.
 pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
     let mut command = Command::new("timeout");
     command.args(["-k", "5", TIME_LIMIT_S]).arg(program).args(arguments);

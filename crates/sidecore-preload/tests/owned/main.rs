@@ -211,7 +211,6 @@ fn serves() {
     }
 }
 
-/// A service that accepts programs and never answers.
 fn silent(socket: &Path) -> OwnedFd {
     let _ = fs::remove_file(socket);
     let listener = packet::socket().unwrap();
