@@ -15,7 +15,6 @@ pub struct Handle([u8; 0]);
 #[repr(C)]
 pub(crate) struct Bio([u8; 0]);
 
-/// `OSSL_CALLBACK`.
 pub(crate) type Callback = unsafe extern "C" fn(*const Param, *mut c_void) -> c_int;
 /// `OSSL_PASSPHRASE_CALLBACK`; never called by this provider.
 pub(crate) type PassphraseCallback = *const c_void;
@@ -245,7 +244,6 @@ functions! {
     }
 }
 
-/// Operations (`OSSL_OP_…`).
 pub(crate) mod operation {
     use std::ffi::c_int;
 
@@ -259,7 +257,6 @@ pub(crate) mod operation {
     pub(crate) const STORE: c_int = 22;
 }
 
-/// Parts of a key (`OSSL_KEYMGMT_SELECT_…`).
 pub(crate) mod select {
     use std::ffi::c_int;
 

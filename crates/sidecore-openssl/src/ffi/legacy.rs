@@ -26,7 +26,6 @@ thread_local! {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Given {
-    /// Nothing: there are no such objects.
     Nothing,
     #[default]
     Public,

@@ -38,7 +38,6 @@ pub(crate) struct KeyObject {
     address: usize,
     provider: ProviderNumber,
     memory: Memory,
-    /// A value of [`Contents`].
     contents: u32,
     /// Random number of the bytes, unique in all processes.
     number: [u8; 16],

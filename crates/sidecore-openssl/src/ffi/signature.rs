@@ -82,7 +82,6 @@ enum Message {
     Hashed(Hasher),
     /// The pieces so far, for an algorithm without a digest.
     Gathered(Vec<u8>),
-    /// No input was begun, or it is finished.
     Over,
 }
 

@@ -26,7 +26,6 @@ fn a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent() {
     play("jobs::a_job_that_was_paused_at_a_fork_goes_on_in_the_child_and_in_its_parent", fork_meanwhile);
 }
 
-/// Starts this program again for this test alone, and runs `about` there.
 fn play(name: &str, about: fn(Job<(Context, Key)>)) {
     if let (Ok(cnf), Ok(uri)) = (std::env::var(CNF), std::env::var(URI)) {
         let context = Context::load(cnf.as_ref(), "sidecore").unwrap();

@@ -28,7 +28,6 @@ pub(crate) struct House {
 }
 
 impl House {
-    /// With these devices; without any, the sidecore itself works.
     pub(crate) fn start(devices: Vec<DeviceConfig>) -> Self {
         let directory = tempfile::tempdir().unwrap();
         let mut config = Config { socket: directory.path().join("socket"), ..Config::default() };

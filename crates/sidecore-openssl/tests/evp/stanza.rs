@@ -25,7 +25,6 @@ impl Stanza {
         self.rest().find(|(known, _)| *known == name).map(|(_, value)| value)
     }
 
-    /// The bytes with this name; empty without one.
     pub(crate) fn bytes(&self, name: &str) -> Vec<u8> {
         self.get(name).map(bytes).unwrap_or_default()
     }

@@ -60,10 +60,7 @@ impl Tally {
         }
     }
 
-    /// Prints the counts.
-    ///
-    /// # Panics
-    /// A result was wrong, or fewer vectors were right than required.
+    /// Fails on a wrong result, or if fewer vectors were right than required.
     pub(crate) fn is_complete(&self, least: &[(&str, usize)]) {
         for (set, row) in &self.rows {
             let declined: usize = row.declined.values().sum();
@@ -86,7 +83,6 @@ pub(crate) fn is_clean(failure: &Failure) -> bool {
     failure.reasons.iter().any(clean)
 }
 
-/// Whether the error reports a failed service, which is never the expected failure.
 fn is_broken(failure: &Failure) -> bool {
     let broken =
         [Reason::Service, Reason::Absent, Reason::Limit, Reason::Late].map(|reason| reason.text().to_string_lossy());

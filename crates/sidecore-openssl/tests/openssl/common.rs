@@ -108,17 +108,14 @@ impl Site {
         self.run("openssl.cnf", args)
     }
 
-    /// Runs `openssl` with the provider; it must succeed.
     pub(crate) fn ok(&self, args: &[&str]) -> Said {
         succeeded(self.run("openssl.cnf", args), args)
     }
 
-    /// Runs `openssl` with the provider, preferred for all operations; it must succeed.
     pub(crate) fn preferred(&self, args: &[&str]) -> Said {
         succeeded(self.run("preferred.cnf", args), args)
     }
 
-    /// Runs `openssl` with its own code only; it must succeed.
     pub(crate) fn plain(&self, args: &[&str]) -> Said {
         succeeded(self.run("/dev/null", args), args)
     }
@@ -144,7 +141,6 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
     }
 
-    /// Restarts the service with explicit errors for bad padding with this key.
     pub(crate) fn with_explicit_errors(mut self, key: &str) -> Self {
         self.explicit.push(key.to_owned());
         self.restart();
