@@ -1,10 +1,11 @@
 //! Variants measured in turn, with repeats.
 
 use super::found::{Found, apart};
-use super::rows::{Goal, Row, median};
+use super::rows::{Goal, Row};
 use super::running::Variant;
 use super::stand::Stand;
 use crate::error::FarmError;
+use sidecore_report::statistics;
 use sidecore_terminal::output::tell;
 
 pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];
@@ -51,8 +52,9 @@ pub(crate) fn best(entries: &[Entry], better: impl Fn(f64, f64) -> bool, figure:
 
 /// Median of the quotients of two measurements in the same repeat.
 pub(crate) fn ratio(of: &Entry, by: &Entry, figure: Figure) -> Option<f64> {
-    let pairs = of.found.iter().zip(&by.found);
-    median(&mut pairs.filter_map(|(of, by)| Some(figure(of)? / figure(by)?)).collect::<Vec<_>>())
+    let pairs = of.found.iter().zip(&by.found).filter_map(|(of, by)| Some((figure(of)?, figure(by)?)));
+    let (of, by): (Vec<f64>, Vec<f64>) = pairs.unzip();
+    statistics::ratio(&of, &by)
 }
 
 pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: Figure) -> Row {

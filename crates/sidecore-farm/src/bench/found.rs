@@ -3,7 +3,8 @@
 use super::feeding::Fed;
 use super::load;
 use super::results::Stored;
-use super::rows::{Cpu, Times, median, spread};
+use super::rows::{Cpu, Times};
+use sidecore_report::statistics::{median, spread};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
@@ -20,8 +21,7 @@ pub(crate) struct Found {
 
 impl Found {
     pub(crate) fn median(of: &[Self]) -> Self {
-        let middle =
-            |figure: &dyn Fn(&Self) -> Option<f64>| median(&mut of.iter().filter_map(figure).collect::<Vec<_>>());
+        let middle = |figure: &dyn Fn(&Self) -> Option<f64>| middle(of.iter().filter_map(figure));
         let times = |of: fn(&Self) -> Option<Times>| {
             let part = |part: fn(Times) -> f64| middle(&|found| of(found).map(part));
             Some(Times {
@@ -47,8 +47,14 @@ impl Found {
     }
 }
 
+fn middle(figures: impl Iterator<Item = f64>) -> Option<f64> {
+    let figures: Vec<f64> = figures.collect();
+    (!figures.is_empty()).then(|| median(&figures))
+}
+
 pub(crate) fn apart(of: &[Found], figure: impl Fn(&Found) -> Option<f64>) -> Option<f64> {
-    spread(&mut of.iter().filter_map(figure).collect::<Vec<_>>())
+    let figures: Vec<f64> = of.iter().filter_map(figure).collect();
+    (figures.len() > 1).then(|| spread(&figures))
 }
 
 /// Work whose results were stored between these times after the first event, as a part of the nodes' capacity in that
@@ -139,5 +145,14 @@ mod tests {
         let middle = Found::median(&of);
         assert_eq!((middle.share, middle.total.map(|times| times.p99), middle.cpu), (Some(0.8), Some(6.0), None));
         assert!((apart(&of, |found| found.share).unwrap() - 0.25).abs() < 1e-9);
+        assert_eq!(apart(&of[..1], |found| found.share), None);
+        let repeats = [1.0, 2.0, 3.0].map(|share| found(share, 0.0));
+        assert_eq!(apart(&repeats, |found| found.share), Some(1.0));
+    }
+
+    #[test]
+    fn medians_are_of_any_number_of_repeats() {
+        let middle = |figures: &[f64]| middle(figures.iter().copied());
+        assert_eq!((middle(&[]), middle(&[3.0, 1.0, 2.0]), middle(&[4.0, 2.0])), (None, Some(2.0), Some(3.0)));
     }
 }

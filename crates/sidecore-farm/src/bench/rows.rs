@@ -219,23 +219,6 @@ pub(crate) fn time(us: f64) -> String {
     }
 }
 
-/// For an even number of values the mean of the middle two.
-pub(crate) fn median(values: &mut [f64]) -> Option<f64> {
-    values.sort_unstable_by(f64::total_cmp);
-    let middle = values.len() / 2;
-    match values.len() {
-        0 => None,
-        length if length.is_multiple_of(2) => Some(f64::midpoint(values[middle - 1], values[middle])),
-        _ => Some(values[middle]),
-    }
-}
-
-/// Largest less smallest, divided by the median.
-pub(crate) fn spread(values: &mut [f64]) -> Option<f64> {
-    let middle = median(values).filter(|_| values.len() > 1)?;
-    Some((values[values.len() - 1] - values[0]) / middle)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -249,15 +232,6 @@ mod tests {
         assert_eq!(Times::of(vec![]), None);
         let one = Times::of(vec![Duration::from_millis(2)]).unwrap();
         assert!((one.p50 - 2_000.0).abs() < 1e-9 && (one.p99 - 2_000.0).abs() < 1e-9);
-    }
-
-    #[test]
-    fn medians_and_spreads_are_of_any_number_of_repeats() {
-        assert_eq!(
-            (median(&mut []), median(&mut [3.0, 1.0, 2.0]), median(&mut [4.0, 2.0])),
-            (None, Some(2.0), Some(3.0))
-        );
-        assert_eq!((spread(&mut [1.0]), spread(&mut [1.0, 2.0, 3.0])), (None, Some(1.0)));
     }
 
     #[test]
