@@ -1,5 +1,6 @@
 //! `sidecore farm bench`: the farm and NATS alone, measured in turn in one run.
 
+pub(crate) mod columns;
 mod contest;
 pub(crate) mod drill;
 pub(crate) mod error;
@@ -24,8 +25,9 @@ pub(crate) use share::{UNIT, devices};
 
 use crate::args::bench::{Bench, Scenario};
 use crate::error::FarmError;
+use contest::Measured;
 use error::BenchError;
-use rows::Row;
+use sidecore_report::{Row, grouped};
 use sidecore_terminal::output::print;
 use stand::Stand;
 
@@ -46,20 +48,20 @@ pub(crate) async fn run(args: &Bench) -> Result<u8, FarmError> {
     let scenarios = if args.scenarios.is_empty() { &ALL } else { args.scenarios.as_slice() };
     let mut rows = Vec::new();
     for scenario in scenarios {
-        match measure(&mut stand, *scenario, args).await {
-            Ok(found) => rows.extend(found),
+        let (found, best) = match measure(&mut stand, *scenario, args).await {
+            Ok(measured) => measured,
             Err(why) => return Err(BenchError::Failed { source: why.into(), logs: stand.server.keep() }.into()),
-        }
-        print(&tables(&rows, *scenario)).map_err(FarmError::output)?;
+        };
+        print(&tables(&found, best)).map_err(FarmError::output)?;
+        rows.extend(found);
     }
     if let Some(file) = &args.common.json {
         rows::write(&rows, file)?;
     }
-    let well = rows.iter().all(|row| row.fed.is_none() || row.fed == row.committed && row.twice == Some(0));
-    Ok(u8::from(!well))
+    Ok(u8::from(!rows.iter().all(is_well)))
 }
 
-async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<Vec<Row>, FarmError> {
+async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<Measured, FarmError> {
     match scenario {
         Scenario::Share => share::measure(stand).await,
         Scenario::Tail => tail::measure(stand).await,
@@ -68,17 +70,15 @@ async fn measure(stand: &mut Stand, scenario: Scenario, args: &Bench) -> Result<
     }
 }
 
-fn tables(rows: &[Row], scenario: Scenario) -> String {
-    let names: &[&str] = match scenario {
-        Scenario::Share => &["share"],
-        Scenario::Tail => &["tail"],
-        Scenario::Rate => &["rate", "way"],
-        Scenario::Kills => &["kills"],
+fn is_well(row: &Row) -> bool {
+    let (fed, committed) = (row.number(columns::FED), row.number(columns::COMMITTED));
+    fed.is_none() || fed == committed && row.number(columns::TWICE) == Some(0.0)
+}
+
+fn tables(rows: &[Row], best: Option<usize>) -> String {
+    let table = |(name, of): (&str, Vec<&Row>)| {
+        let heading = HEADINGS.iter().find(|(known, _)| *known == name).map_or("", |(_, heading)| heading);
+        format!("{name}: {heading}\n{}\n\n", rows::table(&of, best))
     };
-    let table = |name: &&str| {
-        let of: Vec<Row> = rows.iter().filter(|row| row.scenario == *name).cloned().collect();
-        let heading = HEADINGS.iter().find(|(known, _)| known == name).map_or("", |(_, heading)| heading);
-        format!("{name}: {heading}\n{}\n\n", rows::table(&of))
-    };
-    names.iter().map(table).collect()
+    grouped(&rows.iter().collect::<Vec<_>>(), Row::scenario).into_iter().map(table).collect()
 }

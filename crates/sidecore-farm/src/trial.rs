@@ -1,13 +1,15 @@
 //! `sidecore farm try`: the farm's main job in one command, without any setup.
 
 use crate::args::bench::{Try, Victim};
+use crate::bench::columns::{count, time};
 use crate::bench::drill::{self, CrashTest, Drilled};
 use crate::bench::error::BenchError;
-use crate::bench::rows::{self, Times, count, time};
+use crate::bench::rows::{self, percentiles};
 use crate::bench::stand::Stand;
 use crate::bench::{UNIT, devices};
 use crate::error::FarmError;
 use comfy_table::Table;
+use sidecore_report::Times;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::time::Duration;
@@ -66,10 +68,11 @@ fn table(stand: &Stand, done: &Drilled) -> String {
         ("handed out again", count(done.redone)),
         ("late answers, dropped", count(done.late)),
         ("an event's time at 0.8 of the rate", times(done.total)),
-        ("from a node's kill until others have all it had", times(Times::of(done.gaps.clone()))),
+        ("from a node's kill until others have all it had", times(percentiles(done.gaps.clone()))),
     ];
     if !done.stops.is_empty() {
-        lines.push(("from a dispatcher's or server's kill until events go out", times(Times::of(done.stops.clone()))));
+        lines
+            .push(("from a dispatcher's or server's kill until events go out", times(percentiles(done.stops.clone()))));
     }
     if !verdict.dead.is_empty() {
         lines.push(("given up", number(&verdict.dead)));

@@ -74,7 +74,8 @@ impl Row {
         other.0.iter().fold(self, |row, (column, value)| row.with(column, value.clone()))
     }
 
-    pub(crate) fn columns(&self) -> impl Iterator<Item = &'static Column> {
+    /// The columns with a value.
+    pub fn columns(&self) -> impl Iterator<Item = &'static Column> {
         self.0.iter().map(|(column, _)| *column)
     }
 

@@ -1,21 +1,25 @@
 //! Variants measured in turn, with repeats.
 
-use super::found::{Found, apart};
-use super::rows::{Goal, Row};
+use super::columns;
+use super::found::{apart, medians, middle};
 use super::running::Variant;
 use super::stand::Stand;
 use crate::error::FarmError;
-use sidecore_report::statistics;
+use sidecore_report::{Column, Row, column, statistics};
 use sidecore_terminal::output::tell;
 
 pub(crate) const IN_FLIGHT: [usize; 6] = [1, 2, 4, 8, 16, 32];
 
 pub(crate) struct Entry {
     pub(crate) variant: Variant,
-    pub(crate) found: Vec<Found>,
+    pub(crate) found: Vec<Row>,
 }
 
-pub(crate) type Figure = fn(&Found) -> Option<f64>;
+pub(crate) type Figure = &'static Column;
+/// A bound by its column.
+pub(crate) type Goal = (&'static Column, f64);
+/// The rows of a scenario, and the place of the best variant that pulls.
+pub(crate) type Measured = (Vec<Row>, Option<usize>);
 
 pub(crate) fn all(policies: &[&'static str]) -> Vec<Variant> {
     let farms = policies.iter().map(|balance| Variant::Farm(balance));
@@ -29,7 +33,7 @@ pub(crate) async fn measure(
     scenario: &str,
     variants: &[Variant],
     repeats: usize,
-    one: impl AsyncFn(Variant, u64) -> Result<Found, FarmError>,
+    one: impl AsyncFn(Variant, u64) -> Result<Row, FarmError>,
 ) -> Result<Vec<Entry>, FarmError> {
     let mut entries: Vec<Entry> = variants.iter().map(|&variant| Entry { variant, found: Vec::new() }).collect();
     let steps = repeats * entries.len();
@@ -46,43 +50,32 @@ pub(crate) async fn measure(
 
 pub(crate) fn best(entries: &[Entry], better: impl Fn(f64, f64) -> bool, figure: Figure) -> Option<usize> {
     let pulls = entries.iter().enumerate().filter(|(_, entry)| matches!(entry.variant, Variant::Pull(_)));
-    let figures = pulls.filter_map(|(place, entry)| Some((place, figure(&Found::median(&entry.found))?)));
+    let figures = pulls.filter_map(|(place, entry)| Some((place, middle(&entry.found, figure)?)));
     figures.reduce(|best, next| if better(next.1, best.1) { next } else { best }).map(|(place, _)| place)
 }
 
 /// Median of the quotients of two measurements in the same repeat.
 pub(crate) fn ratio(of: &Entry, by: &Entry, figure: Figure) -> Option<f64> {
-    let pairs = of.found.iter().zip(&by.found).filter_map(|(of, by)| Some((figure(of)?, figure(by)?)));
+    let pairs = of.found.iter().zip(&by.found).filter_map(|(of, by)| Some((of.number(figure)?, by.number(figure)?)));
     let (of, by): (Vec<f64>, Vec<f64>) = pairs.unzip();
     statistics::ratio(&of, &by)
 }
 
-pub(crate) fn row(stand: &Stand, scenario: &'static str, entry: &Entry, spread: Figure) -> Row {
-    let found = Found::median(&entry.found);
-    Row {
-        scenario,
-        variant: entry.variant.name(),
-        balance: entry.variant.balance().map(str::to_owned),
-        ops_per_s: found.ops_per_s,
-        share: found.share,
-        share_to_the_end: found.share_to_the_end,
-        total_us: found.total,
-        queue_us: found.queue,
-        cpu_us_per_op: found.cpu,
-        spread: apart(&entry.found, spread),
-        repeats: entry.found.len(),
-        seed: stand.seed,
-        library: stand.engine(),
-        ..Row::default()
-    }
+pub(crate) fn row(stand: &Stand, scenario: &str, entry: &Entry, spread: Figure) -> Row {
+    Row::new(scenario, &entry.variant.name())
+        .with(column::BALANCE, entry.variant.balance())
+        .with(columns::SPREAD, apart(&entry.found, spread))
+        .with(column::REPEATS, entry.found.len())
+        .with(column::SEED, stand.seed)
+        .with(column::LIBRARY, stand.engine())
+        .and(&medians(&entry.found))
 }
 
-pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, reach: Goal) -> Row {
-    let is_itself = std::ptr::eq(of, by);
-    let compares = of.variant.balance().is_some() && !is_itself;
-    let ratio = ratio(of, by, figure).filter(|_| compares);
-    let baseline = compares.then(|| by.variant.name());
-    Row { ratio, baseline, reach: compares.then_some(reach), best: is_itself, ..row }
+pub(crate) fn compared(row: Row, of: &Entry, by: &Entry, figure: Figure, (goal, bound): Goal) -> Row {
+    if of.variant.balance().is_none() || std::ptr::eq(of, by) {
+        return row;
+    }
+    row.with(columns::RATIO, ratio(of, by, figure)).with(column::BASELINE, by.variant.name()).with(goal, bound)
 }
 
 #[cfg(test)]
@@ -90,7 +83,7 @@ mod tests {
     use super::*;
 
     fn entry(variant: Variant, shares: &[f64]) -> Entry {
-        Entry { variant, found: shares.iter().map(|&share| Found { share: Some(share), ..Found::default() }).collect() }
+        Entry { variant, found: shares.iter().map(|&share| Row::default().with(columns::SHARE, share)).collect() }
     }
 
     #[test]
@@ -100,15 +93,15 @@ mod tests {
             entry(Variant::Pull(1), &[0.6, 0.9, 0.6]),
             entry(Variant::Pull(2), &[0.7, 0.7, 0.1]),
         ];
-        assert_eq!(best(&entries, |one, other| one > other, |found| found.share), Some(2));
-        assert_eq!(best(&entries, |one, other| one < other, |found| found.share), Some(1));
-        assert_eq!(best(&entries[..1], |one, other| one > other, |found| found.share), None);
+        assert_eq!(best(&entries, |one, other| one > other, columns::SHARE), Some(2));
+        assert_eq!(best(&entries, |one, other| one < other, columns::SHARE), Some(1));
+        assert_eq!(best(&entries[..1], |one, other| one > other, columns::SHARE), None);
     }
 
     #[test]
     fn a_ratio_is_of_pairs() {
         let (of, by) = (entry(Variant::Farm("tokens"), &[2.0, 30.0, 4.0]), entry(Variant::Pull(1), &[1.0, 10.0, 4.0]));
-        assert_eq!(ratio(&of, &by, |found| found.share), Some(2.0));
-        assert_eq!(ratio(&of, &entry(Variant::Pull(1), &[]), |found| found.share), None);
+        assert_eq!(ratio(&of, &by, columns::SHARE), Some(2.0));
+        assert_eq!(ratio(&of, &entry(Variant::Pull(1), &[]), columns::SHARE), None);
     }
 }

@@ -4,10 +4,11 @@
 mod due;
 mod targets;
 
+use super::columns::{self, count};
 use super::feeding::Fed;
 use super::ledger::Verdict;
 use super::results::{self, Stored};
-use super::rows::{Row, Times, count};
+use super::rows::percentiles;
 use super::share::devices;
 use super::stand::Stand;
 use super::watch::Watcher;
@@ -15,6 +16,7 @@ use super::{found, script::Script};
 use crate::args::bench::Victim;
 use crate::error::FarmError;
 use due::Dues;
+use sidecore_report::{Row, Times, column};
 use sidecore_terminal::output::tell;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime};
@@ -95,32 +97,27 @@ pub(crate) async fn run(stand: &mut Stand, drill: &CrashTest) -> Result<Drilled,
     Ok(Drilled { took, left, ..scene.told(drill, &stored, &dead) })
 }
 
-pub(crate) fn row(stand: &Stand, scenario: &'static str, done: &Drilled) -> Row {
+pub(crate) fn row(stand: &Stand, scenario: &str, done: &Drilled) -> Row {
     let verdict = &done.verdict;
-    let number = |ids: &[String]| Some(ids.len() as u64);
-    Row {
-        scenario,
-        variant: done.kills_in_words(),
-        balance: Some("tokens".into()),
-        devices: devices(),
-        ops_per_s: Some(verdict.committed as f64 / done.took.as_secs_f64()),
-        share: done.share,
-        total_us: done.total,
-        gap_us: Times::of(done.gaps.clone()),
-        stop_us: Times::of(done.stops.clone()),
-        kills: Some(done.killed()),
-        fed: Some(verdict.fed),
-        committed: Some(verdict.committed),
-        lost: number(&verdict.lost),
-        twice: number(&verdict.twice),
-        dead: number(&verdict.dead),
-        redone: Some(done.redone),
-        late: Some(done.late),
-        repeats: 1,
-        seed: stand.seed,
-        library: stand.engine(),
-        ..Row::default()
-    }
+    Row::new(scenario, &done.kills_in_words())
+        .with(column::BALANCE, "tokens")
+        .with(column::DEVICES, devices())
+        .with(columns::OPS_PER_S, verdict.committed as f64 / done.took.as_secs_f64())
+        .with(columns::SHARE, done.share)
+        .with_times(columns::TOTAL, done.total)
+        .with_times(columns::GAP, percentiles(done.gaps.clone()))
+        .with_times(columns::STOP, percentiles(done.stops.clone()))
+        .with(columns::KILLS, done.killed())
+        .with(columns::FED, verdict.fed)
+        .with(columns::COMMITTED, verdict.committed)
+        .with(columns::LOST, verdict.lost.len())
+        .with(columns::TWICE, verdict.twice.len())
+        .with(columns::DEAD, verdict.dead.len())
+        .with(columns::REDONE, done.redone)
+        .with(columns::LATE, done.late)
+        .with(column::REPEATS, 1)
+        .with(column::SEED, stand.seed)
+        .with(column::LIBRARY, stand.engine())
 }
 
 struct Scene<'a> {
@@ -211,7 +208,7 @@ impl Scene<'_> {
         Drilled {
             verdict,
             share: found::share(&fed, stored, drill.unit, from, to),
-            total: Times::of(found::total(&fed, stored, drill.burst)),
+            total: percentiles(found::total(&fed, stored, drill.burst)),
             gaps: seen.gaps(),
             stops: seen.stops(),
             redone: seen.redone(),

@@ -3,58 +3,28 @@
 use super::feeding::Fed;
 use super::load;
 use super::results::Stored;
-use super::rows::{Cpu, Times};
 use sidecore_report::statistics::{median, spread};
+use sidecore_report::{Column, Row};
 use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
-/// Results of one measurement. `None`: the scenario does not measure it.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct Found {
-    pub(crate) ops_per_s: Option<f64>,
-    pub(crate) share: Option<f64>,
-    pub(crate) share_to_the_end: Option<f64>,
-    pub(crate) total: Option<Times>,
-    pub(crate) queue: Option<Times>,
-    pub(crate) cpu: Option<Cpu>,
+/// The median of each figure, by itself.
+pub(crate) fn medians(of: &[Row]) -> Row {
+    of.iter().flat_map(Row::columns).fold(Row::default(), |row, figure| row.with(figure, middle(of, figure)))
 }
 
-impl Found {
-    pub(crate) fn median(of: &[Self]) -> Self {
-        let middle = |figure: &dyn Fn(&Self) -> Option<f64>| middle(of.iter().filter_map(figure));
-        let times = |of: fn(&Self) -> Option<Times>| {
-            let part = |part: fn(Times) -> f64| middle(&|found| of(found).map(part));
-            Some(Times {
-                mean: part(|times| times.mean)?,
-                p50: part(|times| times.p50)?,
-                p99: part(|times| times.p99)?,
-            })
-        };
-        let cpu = |part: fn(Cpu) -> f64| middle(&|found| found.cpu.map(part));
-        let cpus = || {
-            let (server, dispatcher, nodes) =
-                (cpu(|cpu| cpu.server)?, cpu(|cpu| cpu.dispatcher)?, cpu(|cpu| cpu.nodes)?);
-            Some(Cpu { server, dispatcher, nodes })
-        };
-        Self {
-            ops_per_s: middle(&|found| found.ops_per_s),
-            share: middle(&|found| found.share),
-            share_to_the_end: middle(&|found| found.share_to_the_end),
-            total: times(|found| found.total),
-            queue: times(|found| found.queue),
-            cpu: cpus(),
-        }
-    }
-}
-
-fn middle(figures: impl Iterator<Item = f64>) -> Option<f64> {
-    let figures: Vec<f64> = figures.collect();
+pub(crate) fn middle(of: &[Row], figure: &Column) -> Option<f64> {
+    let figures = figures(of, figure);
     (!figures.is_empty()).then(|| median(&figures))
 }
 
-pub(crate) fn apart(of: &[Found], figure: impl Fn(&Found) -> Option<f64>) -> Option<f64> {
-    let figures: Vec<f64> = of.iter().filter_map(figure).collect();
+pub(crate) fn apart(of: &[Row], figure: &Column) -> Option<f64> {
+    let figures = figures(of, figure);
     (figures.len() > 1).then(|| spread(&figures))
+}
+
+fn figures(of: &[Row], figure: &Column) -> Vec<f64> {
+    of.iter().filter_map(|row| row.number(figure)).collect()
 }
 
 /// Work whose results were stored between these times after the first event, as a part of the nodes' capacity in that
@@ -95,7 +65,9 @@ fn work(fed: &[Fed], stored: &[Stored], at: impl Fn(SystemTime) -> bool) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::columns::{CPU, SHARE, TOTAL, TOTAL_P99};
     use bytes::Bytes;
+    use sidecore_report::Times;
 
     const UNIT: Duration = Duration::from_micros(100);
 
@@ -136,23 +108,21 @@ mod tests {
 
     #[test]
     fn medians_are_taken_figure_by_figure() {
-        let found = |share, p99| Found {
-            share: Some(share),
-            total: Some(Times { mean: 1.0, p50: 2.0, p99 }),
-            ..Found::default()
+        let found = |share: f64, p99| {
+            Row::default().with(SHARE, share).with_times(TOTAL, Some(Times { mean: 1.0, p50: 2.0, p99 }))
         };
         let of = [found(0.9, 5.0), found(0.7, 7.0), found(0.8, 6.0)];
-        let middle = Found::median(&of);
-        assert_eq!((middle.share, middle.total.map(|times| times.p99), middle.cpu), (Some(0.8), Some(6.0), None));
-        assert!((apart(&of, |found| found.share).unwrap() - 0.25).abs() < 1e-9);
-        assert_eq!(apart(&of[..1], |found| found.share), None);
-        let repeats = [1.0, 2.0, 3.0].map(|share| found(share, 0.0));
-        assert_eq!(apart(&repeats, |found| found.share), Some(1.0));
+        let middle = medians(&of);
+        assert_eq!((middle.number(SHARE), middle.number(TOTAL_P99), middle.get(CPU[0])), (Some(0.8), Some(6.0), None));
+        assert!((apart(&of, SHARE).unwrap() - 0.25).abs() < 1e-9);
     }
 
     #[test]
-    fn medians_are_of_any_number_of_repeats() {
-        let middle = |figures: &[f64]| middle(figures.iter().copied());
+    fn medians_and_spreads_are_of_any_number_of_repeats() {
+        let of =
+            |shares: &[f64]| -> Vec<Row> { shares.iter().map(|&share| Row::default().with(SHARE, share)).collect() };
+        let middle = |shares: &[f64]| middle(&of(shares), SHARE);
         assert_eq!((middle(&[]), middle(&[3.0, 1.0, 2.0]), middle(&[4.0, 2.0])), (None, Some(2.0), Some(3.0)));
+        assert_eq!((apart(&of(&[1.0]), SHARE), apart(&of(&[1.0, 2.0, 3.0]), SHARE)), (None, Some(1.0)));
     }
 }

@@ -1,11 +1,13 @@
 //! `kills`: one node is killed each second, and each other kind that is named each minute.
 
+use super::columns;
+use super::contest::Measured;
 use super::drill::{self, CrashTest};
-use super::rows::{Goal, Row};
 use super::share::UNIT;
 use super::stand::Stand;
 use crate::args::bench::{Bench, Victim};
 use crate::error::FarmError;
+use sidecore_report::column;
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 
@@ -13,7 +15,7 @@ const BURST: Duration = Duration::from_secs(2);
 /// Limit of the gap after a node's kill, us.
 const GAP: f64 = 100_000.0;
 
-pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>, FarmError> {
+pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Measured, FarmError> {
     let second = Duration::from_secs(1);
     let seldom = stand.pick(second * 3, second * 60);
     let others = [
@@ -33,6 +35,7 @@ pub(crate) async fn measure(stand: &mut Stand, args: &Bench) -> Result<Vec<Row>,
         tell(complaint);
     }
     let row = drill::row(stand, "kills", &done);
-    let ratio = row.gap_us.map(|gap| gap.p99 / GAP);
-    Ok(vec![Row { ratio, baseline: Some("100 ms".into()), reach: Some(Goal::AtMost(1.0)), ..row }])
+    let ratio = row.number(columns::GAP_P99).map(|p99| p99 / GAP);
+    let row = row.with(columns::RATIO, ratio).with(column::BASELINE, "100 ms").with(column::AT_MOST, 1.0);
+    Ok((vec![row], None))
 }

@@ -1,14 +1,15 @@
 //! `rate`: small events without work through one node. Measures the farm's cost against bare `JetStream`: events a
 //! second, and time from publishing to a worker.
 
-use super::contest::{Entry, Figure, compared, measure as contest, row};
+use super::columns::{self, OPS_PER_S};
+use super::contest::{Entry, Figure, Goal, Measured, compared, measure as contest, row};
 use super::error::BenchError;
 use super::feeding::Target;
-use super::found::{Found, rate};
+use super::found::rate;
 use super::load::{Dice, filled};
 use super::pull::{self, Taken};
 use super::results;
-use super::rows::{Goal, Row, Times};
+use super::rows::percentiles;
 use super::running::{FARM, Running, Variant, pull_node};
 use super::stand::{Stand, until};
 use super::watch::{Watcher, locked};
@@ -16,6 +17,7 @@ use crate::bench::roles;
 use crate::error::FarmError;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt;
+use sidecore_report::{Row, column};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime};
@@ -34,10 +36,8 @@ const THROUGH_THE_FARM: Variant = Variant::Farm("tokens");
 const THROUGH_UNSTORED: Variant = Variant::Unstored("tokens");
 const PULL_AND_STORE: Variant = Variant::Pull(IN_FLIGHT);
 const PULL: Variant = Variant::Bare(IN_FLIGHT);
-const RATE: Figure = |found| found.ops_per_s;
-const QUEUE: Figure = |found| found.queue.map(|times| times.p50);
 
-pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
+pub(crate) async fn measure(stand: &Stand) -> Result<Measured, FarmError> {
     let repeats = stand.pick(1, 5);
     let variants = [THROUGH_UNSTORED, PULL, THROUGH_THE_FARM, PULL_AND_STORE];
     let rates = contest(stand, "rate", &variants, repeats, async |variant, _| through(stand, variant).await).await?;
@@ -45,22 +45,21 @@ pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
         way(stand, variant, seed).await
     })
     .await?;
-    let rates = rows(stand, "rate", &rates, RATE, Goal::AtLeast(0.7));
-    Ok([rates, rows(stand, "way", &ways, QUEUE, Goal::AtMost(1.5))].concat())
+    let rates = rows(stand, "rate", &rates, OPS_PER_S, (column::AT_LEAST, 0.7));
+    let ways = rows(stand, "way", &ways, columns::QUEUE_P50, (column::AT_MOST, 1.5));
+    Ok(([rates, ways].concat(), None))
 }
 
 /// Pairs of a farm's row and its baseline: both store results, or neither does.
-fn rows(stand: &Stand, scenario: &'static str, entries: &[Entry], figure: Figure, reach: Goal) -> Vec<Row> {
-    let row = |entry, bare| Row {
-        devices: "1 node".into(),
-        size: Some(SIZE),
-        best: false,
-        ..compared(row(stand, scenario, entry, figure), entry, bare, figure, reach)
+fn rows(stand: &Stand, scenario: &str, entries: &[Entry], figure: Figure, reach: Goal) -> Vec<Row> {
+    let row = |entry, bare| {
+        let row = row(stand, scenario, entry, figure).with(column::DEVICES, "1 node").with(columns::SIZE, SIZE);
+        compared(row, entry, bare, figure, reach)
     };
     entries.chunks_exact(2).flat_map(|pair| [row(&pair[0], &pair[1]), row(&pair[1], &pair[1])]).collect()
 }
 
-async fn through(stand: &Stand, variant: Variant) -> Result<Found, FarmError> {
+async fn through(stand: &Stand, variant: Variant) -> Result<Row, FarmError> {
     let count = stand.pick(20_000, 100_000);
     let mut running = Running::without_nodes(stand, variant, &[]).await?;
     running.target.all_at_once((0..count).map(|_| (0, filled(0, SIZE)))).await?;
@@ -73,29 +72,29 @@ async fn through(stand: &Stand, variant: Variant) -> Result<Found, FarmError> {
             pulled(stand, &mut running, in_flight, count, stores).await?
         }
     };
-    let found = Found { cpu: Some(running.cpu(count)), ..found };
+    let found = found.and(&running.cpu(count));
     running.end().await;
     Ok(found)
 }
 
-async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, FarmError> {
+async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Row, FarmError> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     running.finish(count, RUN_TIMEOUT).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     if stored.len() < count {
         return Err(BenchError::Few { came: stored.len(), count, seconds: RUN_TIMEOUT.as_secs() }.into());
     }
-    Ok(Found { ops_per_s: rate(&stored), ..Found::default() })
+    Ok(Row::default().with(OPS_PER_S, rate(&stored)))
 }
 
 /// Speed of emptying the queue after its first tenth: acknowledged events are removed.
-async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Found, FarmError> {
+async fn drained(stand: &Stand, running: &mut Running<'_>, count: usize) -> Result<Row, FarmError> {
     running.nodes.push(roles::node(stand, FARM, 0, UNIT)?);
     let (from, left) = (count as u64 * 9 / 10, async || results::count(&stand.js, &running.events).await);
     until("events to be done", RUN_TIMEOUT, async || Ok(left().await? <= from)).await?;
     let (begun, rest) = (Instant::now(), left().await?);
     until("all events to be done", RUN_TIMEOUT, async || Ok(left().await? == 0)).await?;
-    Ok(Found { ops_per_s: Some(rest as f64 / begun.elapsed().as_secs_f64()), ..Found::default() })
+    Ok(Row::default().with(OPS_PER_S, rest as f64 / begun.elapsed().as_secs_f64()))
 }
 
 /// The node itself reports its first and last event: without results no other process knows them.
@@ -105,7 +104,7 @@ async fn pulled(
     in_flight: usize,
     count: usize,
     stores: bool,
-) -> Result<Found, FarmError> {
+) -> Result<Row, FarmError> {
     const SILENT: &str = "the node that pulls did not say how fast it was";
     let mut done = stand.client.subscribe(pull::DONE).await.map_err(FarmError::nats(SILENT))?;
     let mut further = vec!["--count".to_owned(), count.to_string()];
@@ -115,12 +114,12 @@ async fn pulled(
     let said = said.ok_or("nothing").map_err(FarmError::nats(SILENT))?;
     let taken: Taken = serde_json::from_slice(&said.payload).map_err(FarmError::nats(SILENT))?;
     let seconds = taken.last_ns.saturating_sub(taken.first_ns) as f64 / 1e9;
-    Ok(Found { ops_per_s: (seconds > 0.0).then(|| (count - 1) as f64 / seconds), ..Found::default() })
+    Ok(Row::default().with(OPS_PER_S, (seconds > 0.0).then(|| (count - 1) as f64 / seconds)))
 }
 
 /// Time from publishing until a worker has the event. This process publishes; it also receives the messages to the
 /// farm's node, or pulls itself.
-async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmError> {
+async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Row, FarmError> {
     let lasting = stand.pick(Duration::from_secs(2), Duration::from_secs(10));
     let running = Running::without_nodes(stand, variant, &[]).await?;
     let times = match variant {
@@ -128,7 +127,7 @@ async fn way(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmEr
         Variant::Pull(_) | Variant::Bare(_) => way_of_a_pull(stand, &running.target, seed, lasting).await,
     };
     running.end().await;
-    Ok(Found { queue: Times::of(times?), ..Found::default() })
+    Ok(Row::default().with_times(columns::QUEUE, percentiles(times?)))
 }
 
 async fn way_through_the_farm(

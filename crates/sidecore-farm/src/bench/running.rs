@@ -1,7 +1,7 @@
 //! Sixteen nodes at work, fed by credit or pulling: started, measured, ended.
 
+use super::columns::CPU;
 use super::feeding::Target;
-use super::rows::Cpu;
 use super::stand::{Stand, until};
 use super::watch::Watcher;
 use super::{load, pull, results, roles};
@@ -9,6 +9,7 @@ use crate::args::Durability;
 use crate::crew::{Process, ProcessError, Role};
 use crate::error::FarmError;
 use crate::streams::{self, names};
+use sidecore_report::Row;
 use std::time::Duration;
 
 pub(crate) const FARM: &str = "bench";
@@ -122,10 +123,10 @@ impl<'a> Running<'a> {
         results::count(&js, &results).await
     }
 
-    pub(crate) fn cpu(&self, events: usize) -> Cpu {
+    pub(crate) fn cpu(&self, events: usize) -> Row {
         let now = self.cpu_times();
         let us = |who: usize| (now[who].saturating_sub(self.before[who])).as_secs_f64() * 1e6 / events.max(1) as f64;
-        Cpu { server: us(0), dispatcher: us(1), nodes: us(2) }
+        CPU.into_iter().enumerate().fold(Row::default(), |row, (who, column)| row.with(column, us(who)))
     }
 
     pub(crate) async fn end(mut self) {

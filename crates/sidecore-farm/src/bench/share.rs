@@ -1,13 +1,14 @@
 //! `share`: unequal nodes with enough work. Measures the part of their capacity that is used.
 
-use super::contest::{self, Figure};
-use super::found::{Found, share, share_to_the_end};
+use super::columns;
+use super::contest::{self, Measured};
+use super::found::{share, share_to_the_end};
 use super::load::{self, Dice};
 use super::results;
-use super::rows::{Goal, Row};
 use super::running::{Running, Variant, sixteen};
 use super::stand::Stand;
 use crate::error::FarmError;
+use sidecore_report::{Row, column};
 use std::time::Duration;
 
 /// Duration of a unit of work on a fast node: together the nodes do 1,406 events a second.
@@ -21,27 +22,25 @@ const FROM: f64 = 0.2;
 const TO: f64 = 0.8;
 /// Limit of the run, as a multiple of that time.
 const MAX_DURATION_RATIO: f64 = 1.3;
-const SHARE: Figure = |found| found.share;
 
-pub(crate) async fn measure(stand: &Stand) -> Result<Vec<Row>, FarmError> {
+pub(crate) async fn measure(stand: &Stand) -> Result<Measured, FarmError> {
     let variants = contest::all(&POLICIES);
     let one = async |variant, seed| once(stand, variant, seed).await;
     let entries = contest::measure(stand, "share", &variants, stand.pick(1, 5), one).await?;
-    let best = contest::best(&entries, |one, other| one > other, SHARE);
-    let row = |(place, entry): (usize, &contest::Entry)| Row {
-        devices: devices(),
-        best: best == Some(place),
-        reach: (entry.variant == Variant::Farm("tokens")).then_some(Goal::AtLeast(0.95)),
-        ..contest::row(stand, "share", entry, SHARE)
+    let best = contest::best(&entries, |one, other| one > other, columns::SHARE);
+    let row = |entry: &contest::Entry| {
+        let goal = (entry.variant == Variant::Farm("tokens")).then_some(0.95);
+        let row = contest::row(stand, "share", entry, columns::SHARE);
+        row.with(column::DEVICES, devices()).with(column::AT_LEAST, goal)
     };
-    Ok(entries.iter().enumerate().map(row).collect())
+    Ok((entries.iter().map(row).collect(), best))
 }
 
 pub(crate) fn devices() -> String {
     format!("{} nodes, {} of them {} x slower", load::NODES, load::SLOW, load::SLOWER)
 }
 
-async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmError> {
+async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Row, FarmError> {
     let lasting = stand.pick(Duration::from_secs(3), Duration::from_secs(10));
     let mut running = Running::start(stand, variant, &sixteen(UNIT), &HOLD).await?;
     let mut dice = Dice::new(seed);
@@ -52,10 +51,6 @@ async fn once(stand: &Stand, variant: Variant, seed: u64) -> Result<Found, FarmE
     let stored = results::all(&stand.js, &running.results).await?;
     let cpu = running.cpu(stored.len());
     running.end().await;
-    Ok(Found {
-        share: share(&fed, &stored, UNIT, lasting.mul_f64(FROM), lasting.mul_f64(TO)),
-        share_to_the_end: share_to_the_end(&fed, &stored, UNIT),
-        cpu: Some(cpu),
-        ..Found::default()
-    })
+    let share = share(&fed, &stored, UNIT, lasting.mul_f64(FROM), lasting.mul_f64(TO));
+    Ok(cpu.with(columns::SHARE, share).with(columns::TO_THE_END, share_to_the_end(&fed, &stored, UNIT)))
 }
