@@ -21,6 +21,10 @@ pub struct Parameter {
     pub name: String,
     /// Unit in words, as a parameter file must state it: `us`, `ns/B`, `1` for a plain number.
     pub unit: &'static str,
+    /// Value without an entry in the plan. `None`: the plan must have one.
+    pub default: Option<&'static str>,
+    /// Its meaning, in words; empty where a parameter file states it.
+    pub meaning: &'static str,
 }
 
 /// Origin of a value.
@@ -43,7 +47,7 @@ impl Parameter {
     pub(crate) fn all_of<M: DeserializeOwned>() -> Vec<Self> {
         let found = RefCell::new(Vec::new());
         let none = |name: &str, unit| {
-            found.borrow_mut().push(Self { name: name.to_owned(), unit });
+            found.borrow_mut().push(Self { name: name.to_owned(), unit, default: None, meaning: "" });
             None
         };
         M::deserialize(Reader::new(&none)).map(drop).expect("a value stands where none is given");
@@ -62,6 +66,8 @@ impl Display for Origin {
 pub enum Source {
     /// A parameter file or the plan, with origin and meaning.
     Documented(Origin, String),
+    /// The system, as the plan has no value.
+    Default,
     /// The plan, as a plain value.
     Plan,
     /// The command line.
@@ -115,6 +121,21 @@ impl Settings {
             self.entries[index].1 = before;
             SettingError::from(error)
         })
+    }
+
+    /// Gives all parameters without a value their default, if they have one.
+    pub(crate) fn fill(&mut self) -> Result<(), SettingError> {
+        for (parameter, value) in &mut self.entries {
+            if let (None, Some(default)) = (&value, parameter.default) {
+                *value = Some((default.to_owned(), Source::Default));
+            }
+        }
+        Ok((self.check)(self)?)
+    }
+
+    /// Whether parameters have names within this one.
+    pub(crate) fn has_part(&self, name: &str) -> bool {
+        self.iter().any(|(known, _)| known.name.strip_prefix(name).is_some_and(|rest| rest.starts_with('.')))
     }
 
     /// A name is full, or shortened to the part after the last dot.

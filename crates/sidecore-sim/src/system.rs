@@ -4,6 +4,7 @@ mod farm;
 mod lane;
 mod lhcb;
 mod ocf;
+mod pool;
 mod queue;
 mod zvm;
 
@@ -15,6 +16,7 @@ pub use lane::PARTS;
 use serde::de::DeserializeOwned;
 use serde::de::value::Error;
 use sidecore_core::time::Nanos;
+use std::collections::BTreeSet;
 
 /// A modelled system. It has no state: a run depends only on its settings and its seed.
 #[derive(Debug)]
@@ -23,7 +25,10 @@ pub struct System {
     pub name: &'static str,
     /// Metrics of a run, in the order of [`Outcome::values`].
     pub metrics: &'static [Metric],
-    parameters: fn() -> Vec<Parameter>,
+    /// Parts within that the plan names its own.
+    pub(crate) open_parts: &'static [&'static str],
+    /// Of a plan with these parts.
+    parameters: fn(&BTreeSet<String>) -> Vec<Parameter>,
     settings: fn(Vec<Parameter>) -> Settings,
     model: fn(&Settings) -> Result<Box<dyn Model>, Error>,
 }
@@ -49,17 +54,24 @@ impl System {
     const fn new<M: Model + DeserializeOwned + 'static>(name: &'static str, metrics: &'static [Metric]) -> Self {
         let settings = |parameters| Settings::new(parameters, |settings| settings.read::<M>().map(drop));
         let model = |settings: &Settings| Ok(Box::new(settings.read::<M>()?) as Box<dyn Model>);
-        Self { name, metrics, parameters: Parameter::all_of::<M>, settings, model }
+        Self { name, metrics, open_parts: &[], parameters: |_| Parameter::all_of::<M>(), settings, model }
     }
 
-    /// All of its parameters.
-    pub fn parameters(&self) -> Vec<Parameter> {
-        (self.parameters)()
+    /// A system whose parts the plan names.
+    const fn pool() -> Self {
+        let model = |settings: &Settings| Ok(Box::new(pool::Pool::read(settings)) as Box<dyn Model>);
+        let (parameters, settings) = (pool::parameters, pool::settings);
+        Self { name: "pool", metrics: pool::METRICS, open_parts: &["device", "work"], parameters, settings, model }
     }
 
-    /// Its settings, with none set.
-    pub fn settings(&self) -> Settings {
-        (self.settings)(self.parameters())
+    /// All of its parameters, in a plan with these parts. Only `pool` has parts that the plan names.
+    pub fn parameters(&self, parts: &BTreeSet<String>) -> Vec<Parameter> {
+        (self.parameters)(parts)
+    }
+
+    /// Its settings, with none set, in a plan with these parts.
+    pub fn settings(&self, parts: &BTreeSet<String>) -> Settings {
+        (self.settings)(self.parameters(parts))
     }
 
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
@@ -120,7 +132,8 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 6] = [
+pub static ALL: [System; 7] = [
+    System::pool(),
     System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<lane::LaneModel>("machine", lane::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),

@@ -126,7 +126,8 @@ fn case(plan: &Plan, row: &Row) -> Option<Case> {
 fn driven(plan: &Plan, row: &Row) -> Option<(u32, f64)> {
     let op = row.text(column::OP)?;
     let is_measured = |parameter: &Parameter| parameter.name.strip_suffix(".at_64_ns") == Some(op);
-    let is_known = plan.system.parameters().iter().any(is_measured) && row.number(column::CLIENTS) == Some(1.0);
+    let is_known =
+        plan.settings.iter().any(|(parameter, _)| is_measured(parameter)) && row.number(column::CLIENTS) == Some(1.0);
     if !is_known || row.number(column::SIZE).is_none() || row.text(column::NOTIFY).is_none() {
         return None;
     }

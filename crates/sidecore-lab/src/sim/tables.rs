@@ -32,8 +32,9 @@ pub(super) fn parameters(plan: &Plan) -> Grid {
         let Some((value, source)) = value else { continue };
         let (origin, meaning) = match source {
             Source::Documented(origin, meaning) => (origin.to_string(), meaning.clone()),
-            Source::Plan => ("plan".to_owned(), String::new()),
-            Source::CommandLine => ("command line".to_owned(), String::new()),
+            Source::Default => ("default".to_owned(), parameter.meaning.to_owned()),
+            Source::Plan => ("plan".to_owned(), parameter.meaning.to_owned()),
+            Source::CommandLine => ("command line".to_owned(), parameter.meaning.to_owned()),
         };
         grid.push([parameter.name.clone(), value.clone(), parameter.unit.to_owned(), origin, meaning]);
     }

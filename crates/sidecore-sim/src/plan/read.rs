@@ -7,7 +7,7 @@ use crate::settings::{Origin, Parameter, Settings, Source};
 use crate::system::{self, System};
 use serde::Deserialize;
 use serde::de::IntoDeserializer;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt::{self, Display, Formatter};
 use std::fs;
 use std::io;
@@ -220,16 +220,27 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
     let name = written.system.get_ref();
     let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(system::unknown(name)))?;
-    let (mut settings, mut places) = (system.settings(), Places::new());
     if let Some(first) = written.include.get(MAX_INCLUDES) {
         return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
     }
-    for include in &written.include {
-        let beside = file.path.parent().unwrap_or(Path::new("."));
-        let included = File::load(&beside.join(include.get_ref()))?;
-        sections(&included, included.parse()?.into_inner(), &mut settings, &mut places)?;
+    let beside = file.path.parent().unwrap_or(Path::new("."));
+    let included = written
+        .include
+        .iter()
+        .map(|include| File::load(&beside.join(include.get_ref())))
+        .collect::<Result<Vec<_>, _>>()?;
+    let mut tables =
+        included.iter().map(|file| Ok((file, file.parse()?.into_inner()))).collect::<Result<Vec<_>, _>>()?;
+    tables.push((file, parts));
+    let mut named = BTreeSet::new();
+    for (_, table) in &tables {
+        name_parts(table, "", &mut named);
     }
-    sections(file, parts, &mut settings, &mut places)?;
+    let (mut settings, mut places) = (system.settings(&named), Places::new());
+    for (file, table) in tables {
+        sections(file, table, system, &mut settings, &mut places)?;
+    }
+    settings.fill().map_err(|message| PlanError::in_file(&file.path, None, &message))?;
     if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
         let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
         return Err(PlanError::in_file(&file.path, None, message));
@@ -264,22 +275,70 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
 
 type Places = HashMap<String, (PathBuf, usize)>;
 
-fn sections(file: &File, parts: DeTable<'_>, settings: &mut Settings, places: &mut Places) -> Result<(), PlanError> {
+/// Whether a table is a value with its unit, not a part.
+fn is_documented(table: &DeTable<'_>) -> bool {
+    table.iter().any(|(name, _)| name.get_ref() == "value")
+}
+
+/// Collects the full names of all parts, and of parts within them.
+fn name_parts(table: &DeTable<'_>, within: &str, names: &mut BTreeSet<String>) {
+    for (name, value) in table {
+        if let DeValue::Table(inner) = value.get_ref()
+            && !is_documented(inner)
+        {
+            let full = full_name(within, name.get_ref());
+            name_parts(inner, &full, names);
+            names.insert(full);
+        }
+    }
+}
+
+fn full_name(part: &str, name: &str) -> String {
+    if part.is_empty() { name.to_owned() } else { format!("{part}.{name}") }
+}
+
+fn sections(
+    file: &File,
+    parts: DeTable<'_>,
+    system: &System,
+    settings: &mut Settings,
+    places: &mut Places,
+) -> Result<(), PlanError> {
     for (part, section) in parts {
-        let known = || settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
+        let open = system.open_parts.iter().copied();
+        let known = || open.clone().chain(settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0)));
         if !known().any(|known| known == part.get_ref()) {
             return Err(file.wrong(&part)(unknown("part", part.get_ref(), known())));
         }
         let DeValue::Table(section) = section.into_inner() else {
             return Err(file.wrong(&part)("a part is a table"));
         };
-        for (name, value) in section {
-            let full = format!("{}.{}", part.get_ref(), name.get_ref());
-            let index = settings.find(&full).map_err(file.wrong(&name))?;
-            let (value, source) = value_of(file, settings.parameter(index), value)?;
-            settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
-            places.insert(full, (file.path.clone(), file.line(name.span().start)));
+        section_of(file, part.get_ref(), section, settings, places)?;
+    }
+    Ok(())
+}
+
+fn section_of(
+    file: &File,
+    part: &str,
+    section: DeTable<'_>,
+    settings: &mut Settings,
+    places: &mut Places,
+) -> Result<(), PlanError> {
+    for (name, value) in section {
+        let full = full_name(part, name.get_ref());
+        if settings.has_part(&full)
+            && let DeValue::Table(inner) = value.get_ref()
+            && !is_documented(inner)
+        {
+            let DeValue::Table(inner) = value.into_inner() else { continue };
+            section_of(file, &full, inner, settings, places)?;
+            continue;
         }
+        let index = settings.find(&full).map_err(file.wrong(&name))?;
+        let (value, source) = value_of(file, settings.parameter(index), value)?;
+        settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
+        places.insert(full, (file.path.clone(), file.line(name.span().start)));
     }
     Ok(())
 }
@@ -288,7 +347,7 @@ fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<
     if !value.get_ref().is_table() {
         return Ok((file.read(value, "")?, Source::Plan));
     }
-    let Parameter { name, unit: own } = of;
+    let Parameter { name, unit: own, .. } = of;
     let Documented { value, unit, origin, meaning } = file.read(value, &format!("{name} "))?;
     if unit.get_ref() != own {
         return Err(file.wrong(&unit)(format!("{name} is in {own}: convert the value and write unit = \"{own}\"")));

@@ -382,7 +382,7 @@ mod tests {
     }
 
     fn settings() -> Settings {
-        let mut settings = find("machine").unwrap().settings();
+        let mut settings = find("machine").unwrap().settings(&std::collections::BTreeSet::default());
         for (name, ns) in [
             ("hop.p0_ns", "100"),
             ("lane.request_ns", "1000"),

@@ -1,0 +1,50 @@
+//! Devices of several kinds behind sidecores: cards, batch devices, cores.
+//!
+//! A request takes a core of a sidecore for its submission, waits for the service's own [`Dispatch`] to choose a device,
+//! crosses the bus, is done by an engine alone or in a batch, and takes a core again for its completion. The service's
+//! moderation says when its client is woken.
+//!
+//! [`Dispatch`]: sidecore_core::dispatch::Dispatch
+
+mod device;
+mod parameters;
+mod world;
+
+use super::{Impossible, Metric, Model, Outcome, metric};
+use crate::settings::{Parameter, Settings};
+pub(in crate::system) use parameters::Pool;
+use std::collections::BTreeSet;
+
+pub(super) const METRICS: &[Metric] = &[
+    metric("rate_per_s", "1/s", "requests completed in a second"),
+    metric("mean_us", "us", "mean time from a request's arrival to its client's answer"),
+    metric("p50_us", "us", "median of that time"),
+    metric("p99_us", "us", "99th percentile of that time"),
+    metric("host_use", "1", "part of the sidecores' time that was used"),
+    metric("device_use", "1", "part of the engines' time that was used, of the most used kind of device"),
+    metric("abandoned", "1", "requests that no device did, after devices died"),
+];
+
+pub(super) fn parameters(parts: &BTreeSet<String>) -> Vec<Parameter> {
+    parameters::parameters(parts)
+}
+
+pub(super) fn settings(parameters: Vec<Parameter>) -> Settings {
+    Settings::new(parameters, |settings| {
+        let wrong = settings.iter().find_map(|(parameter, value)| {
+            let (text, _) = value?;
+            parameters::check(&parameter.name, text).err()
+        });
+        wrong.map_or(Ok(()), |message| Err(serde::de::Error::custom(message)))
+    })
+}
+
+impl Model for Pool {
+    fn check(&self) -> Result<(), Impossible> {
+        self.possible()
+    }
+
+    fn run(&self, seed: u64) -> Outcome {
+        world::run(self, seed)
+    }
+}

@@ -1,0 +1,190 @@
+//! Pools against closed forms, and against what a pool must do.
+
+use sidecore_sim::outcome::Outcome;
+use sidecore_sim::plan::Plan;
+use std::path::Path;
+
+const TABLE: &str = r#"
+[table]
+cell = "p99_us"
+rows = { "requests.clients" = [0] }
+columns = { "host.cores" = [1] }
+"#;
+
+/// The plan of `pool` with these sections, or its error.
+fn read(sections: &str) -> Result<Plan, String> {
+    let text = format!("system = \"pool\"\ntitle = \"A pool\"\n{sections}\n{TABLE}");
+    Plan::parse(Path::new("pool.toml"), &text).map_err(|error| error.to_string())
+}
+
+fn plan(sections: &str) -> Plan {
+    read(sections).unwrap_or_else(|error| panic!("{error}\n{sections}"))
+}
+
+fn run(plan: &Plan, seed: u64) -> Outcome {
+    plan.system.run(&plan.settings, seed)
+}
+
+fn metric(plan: &Plan, outcome: &Outcome, name: &str) -> f64 {
+    let number = plan.system.metrics.iter().position(|metric| metric.name == name).unwrap();
+    outcome.values[number]
+}
+
+/// Means of metrics over runs with 1,000,000 requests.
+fn means<const N: usize>(plan: &Plan, names: [&str; N], runs: u64) -> [f64; N] {
+    let outcomes: Vec<Outcome> = (0..runs).map(|seed| run(plan, seed)).collect();
+    names.map(|name| outcomes.iter().map(|outcome| metric(plan, outcome, name)).sum::<f64>() / runs as f64)
+}
+
+fn queue(load: f64, servers: u32, work: &str) -> Plan {
+    let rate = load * f64::from(servers) * 100_000.0;
+    plan(&format!(
+        "[requests]\nrate_per_s = {rate}\ncount = 1_000_000\n[work.op]\n[device.d]\nengines = {servers}\nring = 65536\nwork = \"{work}\"\nop = {{ us = 10 }}\n"
+    ))
+}
+
+/// Probability of waiting with Poisson arrivals and exponential service. Source: Erlang's C formula.
+fn erlang_c(servers: u32, offered: f64) -> f64 {
+    let mut inverse = 1.0;
+    for n in 1..=servers {
+        inverse = 1.0 + inverse * f64::from(n) / offered;
+    }
+    let blocked = 1.0 / inverse;
+    blocked / (1.0 - offered / f64::from(servers) * (1.0 - blocked))
+}
+
+#[track_caller]
+fn near(found: f64, expected: f64, part: f64) {
+    assert!((found / expected - 1.0).abs() <= part, "{found} instead of {expected}");
+}
+
+#[test]
+fn engines_are_the_servers_of_the_textbook() {
+    for (servers, load, runs) in [(1, 0.5, 2), (1, 0.8, 6), (4, 0.8, 4), (8, 0.9, 8)] {
+        let plan = queue(load, servers, "exponential");
+        let [mean, p99] = means(&plan, ["mean_us", "p99_us"], runs);
+        let (offered, mu) = (load * f64::from(servers), 0.1);
+        let wait = erlang_c(servers, offered) / (f64::from(servers) * mu - offered * mu);
+        near(mean, 10.0 + wait, 0.01);
+        if servers == 1 {
+            // The time in an M/M/1 queue is exponential.
+            near(p99, 10.0 / (1.0 - load) * 100f64.ln(), 0.03);
+        }
+    }
+}
+
+#[test]
+fn constant_work_waits_half_as_long() {
+    for (load, runs) in [(0.5, 2), (0.8, 4), (0.9, 16)] {
+        let [mean] = means(&queue(load, 1, "constant"), ["mean_us"], runs);
+        near(mean, 10.0 + 10.0 * load / (2.0 * (1.0 - load)), 0.01);
+    }
+}
+
+#[test]
+fn two_operations_are_the_mixture_of_the_textbook() {
+    // M/G/1 with times of 5 us (nine of ten) and 55 us: Pollaczek and Khinchine.
+    let sections = "[requests]\nrate_per_s = 70_000\ncount = 1_000_000\n[work.short]\nshare = 9\n[work.long]\nshare = 1\n\
+                    [device.d]\nring = 65536\nshort = { us = 5 }\nlong = { us = 55 }\n";
+    let [mean] = means(&plan(sections), ["mean_us"], 6);
+    let (rate, first, second) = (0.07, 0.9 * 5.0 + 0.1 * 55.0, 0.9 * 25.0 + 0.1 * 3025.0);
+    near(mean, first + rate * second / (2.0 * (1.0 - rate * first)), 0.01);
+}
+
+#[test]
+fn batches_are_the_bulk_service_of_the_textbook() {
+    // M/M/1 in batches of up to 64: with p(n) = a r^n waiting behind a batch in work, (l + m) r = l + m r^65.
+    let sections = "[requests]\nrate_per_s = 20_000\ncount = 1_000_000\n[work.op]\n\
+                    [device.d]\nring = 65536\nbatch_max = 64\nlaunch_us = 2000\nwork = \"exponential\"\nop = { us_by_bytes = \"0:0.000001\" }\n";
+    let [mean] = means(&plan(sections), ["mean_us"], 6);
+    let (arrive, serve): (f64, f64) = (0.02, 1.0 / 2000.0);
+    let mut r: f64 = 0.5;
+    for _ in 0..10_000 {
+        r = (arrive + serve * r.powi(65)) / (arrive + serve);
+    }
+    let a = 1.0 / (serve / arrive + 1.0 / (1.0 - r));
+    near(mean, a * r / (1.0 - r).powi(2) / arrive + 2000.0, 0.015);
+}
+
+#[test]
+fn closed_clients_wait_for_their_answers() {
+    let sections = "[requests]\nclients = 4\nin_flight = 2\nthink_us = 30\n[work.op]\n[host]\nsubmit_us = 1\ncomplete_us = 2\nwake_us = 7\nnotify = \"park\"\n\
+                    [device.d]\nengines = 16\nlatency_us = 40\nop = { us = 20 }\n";
+    let [rate, mean, p50] = means(&plan(sections), ["rate_per_s", "mean_us", "p50_us"], 1);
+    // Without waiting: 1 + 20 + 20 + 20 + 2 + 7 us, and 30 us of thinking.
+    assert!((70.0..76.0).contains(&mean) && p50 <= mean + 1.0, "{mean} {p50}");
+    near(rate, 8e6 / (mean + 30.0), 0.01);
+}
+
+#[test]
+fn requests_of_a_dead_device_are_done_by_others_and_it_returns() {
+    let sections = "[requests]\nrate_per_s = 100_000\ncount = 100_000\n[work.op]\n\
+                    [device.d]\ncount = 3\nengines = 2\nfails_at_ms = 300\nreturns_at_ms = 600\nop = { us = 40 }\n";
+    let plan = plan(sections);
+    let outcome = run(&plan, 3);
+    assert!(metric(&plan, &outcome, "abandoned") < 1.0);
+    near(metric(&plan, &outcome, "rate_per_s"), 100_000.0, 0.02);
+    let mut alone = plan.clone();
+    alone.set_all(&["device.d.count=1"]).unwrap();
+    let rate = metric(&alone, &run(&alone, 3), "rate_per_s");
+    assert!((30_000.0..50_000.0).contains(&rate), "one device that is dead for a while carries half: {rate}");
+}
+
+#[test]
+fn a_device_that_slows_down_makes_the_tail_longer_and_gets_less() {
+    let of = |slower: u32| {
+        let sections = format!(
+            "[requests]\nrate_per_s = 60_000\n[work.op]\n\
+                    [device.d]\ncount = 4\nslow_from_ms = 500\nslow_until_ms = 2500\nslow_factor = {slower}\nop = {{ us = 40 }}\n"
+        );
+        means(&plan(&sections), ["p99_us", "rate_per_s"], 1)
+    };
+    let [alike, slowed] = [1, 4].map(of);
+    assert!(slowed[0] > 1.5 * alike[0], "{slowed:?} {alike:?}");
+    near(slowed[1], 60_000.0, 0.02);
+}
+
+#[test]
+fn kinds_do_what_they_can_and_the_bus_is_shared() {
+    let sections = "[requests]\nclients = 64\n[work.sign]\n[work.seal]\nbytes = 16384\n[bus]\nmbit_per_s = 8000\n\
+                    [device.signer]\nsign = { us = 10 }\n[device.sealer]\ncount = 2\nengines = 4\nbus = \"yes\"\nseal = { us = 5 }\n";
+    let plan = plan(sections);
+    let outcome = run(&plan, 1);
+    // 16 KiB over 1 byte a ns: 61,035 a second, and a signature for each.
+    near(metric(&plan, &outcome, "rate_per_s"), 2.0 * 61_035.0, 0.02);
+    assert_eq!(outcome.limit, "bus 100 %");
+}
+
+#[test]
+fn what_is_wrong_in_a_plan_is_said_with_its_place() {
+    let good = "[requests]\nrate_per_s = 10\n[work.op]\n[device.d]\nop = { us = 10 }\n";
+    assert!(read(good).is_ok());
+    for (from, to, said) in [
+        ("rate_per_s = 10", "rate_per_s = 0", "requests.rate_per_s: neither arrivals nor clients send requests"),
+        (
+            "rate_per_s = 10",
+            "rate_pers = 10",
+            "pool.toml:4: unknown parameter `requests.rate_pers`; did you mean `requests.rate_per_s`?",
+        ),
+        (
+            "rate_per_s = 10",
+            "rate_per_s = \"many\"",
+            "`many` is no value for requests.rate_per_s: write a number from 0 to 1000000000 (1/s)",
+        ),
+        ("[work.op]\n", "", "work: the plan has no work"),
+        ("[work.op]", "[wrk.op]", "unknown part `wrk`; did you mean `work`?"),
+        ("us = 10", "us = 0", "device: no device does one of the operations"),
+        ("us = 10", "us_by_bytes = \"64:1, 16:2\"", "write BYTES:US with commas between them, sizes in order"),
+        (
+            "us = 10",
+            "us = { value = 10, unit = \"ms\", origin = \"measured\", meaning = \"time\" }",
+            "device.d.op.us is in us",
+        ),
+        ("[device.d]", "[device.d]\nbatch_max = 65", "d: batch_min is at most batch_max, and batch_max at most ring"),
+        ("[device.d]", "[device.d]\ncount = 0", "device: the pool has 0 devices"),
+        ("[device.d]", "[device.d]\nbus = \"often\"", "write no or yes"),
+    ] {
+        let error = read(&good.replace(from, to)).unwrap_err();
+        assert!(error.contains(said), "{error}\ninstead of {said}");
+    }
+}
