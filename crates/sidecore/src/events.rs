@@ -114,7 +114,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 29] = [
+pub const EVENTS: [(Level, &str); 30] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -143,6 +143,7 @@ pub const EVENTS: [(Level, &str); 29] = [
     (Level::Warning, "gateway-doubted"),
     (Level::Warning, "gateway-wrong"),
     (Level::Warning, "wrong-result"),
+    (Level::Warning, "not-measured"),
     (Level::Error, "record-not-written"),
 ];
 
@@ -406,6 +407,19 @@ mod tests {
     use sidecore_core::policy::balance::Balance;
     use sidecore_core::policy::notify::Notify;
     use std::collections::BTreeSet;
+
+    #[test]
+    fn each_event_that_is_said_is_listed() {
+        let said = include_str!("events.rs").split("say!(").filter_map(|rest| {
+            let (level, rest) = rest.split_once(" \"")?;
+            let name = rest.split('"').next()?;
+            level.chars().all(char::is_alphabetic).then_some((level, name))
+        });
+        let listed =
+            |level: &str, name: &str| EVENTS.iter().any(|(at, known)| format!("{at:?}") == level && *known == name);
+        let missing: Vec<_> = said.filter(|(level, name)| !listed(level, name)).collect();
+        assert_eq!(missing, []);
+    }
 
     #[test]
     fn each_event_has_a_name_of_its_own_and_levels_survive_tracing() {
