@@ -212,11 +212,11 @@ fn the_plan_of_the_page_about_the_simulator_runs() {
     let block = between(&page, "```toml\n", "```");
     let folder = tempfile::tempdir().unwrap();
     fs::create_dir(folder.path().join("parameters")).unwrap();
-    fs::write(folder.path().join("parameters/servers.toml"), "").unwrap();
+    fs::write(folder.path().join("parameters/card.toml"), "").unwrap();
     let plan = folder.path().join("plan.toml");
     fs::write(&plan, block).unwrap();
-    let done = sim(&[plan.to_str().unwrap(), "--set", "arrivals.count=2000"]);
+    let done = sim(&[plan.to_str().unwrap(), "--set", "requests.count=2000"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
     let said = text(&done.stdout);
-    assert!(said.contains("count \\ load") && said.contains("constant service"), "{said}");
+    assert!(said.contains("rate_per_s \\ ring") && said.contains("priced"), "{said}");
 }
