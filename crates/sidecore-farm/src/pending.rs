@@ -1,4 +1,4 @@
-//! Requests for nodes: those that wait, and those that a node has.
+//! Requests for nodes: the waiting ones, and the ones at a node.
 //!
 //! Core's [`NodePool`] decides. Here is the caller's data for each request, under a tag while it is held. A dispatcher
 //! holds events, and a gateway holds requests on keys.
@@ -81,7 +81,7 @@ impl<T> Pending<T> {
         self.held.iter().map(|held| held.as_ref().map(|held| &held.request))
     }
 
-    /// A request that a node had waits again, before those of its class that no node had.
+    /// A request waits again after a node had it, before requests of its class without a node so far.
     pub(crate) fn again(&mut self, tag: u32) {
         if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {
             held.waits = true;

@@ -90,7 +90,7 @@ impl Reason {
 pub struct Caveat {
     /// The defect.
     pub reason: Reason,
-    /// What was seen, with the limit if there is one.
+    /// The observation, with the limit if there is one.
     pub seen: String,
 }
 

@@ -52,7 +52,7 @@ pub struct Figure {
 pub struct Headline {
     /// The figure with its unit.
     pub value: String,
-    /// What it is.
+    /// The meaning of the value.
     pub label: String,
     /// The figure's row, or the range over the rows.
     pub detail: String,

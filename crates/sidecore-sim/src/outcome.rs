@@ -1,4 +1,4 @@
-//! What a run yields.
+//! Results of runs.
 
 /// The result of a run.
 #[derive(Clone, Debug, PartialEq)]

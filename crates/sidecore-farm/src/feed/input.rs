@@ -1,4 +1,4 @@
-//! What sources give to the publisher.
+//! Input of the publisher, from any source.
 
 use super::place::Mark;
 use bytes::Bytes;

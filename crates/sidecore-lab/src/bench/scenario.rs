@@ -1,4 +1,4 @@
-//! What the command line and a run know of a scenario, and the settings of a run.
+//! Description of a scenario for the command line and for runs; settings of a run.
 
 use super::error::BenchError;
 use crate::progress::Progress;
@@ -26,7 +26,7 @@ pub(super) struct Scenario {
 }
 
 impl Scenario {
-    /// Not among those that run by default; measured as a whole.
+    /// Outside the default scenarios; measured as a whole.
     pub(super) const fn new(
         word: &'static str,
         about: &'static str,

@@ -1,4 +1,4 @@
-//! Plots of rows and their contents. What one scenario alone draws stands in its own file.
+//! Plots of rows and their contents. A scenario's own plots stand in its file.
 
 pub(crate) mod along;
 mod series;

@@ -3,7 +3,7 @@
 use super::calls;
 use libc::{c_int, c_long, c_ulong};
 
-/// What a service does beyond answering at its socket.
+/// Work of a service beyond answering at its socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Duty {
     /// It has secrets: its memory is locked, unless the configuration says otherwise.

@@ -212,7 +212,7 @@ pub(super) fn parameters(parts: &BTreeSet<String>) -> Vec<Parameter> {
     all.iter().flat_map(of_part).collect()
 }
 
-/// Checks that a text is a value for the parameter with that full name.
+/// Checks the text of the parameter with this full name.
 pub(super) fn check(name: &str, text: &str) -> Result<(), String> {
     let (part, last) = name.rsplit_once('.').unwrap_or_default();
     let field = fields(part).and_then(|fields| fields.iter().find(|field| field.name == last));

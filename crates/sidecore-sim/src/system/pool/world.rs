@@ -317,7 +317,7 @@ impl<'a> State<'a> {
         self.look(engine, device);
     }
 
-    /// An answer is at the host. The first of those that wait brings an interrupt.
+    /// An answer is at the host. The first waiting one brings an interrupt.
     fn back(&mut self, engine: &mut Engine<PoolEvent>, device: usize, task: Task, took: Nanos) {
         let interrupt = if self.answers == 0 { self.set.interrupt } else { 0 };
         self.answers += 1;
@@ -354,7 +354,7 @@ impl<'a> State<'a> {
         }
     }
 
-    /// When a client sees an announced completion of a request that it sent at that time.
+    /// Time at which a client sees an announced completion. `sent`: the time of its request.
     fn seen(&self, now: Nanos, sent: Nanos) -> Nanos {
         let wake = self.set.wake;
         match self.set.notify {
