@@ -2,13 +2,14 @@
 //!
 //! The process starts like `sidecore serve`, with or without the sandbox; then it tries one attack.
 
-use crate::config;
+use crate::{config, sys};
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
 use sidecore::sandbox;
 use sidecore_sockets_service::Sockets;
 use std::fs::File;
 use std::io::{self, Error};
 use std::net::{TcpListener, UdpSocket};
+use std::os::fd::RawFd;
 use std::os::unix::net::{UnixDatagram, UnixStream};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -25,7 +26,7 @@ pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     if let Some(mut sandbox) = sandbox {
         sandbox.filter_calls(service.door()).unwrap_or_else(|error| fail(&error));
     }
-    match attempt(what, victim) {
+    match attempt(what, victim, service.door()) {
         Ok(()) => println!("done"),
         Err(error) => println!("refused {}", error.raw_os_error().unwrap_or(0)),
     }
@@ -37,7 +38,7 @@ fn fail(error: &sandbox::SandboxError) -> ! {
 }
 
 /// Those that the rules for this service decide, and one of each kind that all services are denied.
-fn attempt(what: &str, victim: &str) -> io::Result<()> {
+fn attempt(what: &str, victim: &str, door: RawFd) -> io::Result<()> {
     let process = || Pid::from_raw(victim.parse().expect("a process")).expect("a process");
     match what {
         "execute" => Err(Command::new("/bin/echo").arg("done").exec()),
@@ -46,6 +47,7 @@ fn attempt(what: &str, victim: &str) -> io::Result<()> {
         "tcp" => TcpListener::bind("127.0.0.1:0").map(|_| ()),
         "unix" => UnixDatagram::unbound().map(|_| ()),
         "pair" => UnixStream::pair().map(|_| ()),
+        "listen" => sys::listen(door, victim.parse().expect("a number")),
         "read" => File::open(victim).map(|_| ()),
         "write" => File::options().append(true).open(victim).map(|_| ()),
         "create" => File::create(victim).map(|_| ()),

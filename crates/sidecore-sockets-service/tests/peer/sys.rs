@@ -1,9 +1,9 @@
-//! Memory whose pages never come.
+//! Memory whose pages never come, and the queue of a listening socket.
 
 use rustix::event::{PollFd, PollFlags, poll};
 use std::ffi::{c_int, c_void};
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::thread;
 
 /// Numbers and structures of Linux's `userfaultfd.h`.
@@ -25,6 +25,11 @@ struct Register {
     len: u64,
     mode: u64,
     ioctls: u64,
+}
+
+pub(crate) fn listen(socket: RawFd, backlog: c_int) -> io::Result<()> {
+    // SAFETY: it reads and writes no memory of this process.
+    if unsafe { libc::listen(socket, backlog) } == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
 /// A page whose first access blocks forever.

@@ -3,6 +3,7 @@
 use rustix::process::{Gid, Uid, getuid};
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+/// Permanently, before there are threads.
 pub(crate) fn become_user(uid: u32) {
     if uid == getuid().as_raw() {
         return;

@@ -3,6 +3,7 @@
 //! every service is denied.
 
 use rustix::io::Errno;
+use sidecore::core::policy::intake;
 use sidecore_testing::intruder::{self, Outcome, expect};
 use std::fs;
 use std::path::Path;
@@ -40,6 +41,14 @@ fn no_program_no_socket_and_no_other_process_is_reached() {
         inside(what, "", &Outcome::Refused(Errno::PERM));
     }
     inside("signal", &std::process::id().to_string(), &Outcome::Refused(Errno::PERM));
+}
+
+#[test]
+fn the_socket_that_listens_keeps_few_programs_or_many() {
+    for backlog in [intake::NARROW, intake::WIDE] {
+        inside("listen", &backlog.to_string(), &Outcome::Done);
+    }
+    inside("listen", "77", &Outcome::Refused(Errno::PERM));
 }
 
 #[test]
