@@ -35,7 +35,7 @@ pub enum VaultError {
 #[derive(Debug, thiserror::Error)]
 pub enum VaultErrorKind {
     /// The system's error.
-    #[error("{0}")]
+    #[error(transparent)]
     System(#[from] io::Error),
     /// A change was not made.
     #[error("{0}: nothing was changed")]

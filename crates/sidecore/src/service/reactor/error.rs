@@ -17,6 +17,6 @@ pub(in crate::service) enum DeviceError {
     Inline(String),
     #[error("{0:?} is taken away as soon as it is empty: add another device")]
     Leaving(String),
-    #[error("{0}")]
+    #[error(transparent)]
     System(#[from] io::Error),
 }
