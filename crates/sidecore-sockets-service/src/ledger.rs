@@ -21,6 +21,7 @@ pub(super) struct Ledger {
     held: [AtomicU64; 3],
 }
 
+/// A part of a user's resources. Dropped after the object that it covers.
 #[derive(Debug)]
 pub(super) struct Permit {
     ledger: Arc<Ledger>,

@@ -1,7 +1,8 @@
 //! The service of sockets: it moves messages from programs' rings to their sockets, many by one system call.
 //!
-//! [`Sockets`] is the service, a process of its own beside the service of keys. Both share what the crate `sidecore` has
-//! in `config`, `events`, `sandbox`, `service` and `sys`. The program's side and the messages are in `sidecore_sockets`.
+//! [`Sockets`] is the service, a process of its own beside the service of keys. Both share `config`, `events`,
+//! `sandbox`, `service` and `sys` of the crate `sidecore`. The program's side and the messages are in
+//! `sidecore_sockets`.
 //!
 //! A program's socket stays the kernel's, and the program can take a stream back at any time: see
 //! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay

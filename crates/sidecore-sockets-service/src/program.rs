@@ -325,6 +325,7 @@ impl Program {
         Ok(())
     }
 
+    /// True: the question is sent. While the program reads nothing, the report stays wanted.
     pub(super) fn ask_for_report(&self) -> bool {
         let Role::Sending(Sending { listed, .. }) = &self.role else { return false };
         let asks = listed.reports.is_wanted() && control::send(&self.socket, &Reply::Describe, &[]).is_ok();
@@ -454,12 +455,14 @@ impl Program {
         });
     }
 
+    /// After the bell is shut a program does not ring.
     pub(super) fn look_again(&self, context: &mut UserContext) {
         for (id, _) in self.slots.iter().enumerate().filter(|(_, slot)| slot.stream.is_some()) {
             context.sweep.announce(self.client, id as u32);
         }
     }
 
+    /// Connections of left streams with bytes in their rings are reset.
     pub(super) fn cut(&mut self, context: &mut UserContext) {
         self.each(context, |_, _, stream, at| Some(stream.cut(at)));
     }

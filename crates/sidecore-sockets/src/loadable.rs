@@ -159,6 +159,7 @@ fn joined<'a>(directory: &[u8], name: &[u8], buffer: &'a mut [u8; MAX_PATH_BYTES
     CStr::from_bytes_until_nul(buffer).map_err(|_| Errno::NAMETOOLONG)
 }
 
+/// Opens a file if it can be run. A file that can be run but not read ends the search.
 fn openable(path: &CStr) -> Result<OwnedFd, Errno> {
     accessat(CWD, path, Access::EXEC_OK, AtFlags::empty())?;
     if FileType::from_raw_mode(stat(path)?.st_mode) != FileType::RegularFile {

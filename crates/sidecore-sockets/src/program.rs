@@ -350,6 +350,7 @@ impl Program {
         has_ended
     }
 
+    /// True while the library's thread opens descriptors that children must not inherit.
     fn is_attaching(&self) -> bool {
         let blocked = SignalsBlocked::new();
         let current = blocked.lock(&self.current);

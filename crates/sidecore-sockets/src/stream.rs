@@ -95,9 +95,11 @@ pub(super) struct Ring {
 
 struct Locked<'a> {
     ring: Guard<'a, Option<Ring>>,
+    /// Dropped last.
     _after: After<'a>,
 }
 
+/// Runs after a thread's use of a stream, when the lock is free.
 struct After<'a>(&'a Stream);
 
 impl Drop for After<'_> {
@@ -338,6 +340,7 @@ impl Stream {
         self.with(key, |ring| ring.slot.seated())
     }
 
+    /// Whether it is in a ring of this attachment, or may be: this thread is using it further up its stack.
     pub(super) fn is_in(&self, attachment: &Arc<Attachment>) -> bool {
         self.lock().is_none_or(|locked| locked.ring.as_ref().is_some_and(|ring| Arc::ptr_eq(&ring.slot.of, attachment)))
     }
@@ -453,6 +456,7 @@ impl Ring {
         Sent::Failed(error)
     }
 
+    /// Bytes sent through an empty ring, if the kernel's count agrees. The kernel does not count datagrams.
     fn sent(&self) -> Option<u64> {
         let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
         let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);

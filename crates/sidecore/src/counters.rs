@@ -184,6 +184,7 @@ impl Counters {
         (0..self.shape.sidecores as usize).map(move |sidecore| Generation(self.word(word(sidecore))))
     }
 
+    /// Called before the first write to these words.
     fn reserve(&self, word: usize, words: usize) -> io::Result<()> {
         reserve(&self.file, word * WORD, words * WORD)
     }

@@ -53,6 +53,7 @@ pub(crate) struct Blame {
 }
 
 pub(crate) trait Port: Debug {
+    /// The device has room: dispatch counts.
     fn submit(&mut self, ticket: Ticket, request: Request);
 
     /// The next answer by that time, ns, with its request: only the sidecore drops its shared parts.
@@ -81,6 +82,7 @@ pub(crate) trait Port: Debug {
     /// Removes a device that does not answer: from now on it cannot write to any lane.
     fn revoke(&mut self) -> Health;
 
+    /// The device is dead and its requests have moved to others.
     fn forget(&mut self) {}
 
     fn batches(&self) -> Option<Batches> {

@@ -75,6 +75,7 @@ pub(crate) fn wipe(bytes: &mut [u8]) {
     unsafe { aws_lc_sys::OPENSSL_cleanse(bytes.as_mut_ptr().cast(), bytes.len()) };
 }
 
+/// Empties this thread's error queue, so that a refused request leaves nothing behind for the next.
 #[cold]
 fn clear_errors() {
     // SAFETY: it touches only the library's own thread-local queue.

@@ -1,5 +1,5 @@
-//! The service of keys: threads, crypto engine, devices, stored keys, counters. The client and
-//! the messages are those of `sidecore_client`.
+//! The service of keys: threads, crypto engine, devices, stored keys, counters. The client and the messages are
+//! those of `sidecore_client`.
 //!
 //! A [`service::Service`] owns one or several sidecores. A [`client::Client`] in another process (or in the same one)
 //! attaches over a Unix socket, gets a lane, opens sessions and submits requests. All decisions are in

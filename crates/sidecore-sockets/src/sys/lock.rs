@@ -26,6 +26,7 @@ unsafe impl<T: Send> Sync for ThreadLock<T> {}
 #[derive(Debug)]
 pub(crate) struct Guard<'a, T> {
     lock: &'a ThreadLock<T>,
+    /// Binds the guard to its thread.
     _thread: PhantomData<*const ()>,
 }
 

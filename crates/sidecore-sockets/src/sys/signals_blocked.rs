@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 /// dropped in reverse order.
 pub struct SignalsBlocked {
     before: libc::sigset_t,
+    /// Binds it to its thread.
     _thread: PhantomData<*const ()>,
 }
 
@@ -34,6 +35,7 @@ impl SignalsBlocked {
         mutex.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// `None`: another owner has it, possibly this thread.
     #[expect(clippy::unused_self, reason = "as above")]
     pub(crate) fn try_lock<'a, T>(&'a self, mutex: &'a Mutex<T>) -> Option<MutexGuard<'a, T>> {
         match mutex.try_lock() {

@@ -15,6 +15,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 use syscalls::{Sysno, syscall};
 
+/// Of Linux's `sockios.h`.
 const SIOCOUTQ: usize = 0x5411;
 
 /// The beginning of Linux's `struct tcp_info`, since 4.1.

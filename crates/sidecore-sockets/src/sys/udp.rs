@@ -18,6 +18,7 @@ use syscalls::{Sysno, syscall};
 
 /// Limit of pieces of one call: one per datagram of a run, and one more for a datagram that wraps.
 const PIECES: usize = datagrams::MAX_RUN_DATAGRAMS as usize + 1;
+/// Options of Linux's `udp.h`.
 const UDP_CORK: i32 = 1;
 const UDP_SEGMENT: i32 = 103;
 /// Headers of a datagram with IPv4 and IPv6, bytes.

@@ -126,6 +126,7 @@ impl Shape {
         first..first + KeyCounter::WORDS
     }
 
+    /// From there on only used blocks take space.
     pub(super) fn keys_start(&self) -> usize {
         self.start(KeyCounter::ORDER)
     }

@@ -183,6 +183,7 @@ impl Gathering {
         gather.map_or(took, |gather| gather.part_of(self.begun.len(), took))
     }
 
+    /// The last request comes first.
     pub(super) fn finished(&mut self) -> Option<(Waiting, Result<&[u8], Refusal>)> {
         let done = self.begun.pop()?;
         let place = &self.places[self.begun.len()];

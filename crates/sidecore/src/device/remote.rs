@@ -152,6 +152,7 @@ impl Port for Remote {
         Health::Dead
     }
 
+    /// Drops the requests that it never took, and with them their references to lanes.
     fn forget(&mut self) {
         (self.requests, self.replies) = (RingBuffer::new(0).0, RingBuffer::new(0).1);
     }

@@ -37,6 +37,7 @@ pub(crate) fn execute(
     perform(session, memory, submission, room(session, submission)?, scratch)
 }
 
+/// For a request that writes at most `room` bytes by its session's output length.
 #[inline(always)]
 #[expect(clippy::inline_always, reason = "to enter and leave it costs a tenth of what a short request costs")]
 pub(crate) fn perform(

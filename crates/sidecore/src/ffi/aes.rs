@@ -34,6 +34,7 @@ impl AesKey {
         }
     }
 
+    /// The schedule is one for encryption.
     #[inline]
     pub(crate) fn encrypt_block(&self, block: &mut [u8; BLOCK_LEN]) {
         let block = block.as_mut_ptr();

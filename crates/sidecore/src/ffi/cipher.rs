@@ -89,6 +89,7 @@ impl Context {
         owned(unsafe { sys::EVP_CIPHER_CTX_new() }).map(Self)
     }
 
+    /// The caller has this context to itself.
     fn cipher(&self, iv: &[u8], input: Source<'_>, output: Span<'_>) -> Option<usize> {
         let (context, output) = (self.0.as_ptr(), room_for(output, input.len));
         // SAFETY: the context is live.
@@ -112,6 +113,8 @@ impl Drop for Context {
     }
 }
 
+/// The contexts of one direction, each with a flag that it is taken. `pristine` never ciphers: further contexts are
+/// copied from it.
 struct Pool {
     pristine: Context,
     contexts: Vec<(AtomicBool, Context)>,

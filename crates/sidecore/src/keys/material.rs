@@ -16,7 +16,9 @@ const ELSEWHERE: &[u8] = &[2];
 pub(crate) struct Material {
     pub(super) kind: Kind,
     pub(super) site: Site,
+    /// Empty if the private key is remote only.
     pkcs8: Secret,
+    /// A `SubjectPublicKeyInfo` in DER.
     pub(crate) public: Vec<u8>,
 }
 

@@ -37,6 +37,7 @@ pub(crate) enum Ready {
 
 #[derive(Debug)]
 pub(crate) struct Changed<T> {
+    /// The new value, or the place of the key whose sessions are to be checked.
     pub(crate) what: T,
     /// Answer in the place of success: the change was made, but its durability is not certain.
     pub(crate) doubt: VaultWarning,

@@ -172,6 +172,7 @@ impl Vault {
         })
     }
 
+    /// After a failure the next start does it.
     fn discard(&self, staged: &[String]) {
         for file in staged {
             let _ = self.directory.remove(&beside(file));

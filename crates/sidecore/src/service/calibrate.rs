@@ -21,6 +21,7 @@ const SIZES: [u32; 3] = [64, 1024, 16_384];
 /// Runs of each measurement; the fastest counts: the others include noise of a starting machine.
 const RUNS: u32 = 3;
 const TURN: Duration = Duration::from_micros(100);
+
 #[derive(Clone, Copy, Debug)]
 struct Sample {
     class: Class,

@@ -81,6 +81,7 @@ impl Declined {
     }
 }
 
+/// Closes the sockets by the end of a thread that shares them in its own table.
 fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
     let (tell, has_own) = mpsc::channel();
     let (may_end, ends) = mpsc::channel::<()>();

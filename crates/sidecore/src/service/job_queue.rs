@@ -43,7 +43,7 @@ impl JobQueues {
         self.keeper.0.state().jobs.len()
     }
 
-    /// The connection is gone: forgets its job, except changes of stored keys.
+    /// The connection is gone: forgets its job, unless that makes a stored key or seals the stored keys again.
     pub(super) fn forget(&self, user: u32, key: LaneKey) {
         for queue in [&self.parser, &self.maker] {
             let forgotten = queue.0.state().jobs.forget(user, key);

@@ -53,7 +53,7 @@ pub(super) enum JobOutput {
 
 pub(super) type JobResult = Result<JobOutput, Refused>;
 
-/// Threads by the time of a job, which no job of a shorter time waits for.
+/// One thread for each length of jobs: a short job does not wait for a long one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum JobThread {
     /// Milliseconds: parses keys.

@@ -3,10 +3,10 @@
 //!
 //! It does not wait for clients: one that does not read its answers loses its connection. For administrators it does
 //! wait: for sidecores that carry out a change, and for the disk that keeps a key. Users take turns, by time
-//! ([`FairQueue`](sidecore_core::policy::fair_queue::FairQueue)), a message of one connection at a time. The next message of a connection is read after the answer to
-//! the one before. The [`JobQueues`](super::job_queue::JobQueues) parse clients' keys, and the
-//! [`Reaper`](super::reaper::Reaper) frees the objects of ended connections: a
-//! client controls how long either takes.
+//! ([`FairQueue`](sidecore_core::policy::fair_queue::FairQueue)), a message of one connection at a time. The next
+//! message of a connection is read after the answer to the one before. The
+//! [`JobQueues`](super::job_queue::JobQueues) parse clients' keys, and the [`Reaper`](super::reaper::Reaper) frees the
+//! objects of ended connections: a client controls how long either takes.
 
 mod attach;
 mod audit;

@@ -89,6 +89,7 @@ impl Quotas {
         Ok(())
     }
 
+    /// The connection of the key is about to be closed.
     pub(super) fn forget_key(&mut self, client: ClientKey, bytes: u64) {
         self.change(client, |holding| {
             holding.laneless += 1;

@@ -29,6 +29,7 @@ pub(super) struct Setup {
     pub(super) mailbox: MailboxFlag,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) events: Sender<Event>,
+    /// Wakes the control thread, after an event.
     pub(super) listener: Arc<OwnedFd>,
     pub(super) advice: Advice,
 }

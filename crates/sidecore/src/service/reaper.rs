@@ -31,6 +31,7 @@ const TRIM_EVERY: Nanos = 1_000_000_000;
 
 #[derive(Debug, Default)]
 pub(super) struct ClosedConnection {
+    /// `None`: the objects are not counted.
     pub(super) key: Option<LaneKey>,
     pub(super) session_bytes: u64,
     /// The memory of its lane. This thread waits until it has the last reference, and frees it.

@@ -32,6 +32,7 @@ pub struct RuntimeFiles {
     stays: bool,
 }
 
+/// A file by name. As long as it is open here, no other file has its number.
 #[derive(Debug)]
 struct Owned {
     path: PathBuf,

@@ -31,6 +31,7 @@ impl Sessions {
         Some(index as u32 | u32::from(place.generation) << PLACE_BITS)
     }
 
+    /// Enters a session under a handle of the other table.
     pub(super) fn insert(&mut self, handle: u32, session: Arc<Session>) {
         let index = (handle & PLACE_MASK) as usize;
         if self.0.len() <= index {

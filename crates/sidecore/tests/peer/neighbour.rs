@@ -22,6 +22,7 @@ use std::time::Duration;
 const LINGER: Duration = Duration::from_secs(60);
 const RSA_4096: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-4096.pkcs8.der");
 
+/// Permanently, before there are threads.
 pub(crate) fn become_user(uid: u32) {
     if uid == rustix::process::getuid().as_raw() {
         return;

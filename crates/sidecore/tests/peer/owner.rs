@@ -11,6 +11,7 @@ use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, S
 use sidecore::keys::{Acl, KeyCommand};
 use std::io::stdin;
 
+/// Its children can become root again: the saved user stays.
 pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
     become_user(uid, gids);
     let mut client = Client::connect(&options(socket)).expect("a lane");

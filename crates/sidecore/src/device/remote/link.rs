@@ -84,6 +84,7 @@ pub(super) struct Link {
     heard_at: Nanos,
     said_at: Nanos,
     answered_at: Nanos,
+    /// Number of messages other than answers, and the start of their count.
     news: (u32, Nanos),
 }
 
@@ -201,6 +202,7 @@ impl Link {
         }
     }
 
+    /// The caller ensures room in the table.
     fn ask(&mut self, open: Open) -> Result<(), Stop> {
         let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };

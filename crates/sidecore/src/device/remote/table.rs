@@ -67,6 +67,7 @@ impl Table {
         self.spare.push(buffer);
     }
 
+    /// The caller ensures room.
     pub(super) fn enter(&mut self, open: Open) -> Option<u64> {
         let index = self.free.pop()?;
         let place = &mut self.places[index as usize];

@@ -34,7 +34,9 @@ impl BatchKey<'_> {
 
 pub(crate) struct Job<'a> {
     pub(crate) key: BatchKey<'a>,
+    /// The input that the session prepared.
     pub(crate) input: &'a [u8],
+    /// Has the length of the session's `output_len`.
     pub(crate) output: &'a mut [u8],
     pub(crate) outcome: Outcome,
     /// For tests and drills: its result comes out wrong, where checks detect that.
@@ -43,8 +45,10 @@ pub(crate) struct Job<'a> {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
+    /// It has to be done alone.
     NotDone,
     Done(usize),
+    /// The result did not verify and is wiped; it has to be made again.
     Wrong,
 }
 

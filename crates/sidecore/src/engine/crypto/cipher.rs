@@ -38,6 +38,7 @@ pub(super) struct Ciphers {
 }
 
 impl Ciphers {
+    /// `key` has the length of the cipher's key.
     pub(super) fn open(cipher: Cipher, key: &[u8]) -> Result<Self, SessionError> {
         let aes = |direction| AesKey::new(key, direction);
         let (first, second) = key.split_at(key.len() / 2);

@@ -22,6 +22,7 @@ const MAX_LABEL: usize = 1024;
 struct Decryption {
     key: PKey,
     padding: Padding,
+    /// Present for the padding of PKCS#1 v1.5.
     rejection: Option<Box<ImplicitRejection>>,
 }
 

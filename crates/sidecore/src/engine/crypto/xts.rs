@@ -20,6 +20,7 @@ pub(super) struct Aes128Xts {
 }
 
 impl Aes128Xts {
+    /// Takes two 16-byte keys, one after the other.
     pub(super) fn new(key: &[u8]) -> Option<Self> {
         let (data, tweak) = key.split_at(key.len() / 2);
         Some(Self { data: CipherKey::aes_128_blocks(data)?, tweak: AesKey::new(tweak, Direction::Encrypt)? })

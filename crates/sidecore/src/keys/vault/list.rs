@@ -99,6 +99,7 @@ impl Present {
         Ok(missing.into_iter().map(|(name, _)| name.clone()).collect())
     }
 
+    /// Completes an interrupted change.
     pub(super) fn tidy(&self, directory: &Directory, list: &List) -> Result<(), VaultError> {
         let listed: BTreeSet<String> = list.files().collect();
         for file in &self.beside {

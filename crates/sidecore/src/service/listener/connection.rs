@@ -37,6 +37,7 @@ pub(super) struct OwnKey {
     pub(super) token: Option<KeyToken>,
 }
 
+/// An ended connection, which still counts until its objects are closed.
 #[derive(Debug)]
 pub(super) struct Ending {
     pub(super) client: ClientKey,
@@ -63,7 +64,9 @@ impl Ending {
 pub(super) struct Gateway {
     pub(super) device: DeviceConfig,
     pub(super) control: Arc<Control>,
+    /// Names of the keys that it offers, with their public parts.
     pub(super) offers: BTreeMap<String, Vec<u8>>,
+    /// An offer with another public part was reported already.
     pub(super) doubted: bool,
 }
 
@@ -82,6 +85,7 @@ pub(super) struct Attached {
     pub(super) token: Token,
     pub(super) counters: LaneBlock,
     pub(super) block: usize,
+    /// Number of requests at the last copy of the report.
     pub(super) published: u64,
     pub(super) claim: Claim,
 }
@@ -97,7 +101,9 @@ impl Attached {
 
 #[derive(Debug)]
 pub(super) struct Claim {
+    /// Another process of its user may take the lane over.
     pub(super) reclaimable: bool,
+    /// Requests at the last look, and the time of the last increase.
     requests: u64,
     used_at: Nanos,
 }

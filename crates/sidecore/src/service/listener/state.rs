@@ -55,6 +55,7 @@ pub(in crate::service) struct Setup {
 
 pub(in crate::service) struct Listener {
     pub(super) setup: Setup,
+    /// Number of lanes of each sidecore.
     pub(super) loads: Vec<u32>,
     pub(super) poller: Poller,
     pub(super) next: u64,
@@ -66,7 +67,9 @@ pub(in crate::service) struct Listener {
     /// Descriptors from this number on are for root and the service's own user.
     pub(super) reserved: i32,
     pub(super) door: Door,
+    /// Buffer of one message.
     pub(super) room: Zeroizing<Vec<u8>>,
+    /// No connection is accepted before that instant.
     pub(super) resumes: Option<Nanos>,
     /// Closed for a moment when no other descriptor is left, to send the refusal.
     pub(super) spare: Option<OwnedFd>,
@@ -74,6 +77,7 @@ pub(in crate::service) struct Listener {
     pub(super) watched: HashMap<ClientKey, (u64, OwnedFd)>,
     pub(super) processes: HashMap<u64, ClientKey>,
     pub(super) tokens: HashMap<Token, LaneKey>,
+    /// Free lane blocks of the counter file.
     pub(super) blocks: Vec<usize>,
     pub(super) jobs: JobQueues,
     pub(super) results: Receiver<(LaneKey, JobResult)>,

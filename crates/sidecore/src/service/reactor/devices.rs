@@ -13,6 +13,7 @@ pub(super) struct Device {
     /// `None` for the sidecore itself, which does its work inline.
     pub(super) port: Option<Box<dyn Port>>,
     pub(super) counters: DeviceBlock,
+    /// Requests, and bytes of their input.
     pub(super) handed: (u64, u64),
     pub(super) gateway: Option<LaneKey>,
 }

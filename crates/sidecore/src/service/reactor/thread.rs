@@ -129,6 +129,7 @@ impl Reactor {
         }
     }
 
+    /// The rest of the lane is freed on another thread: unmapping can take long.
     fn close_lane(&mut self, key: LaneKey) -> Option<Lane> {
         let id = *self.host.keys.get(&key)?;
         let lane = self.sidecore.close_lane(id)?;
