@@ -80,7 +80,7 @@ impl Jobs {
     }
 
     fn forget(&mut self, user: u32, key: LaneKey) -> Vec<(LaneKey, ControlJob)> {
-        self.waiting.withdraw(&user, |(of, _)| *of == key).into_iter().collect()
+        self.waiting.withdraw(&user, |(of, _)| *of == key)
     }
 }
 
