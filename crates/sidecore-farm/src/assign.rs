@@ -192,7 +192,7 @@ impl<T> Assigner<T> {
         self.held.pool.reprice(now);
     }
 
-    /// As [`NodePool::was_away`].
+    /// As [`NodePool::was_away`](nodes::NodePool::was_away).
     pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.held.pool.was_away(now, away);
     }
@@ -201,7 +201,7 @@ impl<T> Assigner<T> {
         self.take_moved(now);
         let Self { held, nodes, .. } = self;
         let size = |event: &PendingEvent<T>| event.event.body.len();
-        held.place(now, size, |tag, _, _, placed| {
+        held.place(now, None, size, |tag, _, _, placed| {
             if let Placed::Assigned(member, ticket) = placed {
                 nodes.give(member, tag, ticket);
             }

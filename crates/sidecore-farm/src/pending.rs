@@ -56,6 +56,11 @@ impl<T> Pending<T> {
         self.waiting.len()
     }
 
+    /// Whether a request of this class waits that no node had.
+    pub(crate) fn has_fresh(&self, class: Class) -> bool {
+        self.waiting.has_fresh(class)
+    }
+
     /// Adds a request, which waits behind those of its class. The request comes back where there is no room.
     pub(crate) fn add(&mut self, class: Class, request: T) -> Result<u32, T> {
         let Some(tag) = self.free.pop() else { return Err(request) };
@@ -100,16 +105,17 @@ impl<T> Pending<T> {
         Some((class, request))
     }
 
-    /// Tries to place the requests that wait. `size`: octets of one, for estimates. `placed`: whether it waits on;
-    /// only asked for [`Placed::NoNode`].
+    /// Tries to place the requests that wait; `only`: those of this class. `size`: octets of one, for estimates.
+    /// `placed`: whether it waits on; the answer counts for [`Placed::NoNode`] only.
     pub(crate) fn place(
         &mut self,
         now: Nanos,
+        only: Option<Class>,
         size: impl Fn(&T) -> usize,
         mut placed: impl FnMut(u32, Class, &mut T, Placed) -> bool,
     ) {
         let Self { pool, held, waiting, .. } = self;
-        waiting.place(|class, tag| {
+        waiting.place(only, |class, tag| {
             let Some(Held { waits, request, .. }) = &mut held[tag as usize] else { return PlaceOutcome::Leaves };
             let size = u32::try_from(size(request)).unwrap_or(u32::MAX);
             let outcome = match pool.place(now, tag, class, size) {

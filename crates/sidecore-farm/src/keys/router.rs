@@ -1,9 +1,9 @@
 //! A gateway's decisions: the choice of a key server, and the requests of a lost one.
 //!
-//! Core's [`NodePool`](sidecore_core::nodes::NodePool) chooses, with keys as kinds of events: a gateway knows at most [`Class::COUNT`] keys at a time. Each
-//! request is answered once, by the first answer to its last attempt. It is answered with [`Outcome::Elsewhere`] if its
-//! key has had no offer for a moment, if it failed at [`TRIES`] key servers, or if its time is over. The caller passes
-//! messages and the time.
+//! Core's [`NodePool`](sidecore_core::nodes::NodePool) chooses, with keys as kinds of events: a gateway knows at most
+//! [`Class::COUNT`] keys at a time. Each request is answered once, by the first answer to its last attempt. It is
+//! answered with [`Outcome::Elsewhere`] if its key has had no offer for a moment, if it failed at [`TRIES`] key servers,
+//! or if its time is over. The caller passes messages and the time.
 
 mod catalog;
 #[cfg(test)]
@@ -166,9 +166,13 @@ impl KeyRouter {
         let (scheme, input) = (request.scheme.clone(), request.input.to_vec());
         let operation = request.operation;
         let entry = Entry { ticket, scheme, operation, input, with: None, open: true };
+        let is_behind = self.entries.has_fresh(class);
         let Ok(tag) = self.entries.add(class, entry) else { return };
         self.due.push_back((now.saturating_add(self.settings.patience), tag, ticket));
-        self.place(now);
+        // Requests that wait were tried when room last changed.
+        if !is_behind {
+            self.place(now, Some(class));
+        }
     }
 
     pub(super) fn heard(&mut self, now: Nanos, name: &str, message: &ServerMessage<'_>) {
@@ -251,7 +255,7 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    /// As [`NodePool::was_away`].
+    /// As [`NodePool::was_away`](sidecore_core::nodes::NodePool::was_away).
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.entries.pool.was_away(now, away);
     }
@@ -434,7 +438,7 @@ impl KeyRouter {
                 Reassignment::Abandoned { tag } => self.end(tag, Ended::Elsewhere),
             }
         }
-        self.place(now);
+        self.place(now, None);
     }
 
     fn again(&mut self, tag: u32) {
@@ -447,11 +451,11 @@ impl KeyRouter {
         }
     }
 
-    fn place(&mut self, now: Nanos) {
+    fn place(&mut self, now: Nanos, only: Option<Class>) {
         let Self { entries, catalog, asks, .. } = self;
         let mut abandoned = Vec::new();
         let size = |entry: &Entry| entry.input.len();
-        entries.place(now, size, |tag, class, entry, placed| match placed {
+        entries.place(now, only, size, |tag, class, entry, placed| match placed {
             Placed::Assigned(member, ticket) => {
                 entry.with = Some((member, ticket));
                 asks.push((tag, member, ticket));

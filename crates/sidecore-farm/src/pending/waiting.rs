@@ -29,11 +29,18 @@ struct Queue {
     fresh: VecDeque<u32>,
     /// How many of `again` are passed over in this search.
     passed: usize,
+    /// This search is over for the class: room only shrinks during a search.
+    waits: bool,
 }
 
 impl Waiting {
     pub(super) fn len(&self) -> usize {
         self.total
+    }
+
+    /// Whether a request of this class waits that no node had.
+    pub(super) fn has_fresh(&self, class: Class) -> bool {
+        self.queues.get(class.index()).is_some_and(|queue| !queue.fresh.is_empty())
     }
 
     pub(super) fn last(&mut self, class: Class, tag: u32) {
@@ -55,9 +62,12 @@ impl Waiting {
         }
     }
 
-    pub(super) fn place(&mut self, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
+    /// Tries the first request of each class in turn until every class waits. `only`: of this class alone.
+    pub(super) fn place(&mut self, only: Option<Class>, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
         let classes = self.queues.len();
-        self.queues.iter_mut().for_each(|queue| queue.passed = 0);
+        for (index, queue) in self.queues.iter_mut().enumerate() {
+            (queue.passed, queue.waits) = (0, only.is_some_and(|class| class.index() != index));
+        }
         let mut waits = 0;
         while self.total > 0 && waits < classes {
             let index = self.turn % classes;
@@ -76,7 +86,7 @@ impl Waiting {
                     self.turn = index;
                     waits -= 1;
                 }
-                PlaceOutcome::Passed | PlaceOutcome::Waits => {}
+                PlaceOutcome::Passed | PlaceOutcome::Waits => queue.waits = true,
             }
         }
     }
@@ -93,7 +103,7 @@ impl Waiting {
 
 impl Queue {
     fn next(&self) -> Option<u32> {
-        self.looked_at().or_else(|| self.fresh.front()).copied()
+        self.looked_at().or_else(|| self.fresh.front()).filter(|_| !self.waits).copied()
     }
 
     fn looked_at(&self) -> Option<&u32> {
@@ -133,7 +143,7 @@ mod tests {
             waiting.last(two, 10 + tag);
         }
         let mut order = Vec::new();
-        waiting.place(|class, tag| {
+        waiting.place(None, |class, tag| {
             if class == one && tag == 1 {
                 return PlaceOutcome::Waits;
             }
@@ -143,11 +153,35 @@ mod tests {
         assert_eq!((order, waiting.len()), (vec![0, 10, 11, 12], 2));
         waiting.again(one, 9);
         let mut order = Vec::new();
-        waiting.place(|_, tag| {
+        waiting.place(None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
         assert_eq!((order, waiting.len()), (vec![9, 1, 2], 0));
+    }
+
+    #[test]
+    fn a_class_that_waits_is_asked_once_in_a_search_and_one_class_can_be_asked_alone() {
+        let mut waiting = Waiting::default();
+        let [one, two] = [0, 3].map(class);
+        for tag in 0..3 {
+            waiting.last(one, tag);
+            waiting.last(two, 10 + tag);
+        }
+        let mut asked = Vec::new();
+        waiting.place(None, |class, tag| {
+            asked.push(tag);
+            if class == one { PlaceOutcome::Waits } else { PlaceOutcome::Leaves }
+        });
+        assert_eq!(asked, [0, 10, 11, 12]);
+        assert!(waiting.has_fresh(one) && !waiting.has_fresh(two));
+        waiting.last(two, 13);
+        let mut asked = Vec::new();
+        waiting.place(Some(two), |_, tag| {
+            asked.push(tag);
+            PlaceOutcome::Waits
+        });
+        assert_eq!((asked, waiting.len()), (vec![13], 4));
     }
 
     #[test]
@@ -160,7 +194,7 @@ mod tests {
         }
         waiting.remove(class(2), 0);
         let mut order = Vec::new();
-        waiting.place(|_, tag| {
+        waiting.place(None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
@@ -175,7 +209,7 @@ mod tests {
             waiting.again(class(0), tag);
         }
         let mut order = Vec::new();
-        waiting.place(|_, tag| match tag {
+        waiting.place(None, |_, tag| match tag {
             7 => PlaceOutcome::Passed,
             2 => PlaceOutcome::Waits,
             _ => {
@@ -185,7 +219,7 @@ mod tests {
         });
         assert_eq!((order, waiting.len()), (vec![8, 0, 1], 2));
         let mut order = Vec::new();
-        waiting.place(|_, tag| {
+        waiting.place(None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
@@ -198,7 +232,7 @@ mod tests {
         (0..1_000).for_each(|tag| waiting.again(class(0), tag));
         (1_000..1_003).for_each(|tag| waiting.last(class(0), tag));
         let (mut asked, mut given) = (0, Vec::new());
-        waiting.place(|_, tag| {
+        waiting.place(None, |_, tag| {
             asked += 1;
             if tag < 1_000 {
                 return PlaceOutcome::Passed;
@@ -208,7 +242,7 @@ mod tests {
         });
         assert_eq!((asked, given), (MAX_PASSED + 3, vec![1_000, 1_001, 1_002]));
         let mut asked = 0;
-        waiting.place(|_, _| {
+        waiting.place(None, |_, _| {
             asked += 1;
             PlaceOutcome::Waits
         });
