@@ -36,6 +36,7 @@ impl<T> Assigner<T> {
         self.reply(join.node, join.incarnation, &welcome);
     }
 
+    /// `false`: there is no room for the node.
     fn admit(&mut self, now: Nanos, join: &Join) -> bool {
         // The node has restarted, and its events are lost.
         if let Some(former) = self.nodes.named(join.node).map(|node| node.member) {
@@ -77,6 +78,7 @@ impl<T> Assigner<T> {
         }
     }
 
+    /// Whether the answer counts: its ticket is one that this node has.
     fn answer(&mut self, now: Nanos, member: NodeId, answer: &Answer, message: &Bytes) -> bool {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {

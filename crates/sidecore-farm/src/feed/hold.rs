@@ -32,6 +32,7 @@ impl Hold {
         Self { js, farm, quiet, begun, probe: None, said: None, found: None, look: None, looked: None }
     }
 
+    /// When the next event may be tried; `None`: all may be published.
     pub(super) fn probe(&self) -> Option<Instant> {
         self.probe
     }

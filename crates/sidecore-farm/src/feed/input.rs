@@ -12,6 +12,7 @@ pub(super) const CHUNK: usize = 64 << 10;
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) id: String,
+    /// A displayed name, if the id does not say enough.
     pub(super) name: Option<String>,
     pub(super) body: Result<Bytes, InvalidInput>,
     pub(super) after: Option<Mark>,
@@ -43,6 +44,7 @@ impl Asker {
         }
     }
 
+    /// All events up to this number are dealt with.
     pub(super) fn done(&self, number: u64) {
         self.done.send_replace(number);
     }

@@ -67,6 +67,7 @@ impl Listen {
         Ok(Self { listener, room: Arc::new(Semaphore::new(args.connections.into())), shared: Arc::new(shared) })
     }
 
+    /// A semaphore with one permit for each client that has not received its last line.
     pub(super) fn room(&self) -> Arc<Semaphore> {
         Arc::clone(&self.room)
     }

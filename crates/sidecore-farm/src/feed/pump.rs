@@ -7,11 +7,10 @@ use super::hold::Hold;
 use super::input::{Found, InvalidInput};
 use super::outbox::{Attempt, Outbox, Outcome};
 use super::place::Keeper;
-use crate::error::FarmError;
-
 use super::summary::Summary;
 use crate::args::{Feed, OverflowPolicy};
 use crate::connect;
+use crate::error::FarmError;
 use crate::signals::Signals;
 use crate::streams::names;
 use async_nats::connection::State;
@@ -305,9 +304,11 @@ impl Pump {
             ));
         }
         print(&format!("{}\n", self.summary.line())).map_err(FarmError::output)?;
-        // A join error means that a signal aborted the reader.
-        if let Ok(read) = reader.await {
-            read?;
+        match reader.await {
+            Ok(read) => read?,
+            // A signal aborted the reader.
+            Err(ended) if ended.is_cancelled() => {}
+            Err(panicked) => return Err(panicked.into()),
         }
         Ok(if self.summary.is_complete() { 0 } else { REFUSED })
     }

@@ -10,7 +10,6 @@ mod tests;
 use super::Settings;
 use super::task::{Outcome, Task};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, Lead, NodeMessage, Octets};
-
 use async_nats::Subject;
 use bytes::Bytes;
 use sidecore_core::time::Nanos;
