@@ -72,6 +72,7 @@ pub(crate) fn build(root: &Path) -> Result<Programs> {
     Ok([count?, sends?])
 }
 
+/// Runs all in parallel: callgrind's counts do not depend on other load.
 fn costs(programs: &Programs, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
     let _ = fs::remove_dir_all(directory);
     let mut runs = Vec::new();

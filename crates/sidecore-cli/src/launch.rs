@@ -42,6 +42,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
     Ok(code(status?))
 }
 
+/// Forwards signals. A terminal sends its own signals to the command itself.
 fn forward(mut signals: Signals, child: &Child) -> (Handle, JoinHandle<()>) {
     let (handle, pid) = (signals.handle(), Pid::from_child(child));
     let from_terminal = stdin().is_terminal();

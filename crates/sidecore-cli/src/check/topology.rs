@@ -13,7 +13,9 @@ const MAX_LIST: u64 = 4096;
 /// Topology by core. A core is missing if the kernel has no list for it or the list is malformed.
 #[derive(Debug, Default)]
 pub(super) struct Topology {
+    /// The other online hardware threads of the same core.
     siblings: BTreeMap<usize, Vec<usize>>,
+    /// All hardware threads with the same third-level cache.
     cache: BTreeMap<usize, Vec<usize>>,
 }
 

@@ -15,6 +15,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Lost {
     pub(super) lines: u64,
+    /// How many of the lost lines were notices or more.
     pub(super) notices: u64,
 }
 
@@ -27,6 +28,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 struct QueueState {
     waiting: VecDeque<Entry>,
+    /// Since the last line that reported a loss.
     lost: Lost,
     /// The last line could not be written: the loss is then reported with the next line only.
     failing: bool,

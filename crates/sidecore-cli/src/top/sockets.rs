@@ -17,7 +17,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-/// Headings, and whether the column holds numbers. A star marks values of the program.
+/// Headings, and whether the column holds numbers. A star marks values of the program, and values derived from
+/// them.
 const COLUMNS: [(&str, bool); 11] = [
     ("PROGRAM*", false),
     ("PID", true),

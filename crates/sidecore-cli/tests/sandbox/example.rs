@@ -15,6 +15,7 @@ use std::process::{Child, Command};
 use std::thread;
 use std::time::Duration;
 
+/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const MAX_POLLS: u32 = 3000;
 const SOCKET: &str = "/run/sidecore/sidecore.sock";
 

@@ -14,6 +14,7 @@ use tempfile::TempDir;
 pub(crate) const USER: &str = "nobody";
 pub(crate) const USER_ID: u32 = 65534;
 
+/// Number of polls, 10 ms apart, for steps that take milliseconds.
 const MAX_POLLS: u32 = 3000;
 
 pub(crate) fn sidecore() -> Command {
