@@ -9,6 +9,7 @@ use crate::results::error::ResultError;
 use crate::server::ServerError;
 use crate::streams::error::StreamError;
 use crate::work::line::ProgramError;
+use sidecore_terminal::error::Failure;
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
@@ -62,6 +63,8 @@ pub(crate) enum FarmError {
     #[error("the thread that watches the keys ended")]
     KeysUnwatched,
 }
+
+impl Failure for FarmError {}
 
 impl FarmError {
     pub(crate) fn output(source: impl Into<Cause>) -> Self {

@@ -58,7 +58,7 @@ use sidecore_terminal::{arguments, output};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    arguments::run(typed, |cli: Cli| run(cli.command).map_err(|error| error.to_string()), output::print_usage)
+    arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
 }
 
 fn typed() -> clap::Command {

@@ -8,7 +8,7 @@ mod calibrate;
 mod caveats;
 pub(crate) mod client;
 mod crypto;
-mod error;
+pub(crate) mod error;
 mod experiment;
 mod haproxy;
 mod host_monitor;

@@ -27,9 +27,11 @@ mod report;
 mod sim;
 
 use args::{Cli, Command};
+use bench::error::BenchError;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
-use sidecore_report::paths;
-use sidecore_terminal::error::REFUSED;
+use error::LabError;
+use sidecore_report::paths::{self, PathError};
+use sidecore_terminal::error::{Failure, REFUSED, TerminalError};
 use sidecore_terminal::{arguments, output, programs};
 use std::process::ExitCode;
 
@@ -66,23 +68,35 @@ impl FromArgMatches for Line {
 
 impl Parser for Line {}
 
+#[derive(Debug, thiserror::Error)]
+enum ProgramError {
+    #[error(transparent)]
+    Lab(#[from] LabError),
+    #[error(transparent)]
+    Bench(#[from] BenchError),
+    #[error(transparent)]
+    Terminal(#[from] TerminalError),
+    #[error(transparent)]
+    File(#[from] PathError),
+}
+
+impl Failure for ProgramError {}
+
 /// Returns the exit code.
-fn run(command: Command) -> Result<u8, String> {
-    paths::check(command.files()).map_err(|error| error.to_string())?;
-    match command {
-        Command::Try(args) => bench::trial::run(&args).map(|()| 0).map_err(|error| error.to_string()),
-        Command::Bench(args) => bench::run(&args).map_err(|error| error.to_string()),
-        Command::Sim(args) => {
-            sim::run(&args).map(|yes| if yes { 0 } else { REFUSED }).map_err(|error| error.to_string())
-        }
-        Command::Net(args) => net::run(&args).map_err(|error| error.to_string()),
-        Command::NetEnd => net::run_end().map(|()| 0).map_err(|error| error.to_string()),
-        Command::BenchClient => bench::client::run().map(|()| 0).map_err(|error| error.to_string()),
+fn run(command: Command) -> Result<u8, ProgramError> {
+    paths::check(command.files())?;
+    let code = match command {
+        Command::Try(args) => bench::trial::run(&args).map(|()| 0)?,
+        Command::Bench(args) => bench::run(&args)?,
+        Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED })?,
+        Command::Net(args) => net::run(&args)?,
+        Command::NetEnd => net::run_end().map(|()| 0)?,
+        Command::BenchClient => bench::client::run().map(|()| 0)?,
         Command::Manuals(args) => {
             let all = arguments::shown(Line::command());
-            arguments::write_pages(arguments::visible(&all), &args.directory)?;
-            Ok(0)
+            arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)?
         }
-        Command::Other(arguments) => Err(programs::go_on_as("sidecore", &COMMAND, arguments).to_string()),
-    }
+        Command::Other(arguments) => return Err(programs::go_on_as("sidecore", &COMMAND, arguments).into()),
+    };
+    Ok(code)
 }

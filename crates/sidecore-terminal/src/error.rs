@@ -45,11 +45,3 @@ pub enum TerminalError {
 }
 
 impl Failure for TerminalError {}
-
-impl Failure for String {}
-
-impl From<TerminalError> for String {
-    fn from(error: TerminalError) -> Self {
-        error.to_string()
-    }
-}
