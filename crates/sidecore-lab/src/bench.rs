@@ -85,7 +85,7 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
     let chosen: Vec<&Scenario> = SCENARIOS.into_iter().filter(is_chosen).collect();
     check_usage(args, &chosen)?;
     let settings = settings(args);
-    let (interrupt, began) = (Interrupt::or_end().map_err(BenchError::said(BenchError::Signals))?, HostMonitor::now());
+    let (interrupt, began) = (Interrupt::or_end()?, HostMonitor::now());
     // Each scenario adds its number of steps when it begins.
     let mut progress = Progress::new(0).until(&interrupt);
     let (mut outcome, mut failed) = (Outcome::default(), None);
@@ -140,7 +140,7 @@ fn run_calibrate(args: &Bench) -> Result<u8, BenchError> {
             "calibrate alone takes no --json, --markdown, --html and --quick: it makes a plan, see --plan".to_owned(),
         ));
     }
-    let interrupt = Interrupt::or_end().map_err(BenchError::said(BenchError::Signals))?;
+    let interrupt = Interrupt::or_end()?;
     if is_alone { calibrate::run(&args.plan, &interrupt) } else { run_calibrated(args, &interrupt) }
 }
 

@@ -8,7 +8,6 @@ use sidecore_sim::plan::PlanError;
 use std::borrow::Cow;
 use std::error::Error;
 use std::io;
-use std::path::PathBuf;
 
 pub(crate) type Source = Box<dyn Error + Send + Sync>;
 
@@ -21,8 +20,6 @@ pub(crate) enum LabError {
     Missing { what: String, source: Source, remedy: Cow<'static, str> },
     #[error("{task}: {source}")]
     Failed { task: String, source: Source },
-    #[error("cannot write {}: {source}", path.display())]
-    Write { path: PathBuf, source: io::Error },
     /// A part of the run ended early or gave nothing usable: another run may succeed.
     #[error("{0}")]
     Broken(Cow<'static, str>),

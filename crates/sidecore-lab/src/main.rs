@@ -9,7 +9,7 @@
 //! |`report`, `export`|plots and headlines; rows and their formats are those of `sidecore-report`; files|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
 //! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
-//! |`error`|errors|
+//! |`error`|errors of `net`, `sim` and the arguments|
 
 // The macros panic if writing fails: `output` reports the error.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

@@ -110,7 +110,7 @@ impl Member {
             Task::Sign(signatures) => signing::sign(self.provided.as_mut(), signatures, &private_key(&signatures.op)?)?,
             Task::Token { module, pin, op, start, ns } => {
                 if self.token.is_none() {
-                    self.token = Some(Token::open(module, pin).map_err(BenchError::said(BenchError::Token))?);
+                    self.token = Some(Token::open(module, pin)?);
                 }
                 let token = self.token.as_ref().ok_or(BenchError::State("no token"))?;
                 token::sign(token, op, &private_key(op)?, (*start, *ns))?
@@ -146,7 +146,7 @@ fn openssl(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
 
 fn inline(op: &str, size: u32, ns: u64) -> Result<Measured, BenchError> {
     let Sample { spec, op, head_len, input, output_len } = input(op, size)?;
-    let session = Session::open(&spec).map_err(BenchError::said(BenchError::Session))?;
+    let session = Session::open(&spec)?;
     let mut output = vec![0; output_len];
     repeat(ns, || match session.run(op, head_len, &input, &mut output) {
         Ok(_) => Ok(()),

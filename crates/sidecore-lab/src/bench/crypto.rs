@@ -4,11 +4,10 @@
 use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::scenario::{Scenario, Settings};
+use super::series::total_per_s;
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use crate::baseline::openssl_library;
-use crate::baseline::operation;
-use crate::bench::series::total_per_s;
+use crate::baseline::{openssl_library, operation};
 use crate::progress::Progress;
 use crate::report::figures::by_operation;
 use crate::report::{Outcome, column, section};

@@ -2,12 +2,16 @@
 
 use crate::baseline::NoKey;
 use crate::export::ExportError;
+use crate::ffi::TokenError;
+use crate::interrupt::SignalError;
 use sidecore::client::{ConnectError, Error};
-use sidecore::keys::NameError;
+use sidecore::counters::SnapshotError;
+use sidecore::engine::crypto::SessionError;
+use sidecore::keys::{KeyFileError, NameError};
 use sidecore::service::StartError;
 use sidecore_libcrypto::Failure;
 use sidecore_sim::plan::PlanError;
-use std::fmt::Display;
+use sidecore_sockets::ask::ListError;
 use std::io;
 use std::num::{ParseIntError, TryFromIntError};
 use std::path::PathBuf;
@@ -67,20 +71,20 @@ pub(crate) enum BenchError {
         .path.display()
     )]
     Plan { path: PathBuf, refused: PlanError },
-    #[error("{0}")]
-    Signals(String),
-    #[error("{0}")]
-    Counters(String),
-    #[error("{0}")]
-    Sockets(String),
-    #[error("{0}")]
-    Session(String),
-    #[error("{0}")]
-    Token(String),
-    #[error("{0}")]
-    Key(String),
     #[error("{what}: {error}")]
     On { what: String, error: io::Error },
+    #[error(transparent)]
+    Signals(#[from] SignalError),
+    #[error(transparent)]
+    Counters(#[from] SnapshotError),
+    #[error(transparent)]
+    Sockets(#[from] ListError),
+    #[error(transparent)]
+    Session(#[from] SessionError),
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    #[error(transparent)]
+    Key(#[from] KeyFileError),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -106,10 +110,6 @@ pub(crate) enum BenchError {
 }
 
 impl BenchError {
-    pub(super) fn said<W: Display>(variant: fn(String) -> Self) -> impl FnOnce(W) -> Self {
-        move |why| variant(why.to_string())
-    }
-
     pub(super) fn on(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
         move |error| Self::On { what: what.into(), error }
     }

@@ -135,7 +135,7 @@ impl Testbed {
 
     pub(crate) fn counters(&self) -> Result<Snapshot, BenchError> {
         match &self.service {
-            Host::Own(service) => Snapshot::read(service.counters()).map_err(BenchError::said(BenchError::Counters)),
+            Host::Own(service) => Ok(Snapshot::read(service.counters())?),
             Host::Running(socket) => Err(BenchError::ForeignCounters(socket.clone())),
         }
     }

@@ -13,7 +13,7 @@ use crate::args::{NetJoint, NetMeasure, NetTraffic, PORT};
 use crate::error::LabError;
 use crate::export::write;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::net::sections::export_net as export;
+use crate::net::sections::export;
 use crate::progress::Progress;
 use crate::report::Outcome;
 pub(super) use case::Case;

@@ -12,7 +12,7 @@ use super::pair::Pair;
 use crate::args::{NetPapers, Paper};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
-use crate::net::sections::export_net as export;
+use crate::net::sections::export;
 use crate::progress::Progress;
 use crate::report::Outcome;
 use crate::sim::Predictions;

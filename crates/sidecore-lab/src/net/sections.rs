@@ -3,7 +3,7 @@
 mod papers;
 
 use crate::args::Files;
-use crate::export::{ExportError, export};
+use crate::export::ExportError;
 use crate::net::columns;
 use crate::report::figures::{Along, LARGE, Series, along, bar_chart, differ, figure};
 use crate::report::plot::{Bar, Scale};
@@ -108,8 +108,8 @@ pub(crate) const TUNE_CHECK: Section = section(
 pub(crate) static SECTIONS: [Section; 10] =
     [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
 
-pub(super) fn export_net(title: &str, files: &Files, outcome: Outcome) -> Result<(), ExportError> {
-    export(title, files, outcome, &SECTIONS)
+pub(super) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), ExportError> {
+    crate::export::export(title, files, outcome, &SECTIONS)
 }
 
 const BESIDE: [&str; 3] = ["sum", "elsewhere", "idle"];

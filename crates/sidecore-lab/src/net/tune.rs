@@ -21,7 +21,7 @@ use super::path::Path;
 use crate::args::{Goal, InjectedProblem, NetJoint, NetTune};
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
-use crate::net::sections::export_net as export;
+use crate::net::sections::export;
 use crate::progress::Progress;
 use crate::report::{Outcome, Row};
 use apply::SettingsStore;

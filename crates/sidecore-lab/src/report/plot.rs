@@ -23,14 +23,14 @@ use sidecore_report::colour;
 
 pub(crate) const INK: &str = "#1F2937";
 pub(crate) const GRID: &str = "#E5E7EB";
-/// Names of [`COLOURS`].
+/// Names of [`sidecore_report::COLOURS`].
 const COLOUR_NAMES: [&str; 10] = ["blue", "red", "green", "amber", "violet", "teal", "pink", "olive", "brown", "grey"];
 
 pub(crate) type Size = (u32, u32);
 
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Line {
-    /// Index into [`COLOURS`], modulo its length.
+    /// Index into [`sidecore_report::COLOURS`], modulo its length.
     pub(crate) colour: usize,
     pub(crate) dashed: bool,
     /// In the order of the joining line.

@@ -2,10 +2,9 @@
 
 use crate::args::Output;
 use crate::error::{LabError, Source};
-use crate::export::{self, print};
-use crate::interrupt::Interrupt;
+use crate::export::{self, ExportError, print};
 pub(super) use crate::interrupt::STOPPED;
-use crate::interrupt::SignalError;
+use crate::interrupt::{Interrupt, SignalError};
 use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
@@ -96,7 +95,7 @@ pub(super) fn write(
     if let Some(path) = &files.json {
         let lines: Result<String, _> = lines.iter().map(|line| Ok(serde_json::to_string(line)? + "\n")).collect();
         let lines =
-            lines.map_err(|error: serde_json::Error| LabError::Write { path: path.clone(), source: error.into() })?;
+            lines.map_err(|error: serde_json::Error| ExportError::Write { path: path.clone(), error: error.into() })?;
         export::write(Some(path), &lines)?;
     }
     if let Some(path) = &files.markdown {

@@ -12,7 +12,7 @@ const SHA_256: [u8; 19] =
 
 /// Checks the last signature with OpenSSL.
 pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
-    let key = token.private_key(op).map_err(BenchError::said(BenchError::Token))?;
+    let key = token.private_key(op)?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
         (CKM_RSA_PKCS, [&SHA_256[..], &INPUT].concat())
     } else {
@@ -20,7 +20,7 @@ pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> R
     };
     let (mut signature, mut length) = ([0; _], 0);
     let measured = one_by_one(time, || {
-        length = token.sign(mechanism, key, &mut data, &mut signature).map_err(BenchError::said(BenchError::Token))?;
+        length = token.sign(mechanism, key, &mut data, &mut signature)?;
         Ok(())
     })?;
     let signature = signature.get(..length).ok_or(BenchError::State("a signature longer than its room"))?;

@@ -174,6 +174,7 @@ fn published() -> Row {
 
 /// Longest mean time to plot, us: longer ones would make the others invisible.
 const LONG: f64 = 3000.0;
+
 fn short<'r>(rows: &[&'r Row]) -> Vec<&'r Row> {
     rows.iter().copied().filter(|row| row.number(column::TOTAL_MEAN).is_some_and(|mean| mean < LONG)).collect()
 }

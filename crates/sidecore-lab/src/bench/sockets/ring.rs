@@ -52,12 +52,12 @@ impl<'l> Ring<'l> {
     }
 
     pub(super) fn silent(&self) -> Result<usize, BenchError> {
-        let rows = sidecore_sockets::ask::rows(self.service.socket()).map_err(BenchError::said(BenchError::Sockets))?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows.iter().filter(|row| row.open && row.why == PathReason::Row as u8 && row.waiting == 0).count())
     }
 
     pub(super) fn counted(&self) -> Result<[u64; 2], BenchError> {
-        let rows = sidecore_sockets::ask::rows(self.service.socket()).map_err(BenchError::said(BenchError::Sockets))?;
+        let rows = sidecore_sockets::ask::rows(self.service.socket())?;
         Ok(rows
             .iter()
             .filter(|row| row.gone_ns.is_none())

@@ -63,7 +63,7 @@ impl Fixture {
         let mut fixture = Self { directory, key, certificate, stored, configuration, service: None };
         fixture.restart()?;
         let mut admin = fixture.admin()?;
-        let pkcs8 = read_private_key(&fs::read(&fixture.key)?, None).map_err(BenchError::said(BenchError::Key))?;
+        let pkcs8 = read_private_key(&fs::read(&fixture.key)?, None)?;
         admin.keys(KeyCommand::Import { name: NAME.to_owned(), pkcs8, acl: Acl::default() })?;
         let uri = Uri::new(NAME)?.with_public(admin.key_info(NAME)?.public)?;
         fs::write(&fixture.stored, uri.to_pem())?;
@@ -123,7 +123,7 @@ impl Fixture {
 
     pub(super) fn counters(&self) -> Result<Snapshot, BenchError> {
         let service = self.service.as_ref().ok_or(BenchError::State("the service does not run"))?;
-        Snapshot::read(service.counters()).map_err(BenchError::said(BenchError::Counters))
+        Ok(Snapshot::read(service.counters())?)
     }
 
     pub(super) fn lanes(&self) -> Result<usize, BenchError> {

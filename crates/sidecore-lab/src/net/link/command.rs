@@ -4,7 +4,7 @@ use super::super::pair::{FAR, NEAR};
 use super::{Counters, ENDS, Link, Settings};
 use crate::args::NetLink;
 use crate::error::LabError;
-use crate::export::print;
+use crate::export::{ExportError, print};
 use crate::report::{Grid, count};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -96,7 +96,7 @@ fn show(args: &NetLink, counted: &[Counters; 2], overrun: [Option<u64>; 2]) -> R
         };
         let lines: Result<String, _> = DIRECTIONS.into_iter().zip(counted).zip(overrun).map(line).collect();
         let written = lines.map_err(io::Error::from).and_then(|lines| fs::write(file, lines));
-        written.map_err(|source| LabError::Write { path: file.clone(), source })?;
+        written.map_err(|error| ExportError::Write { path: file.clone(), error })?;
     }
     if args.command.is_empty() {
         return Ok(print(&format!("\n{text}"))?);

@@ -6,8 +6,7 @@ use super::search::{Change, Effect, Found, point};
 use super::setting::Kind;
 use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
 use crate::net::columns;
-use crate::report::Outcome;
-use crate::report::{Row, column};
+use crate::report::{Outcome, Row, column};
 
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
