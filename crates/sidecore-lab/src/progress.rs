@@ -8,8 +8,10 @@ use crate::interrupt::Interrupt;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 const TEMPLATE: &str = "{prefix:<10} {bar:30} {pos:>3}/{len} {eta:>4} left  {wide_msg}";
+/// Redraws during a step, so that the bar's clock advances.
 const TICK: Duration = Duration::from_millis(500);
 
+/// Dropping the bar clears it.
 pub(crate) struct Progress {
     pub(crate) bar: ProgressBar,
     pub(crate) interrupt: Interrupt,

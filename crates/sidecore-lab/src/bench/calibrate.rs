@@ -62,6 +62,7 @@ enum Quantity {
     Through(&'static str, u32, u32),
     /// Of a no-op under open load at the client's highest rate.
     Open,
+    /// Of a no-op where many requests carry stage times.
     Sampled,
     /// Of a no-op alone in the lane, for this duration, ns.
     Alone(u64),
@@ -107,6 +108,7 @@ struct Found {
 
 pub(super) struct Calibration {
     cores: (usize, usize),
+    /// Its requests carry stage times rarely, those of `often` often.
     seldom: Testbed,
     often: Testbed,
     found: Found,

@@ -113,6 +113,7 @@ impl<'e, L> Variant<'e, L> {
         self
     }
 
+    /// Its policy or devices distinguish variants of the same name.
     fn names(&self, name: &str) -> bool {
         [column::VARIANT, column::NOTIFY, column::DEVICES].iter().any(|key| self.row.text(key) == Some(name))
     }

@@ -40,6 +40,7 @@ fn link(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError>
     aside(|| net::check_link(settings.quick, settings.seed, (bar, interrupt)))
 }
 
+/// The measurement's namespaces and cores belong to that thread only.
 fn aside(measure: impl FnOnce() -> Outcome + Send) -> Result<Outcome, BenchError> {
     let measured = thread::scope(|scope| scope.spawn(measure).join());
     measured.map_err(|_| BenchError::State("the measurement of the network failed"))

@@ -42,6 +42,7 @@ pub(super) fn provided(
     WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))
 }
 
+/// Idle services use no CPU time, so that of all services counts.
 pub(super) fn run(server: &WebServer, load: &Load) -> Result<Run, BenchError> {
     counted(server, load, |service_ns| Ok(Counted::cpu(service_ns)))
 }

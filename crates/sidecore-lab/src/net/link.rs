@@ -86,6 +86,7 @@ impl Link {
         Ok(link)
     }
 
+    /// From near to far, and back.
     pub(super) fn counters(&self) -> [Counters; 2] {
         [self.tallies[0].read(), self.tallies[1].read()]
     }

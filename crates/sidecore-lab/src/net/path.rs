@@ -31,7 +31,9 @@ pub(super) struct Path {
 pub(super) struct Running<'p> {
     path: &'p mut Path,
     flow: Flow,
+    /// Of the peer's warm-up and window.
     time: Duration,
+    /// Earliest end of the peer's window.
     ends: Instant,
 }
 

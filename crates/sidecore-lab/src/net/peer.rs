@@ -164,6 +164,7 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Near {
     Counts,
+    /// The client has counted its window and requests this end's counts.
     Asks,
     /// The client has closed the connection, or was refused.
     Gone,
@@ -213,6 +214,7 @@ fn heard(control: &mut Control) -> io::Result<Near> {
     }
 }
 
+/// From the client's address, each with the right token.
 fn tcp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let listener = TcpListener::bind(SocketAddr::new(here, 0))?;
@@ -243,6 +245,7 @@ fn shows(mut stream: TcpStream, token: u64) -> Option<Connection> {
     (shown == token.to_le_bytes()).then_some(Connection::Tcp(stream))
 }
 
+/// Each is connected to the sender of the right token.
 fn udp(control: &mut Control, count: usize) -> io::Result<Vec<Connection>> {
     let (here, there) = addresses(control)?;
     let sockets = (0..count).map(|_| UdpSocket::bind(SocketAddr::new(here, 0))).collect::<io::Result<Vec<_>>>()?;
@@ -276,6 +279,7 @@ fn check_time(until: Instant) -> io::Result<()> {
     if Instant::now() < until { Ok(()) } else { Err(late()) }
 }
 
+/// Strangers cannot guess it.
 fn token() -> io::Result<u64> {
     let mut bytes = [0; TOKEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

@@ -166,6 +166,7 @@ pub(super) enum Answer {
         ports: Vec<u16>,
         token: u64,
     },
+    /// All connections arrived.
     Begun,
     /// Counts at the beginning and at the end of the window. The load has ended.
     Window(Box<[Account; 2]>),

@@ -50,6 +50,7 @@ pub(crate) struct Range {
 pub(crate) struct Bar {
     /// Written at its left.
     pub(crate) name: String,
+    /// Colour and length of each.
     pub(crate) parts: Vec<(usize, f64)>,
     /// Written at its right.
     pub(crate) text: String,
@@ -228,6 +229,7 @@ fn pen(colour: &str, width: u32) -> ShapeStyle {
     rgb(colour).stroke_width(width)
 }
 
+/// Of `#RRGGBB`.
 fn rgb(colour: &str) -> RGBColor {
     let part = |from| colour.get(from..from + 2).and_then(|hex| u8::from_str_radix(hex, 16).ok()).unwrap_or(0);
     RGBColor(part(1), part(3), part(5))

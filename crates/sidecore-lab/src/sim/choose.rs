@@ -11,6 +11,7 @@ use serde_json::Value;
 use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
 use sidecore_sim::plan::{Choice, Plan};
 
+/// Candidates are drawn up to this multiple of the bound.
 const NEAR: f64 = 3.0;
 const GREY: usize = 9;
 

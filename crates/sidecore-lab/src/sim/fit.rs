@@ -180,6 +180,7 @@ fn file(found: &fit::Fit, tables: &str) -> String {
     text
 }
 
+/// Three digits are more than the precision of any fit.
 fn significant(value: f64) -> f64 {
     format!("{value:.2e}").parse().unwrap_or(value)
 }

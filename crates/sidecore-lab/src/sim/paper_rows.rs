@@ -99,6 +99,7 @@ pub(super) fn compare(
     show_cells(&args.output, &cells, &grid(&cells, unknown, others.len()))
 }
 
+/// Of the same load: messages of one size, or datagrams that each fill a packet.
 fn is_first(first: &Row, row: &Row, name: &str) -> bool {
     let same = |key| first.get(key) == row.get(key);
     let is_full = |row: &Row| {

@@ -37,6 +37,7 @@ pub(super) struct Machine {
     /// From the wake-up call until the sleeper runs, after a short sleep and after a long one.
     pub(super) after_short: Spread,
     pub(super) after_long: Spread,
+    /// Of the wake-up call.
     pub(super) ring: Spread,
     /// CPU time of falling asleep and waking.
     pub(super) sleep: f64,

@@ -229,6 +229,7 @@ impl Link {
         Ok(())
     }
 
+    /// A quiet connection always has room.
     fn send_time(&mut self, content: &Content, size: usize) -> io::Result<()> {
         let mut message = content.at(self.sent, size).to_vec();
         let time = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).map_err(io::Error::other)?;

@@ -28,6 +28,7 @@ const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
 const BASELINE: &str = "softhsm2+p11-kit";
 const INSTALL: &str = "apt-get install softhsm2 p11-kit p11-kit-modules openssl";
 const FOLDERS: [&str; 3] = ["/usr/lib", "/usr/lib64", "/usr/local/lib"];
+/// Of a token that protects nothing.
 const PIN: &str = "1234";
 const LABEL: &str = "bench";
 /// Requests in flight of the sidecore variant when throughput is compared: PKCS#11 has one.

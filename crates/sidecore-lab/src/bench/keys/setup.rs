@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
+/// File names as cargo builds it, and as it is installed.
 const MODULE: [&str; 2] = ["libsidecore_openssl.so", "sidecore.so"];
 /// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];
@@ -45,6 +46,7 @@ pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {
 }
 
 impl Testbed {
+    /// Without keys of kinds that the store refuses.
     pub(in crate::bench) fn with_keys(plan: &Plan, ops: &[&str]) -> Result<Self, BenchError> {
         let module = module()?;
         let mut testbed = Self::without_clients(plan)?;

@@ -10,6 +10,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
+/// File names as cargo builds it, and as it is installed.
 const LIBRARY: [&str; 2] = ["libsidecore_preload.so", "sidecore-preload.so"];
 /// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
 const PLACES: [&str; 2] = ["deps", "."];

@@ -10,6 +10,7 @@ use std::process::Command;
 
 /// Bytes of a piece: long enough to exclude a match by chance.
 const PIECE: usize = 16;
+/// Bytes of one read.
 const STEP: usize = 1 << 20;
 const MAX_BYTES: u64 = 1 << 32;
 

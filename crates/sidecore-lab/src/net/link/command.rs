@@ -21,6 +21,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitStatus};
 
 const FAR_PROCESS: &str = "SIDECORE_FAR_PID";
+/// In the order of the counters.
 const DIRECTIONS: [&str; 2] = ["near to far", "far to near"];
 
 /// Makes the link and runs the command. Returns the command's exit code, or 128 plus the number of the signal that

@@ -32,7 +32,9 @@ counters! {
     delivered_bytes,
     /// Frames that the receiver's interface refused: it is down, or lacks a feature for them.
     refused,
+    /// Batches of frames taken from the sender.
     doorbells,
+    /// Batches of frames handed to the receiver.
     interrupts,
     /// Accesses to registers; the setting `register` is the cost of one.
     accesses,
@@ -40,6 +42,7 @@ counters! {
     held_ns,
 }
 
+/// It has one writer.
 #[derive(Debug, Default)]
 pub(super) struct Count(AtomicU64);
 

@@ -68,6 +68,7 @@ impl Path {
         }
     }
 
+    /// `now` never decreases. `on_line`: bytes of the frame on the line.
     pub(super) fn take(&mut self, now: Nanos, bytes: u32, on_line: u64) -> Fate {
         if self.loss > 0.0 && self.random.uniform() < self.loss {
             return Fate::Lost;

@@ -33,6 +33,7 @@ impl Store {
         self.bytes.get_mut(begin..begin + MAX_FRAME)
     }
 
+    /// `length` is not 0.
     pub(super) fn keep(&mut self, length: usize) {
         let begin = self.end;
         self.end = begin + length.min(MAX_FRAME);

@@ -9,6 +9,7 @@ const SHORTEST: u64 = 60;
 /// Flag within the type of segmentation: the first segment carries a congestion mark.
 const CONGESTED: u8 = 0x80;
 const UDP_HEADER: usize = 8;
+/// Offset of the length of TCP's header.
 const TCP_LENGTH: usize = 12;
 
 /// Bytes of that frame on the line. `said`: the interface's header. It marks a frame still to be cut into segments,

@@ -16,6 +16,7 @@ use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+/// By the names of the plan's metrics, if it has them.
 pub(super) type Metrics = BTreeMap<&'static str, f64>;
 
 const WHERE: &str = "-where";
@@ -180,6 +181,7 @@ impl Found<'_> {
         self.load.mbit_per_s(self.run.rate(self.load))
     }
 
+    /// Messages a second that the sender passed to the kernel.
     pub(super) fn sent(&self) -> f64 {
         let sender = if self.load.direction == Direction::Receive { &self.run.both.far } else { &self.run.both.near };
         sender.sent.messages as f64 / sender.seconds()

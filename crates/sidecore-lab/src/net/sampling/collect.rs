@@ -35,6 +35,7 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// Most different stacks and processes to keep; further ones count as lost.
 const MAX_STACKS: usize = 200_000;
 const MAX_PROCESSES: usize = 100_000;
+/// Mask of a record's CPU mode, and its value for the kernel.
 const MODE: u16 = 7;
 const MODE_KERNEL: u16 = 1;
 /// Entries of a chain from here on are markers of context and not addresses.

@@ -66,7 +66,9 @@ pub(crate) struct Share {
 
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Whose<'p> {
+    /// All processes except this one.
     Everyones,
+    /// With their descendants.
     Of(&'p [u32]),
 }
 

@@ -25,6 +25,7 @@ pub(crate) enum Component {
     Other,
 }
 
+/// In the order of display.
 pub(crate) const COMPONENTS: [Component; 9] = [
     Component::Driver,
     Component::Protocol,
@@ -85,6 +86,7 @@ pub(crate) struct Rules {
     by_pattern: HashMap<Pattern, Vec<Rule>>,
     interrupts: Vec<Pattern>,
     packets: Vec<Pattern>,
+    /// Bytes of the longest name or prefix.
     longest: usize,
 }
 

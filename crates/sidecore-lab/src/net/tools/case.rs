@@ -55,7 +55,9 @@ pub(super) struct Case {
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Found {
+    /// Received messages a second.
     pub(super) rate: f64,
+    /// Messages a second.
     pub(super) sent: f64,
     /// Times of round trips, us. Medians are compared.
     pub(super) trip: Option<Times>,

@@ -29,6 +29,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 pub(super) struct SavedSettings {
     interface: String,
     identity: Identity,
+    /// In the order of the changes.
     values: Vec<(String, String)>,
 }
 
@@ -44,6 +45,7 @@ pub(super) trait Settings {
 pub(super) struct SettingsStore {
     directory: PathBuf,
     interface: String,
+    /// Saved by this process and not reverted.
     saved: Option<SavedSettings>,
     /// The system releases the lock at every kind of end of the process.
     _lock: File,

@@ -24,7 +24,9 @@ pub(super) struct Identity {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     Same,
+    /// The settings of the interface are gone with it.
     Gone,
+    /// No setting is left.
     Restarted,
 }
 

@@ -218,6 +218,7 @@ impl<E> Search<'_, E> {
         halves
     }
 
+    /// Reverts changes in groups, then singly, and drops those whose revert causes no loss.
     fn show(&mut self, mut best: Vec<Change>) -> Result<(), End<E>> {
         let mut parts = PARTS;
         loop {
@@ -261,6 +262,7 @@ impl<E> Search<'_, E> {
         Ok(Vec::new())
     }
 
+    /// Together, because one may replace another.
     fn are_idle(&mut self, best: &[Change], these: &[Change]) -> Result<bool, End<E>> {
         let mut arms = [Arm::of(without(best, these))];
         self.rounds_until(best, &mut arms, LOOKS[0])?;

@@ -17,7 +17,9 @@ pub(super) enum Location {
     Flows,
     /// Processors of the interface's interrupts, one value for each or for all.
     Interrupts,
+    /// Below `/sys/class/net/NAME`.
     Interface(&'static str),
+    /// Below `/proc/sys/net`.
     Sysctl(&'static str),
 }
 
@@ -119,10 +121,12 @@ impl Setting {
         matches!(self.location, Location::Queues(..) | Location::Flows | Location::Interrupts)
     }
 
+    /// With other interfaces of the namespace or the machine.
     pub(super) fn is_shared(&self) -> bool {
         matches!(self.location, Location::Sysctl(_) | Location::Flows)
     }
 
+    /// All network namespaces of the machine share it.
     pub(super) fn is_of_machine(&self) -> bool {
         match self.location {
             Location::Flows | Location::Interrupts => true,

@@ -27,7 +27,9 @@ pub(super) const DATAGRAM: usize = 1_472;
 #[derive(Debug)]
 pub(super) struct Tuned {
     pub(super) setting: &'static Setting,
+    /// The original value at each end.
     pub(super) start: Vec<String>,
+    /// Each for both ends.
     pub(super) others: Vec<String>,
 }
 

@@ -111,6 +111,7 @@ impl<'r> Series<'r> {
         bars
     }
 
+    /// Index of its colour, and whether it is dashed.
     fn colour(&mut self, row: &Row) -> (usize, bool) {
         let (name, dashed) = (self.name(row), self.is_baseline(row));
         let number = self.names.iter().position(|(known, _)| *known == name).unwrap_or_else(|| {

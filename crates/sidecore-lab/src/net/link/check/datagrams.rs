@@ -106,6 +106,7 @@ fn datagram(number: u64) -> [u8; SIZE] {
     bytes
 }
 
+/// The clock of arrival stamps, ns.
 fn wall() -> u128 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos())
 }

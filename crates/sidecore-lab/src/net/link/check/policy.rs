@@ -11,6 +11,7 @@ pub(super) struct Announced {
 }
 
 impl Announced {
+    /// The instants increase.
     pub(super) fn of(policy: Notify, instants: &[Nanos]) -> Self {
         let mut moderator = Moderator::new(policy);
         let (mut interrupts, mut held, mut pending) = (0_u64, 0_u128, Vec::new());
