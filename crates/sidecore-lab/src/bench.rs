@@ -64,6 +64,11 @@ pub(crate) fn words() -> PossibleValuesParser {
     words.map(|(word, about)| PossibleValue::new(word).help(about)).collect::<Vec<_>>().into()
 }
 
+#[cfg(test)]
+pub(crate) fn columns() -> impl Iterator<Item = &'static crate::report::Column> {
+    [batch::COLUMNS, keys::COLUMNS, sockets::COLUMNS].into_iter().flatten().copied()
+}
+
 pub(crate) fn sections() -> impl Iterator<Item = &'static Section> {
     SCENARIOS.into_iter().flat_map(|scenario| scenario.sections)
 }

@@ -35,6 +35,11 @@ use sidecore_terminal::output;
 use std::net::TcpListener;
 pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 
+#[cfg(test)]
+pub(crate) fn columns() -> impl Iterator<Item = &'static crate::report::Column> {
+    columns::all()
+}
+
 pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
     match &args.command {
         NetCommand::Measure(args) => measure::run(args).map(|()| 0),

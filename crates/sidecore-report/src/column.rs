@@ -154,7 +154,7 @@ impl Column {
 }
 
 /// Makes statics of columns in the order of tables and of JSON: `pub(super) after column::SIZE;`, then one line
-/// `NAME = Column::…;` for each.
+/// `NAME = Column::…;` for each. `pub(super) LIST after …` also lists them, for tests.
 #[macro_export]
 macro_rules! columns {
     ($vis:vis after $behind:expr, $step:expr;) => {};
@@ -164,6 +164,11 @@ macro_rules! columns {
         $crate::columns! { $vis after $name, $step; $($rest)* }
     };
     ($vis:vis after $behind:expr; $($rest:tt)*) => { $crate::columns! { $vis after $behind, 1; $($rest)* } };
+    ($vis:vis $list:ident after $behind:expr; $($(#[$doc:meta])* $name:ident = $column:expr;)*) => {
+        $crate::columns! { $vis after $behind; $($(#[$doc])* $name = $column;)* }
+        #[cfg(test)]
+        $vis static $list: &[&$crate::Column] = &[$($name),*];
+    };
 }
 
 macro_rules! listed {

@@ -19,7 +19,7 @@ use sidecore_report::columns;
 use sidecore_report::format::plain;
 
 columns! {
-    after column::JOBS;
+    pub(super) COLUMNS after column::JOBS;
 
     /// Requests in flight for a device that computes several side by side.
     FILL = Column::set("fill", 0, plain);

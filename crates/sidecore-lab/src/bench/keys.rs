@@ -14,6 +14,8 @@ use super::testbed::Testbed;
 use crate::baseline::openssl_library;
 use crate::progress::Progress;
 use crate::report::{Outcome, column};
+#[cfg(test)]
+pub(super) use waiting::COLUMNS;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "keys",

@@ -17,6 +17,8 @@ use super::task::{TcpOptions, Traffic};
 use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, figure, rates};
 use crate::report::{Caveat, Column, Group, Outcome, Row, column, counted, grouped, section};
+#[cfg(test)]
+pub(super) use idle::COLUMNS;
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
 use std::fs;

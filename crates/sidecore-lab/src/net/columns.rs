@@ -5,14 +5,14 @@ use sidecore_report::format::{count, digits, micros, percent, plain, rate, ratio
 use sidecore_report::{Column, Row, column, columns};
 
 columns! {
-    pub(crate) after column::SIZE;
+    pub(crate) OF_LINK after column::SIZE;
 
     /// Cost of an access to a register of the link, us.
     REGISTER_US = Column::set("link.register_us", 3, micros).headed("register");
 }
 
 columns! {
-    pub(crate) after column::MTU;
+    pub(crate) OF_MODERATION after column::MTU;
 
     /// Number of frames that makes the link interrupt.
     MODERATE_COUNT = Column::json_only("link.moderate_count").shows(&MODERATION);
@@ -27,7 +27,7 @@ columns! {
 }
 
 columns! {
-    pub(crate) after column::MBIT_PER_S;
+    pub(crate) OF_RATE after column::MBIT_PER_S;
 
     /// Packets a second at the local end, both ways.
     PACKETS_PER_S = Column::found("packets_per_s", "packets/s", 5, Depends, rate);
@@ -106,7 +106,7 @@ columns! {
 }
 
 columns! {
-    pub(crate) after column::RING_SHARE;
+    pub(crate) OF_EFFECT after column::RING_SHARE;
 
     /// Published value of an effect, in its unit.
     PUBLISHED = effect("effect.published", "published", |row| changed(row, PUBLISHED));
@@ -151,4 +151,9 @@ fn measured_bounds(row: &Row) -> Option<String> {
 
 fn seconds(seconds: f64) -> String {
     format!("{} s", digits(seconds))
+}
+
+#[cfg(test)]
+pub(super) fn all() -> impl Iterator<Item = &'static Column> {
+    [OF_LINK, OF_MODERATION, OF_RATE, OF_EFFECT].into_iter().flatten().copied()
 }

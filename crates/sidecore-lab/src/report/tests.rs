@@ -13,6 +13,10 @@ fn sections() -> impl Iterator<Item = &'static Section> {
     crate::bench::sections().chain(&crate::net::SECTIONS)
 }
 
+fn columns() -> impl Iterator<Item = &'static Column> {
+    column::ALL.into_iter().chain(crate::bench::columns()).chain(crate::net::columns())
+}
+
 static PLAIN: Section = super::section("", "", "");
 
 pub(crate) fn section(name: &str) -> &'static Section {
@@ -42,7 +46,7 @@ pub(crate) fn sample() -> Report {
 
 pub(crate) fn full_row() -> Row {
     let missing = |row: &Row, column: &Column| !column.name.is_empty() && row.get(column).is_none();
-    column::ALL.into_iter().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
+    columns().fold(Row::new("crypto", "sidecore"), |row, column| match column.takes(&json!(2.5)) {
         _ if !missing(&row, column) => row,
         _ if column == column::DOUBTS => row.with(column, caveat::to_json(&[Caveat::new(Reason::Spread, "20 %")])),
         true => row.with(column, 2.5),
@@ -204,6 +208,19 @@ fn a_report_gives_every_format() {
     assert!(report.to_text(100).starts_with("sidecore bench\n"));
     assert!(report.to_markdown().starts_with("# sidecore bench\n"));
     assert!(report.to_html().starts_with("<!doctype html>"));
+}
+
+#[test]
+fn each_column_has_a_place_of_its_own_and_a_heading_in_pages() {
+    let all: Vec<_> = columns().collect();
+    for column in &all {
+        let alike = |other: &&&Column| other == &column || (!column.name.is_empty() && other.name == column.name);
+        assert_eq!(all.iter().filter(alike).count(), 1, "{} {}", column.name, column.header);
+    }
+    let page = Report { rows: vec![full_row()], ..Report::default() }.to_html();
+    let shown = all.iter().filter(|column| !column.header.is_empty()).count();
+    // The header of a page has commit and machine.
+    assert_eq!(page.matches("<th").count() + 2, shown, "{page}");
 }
 
 #[test]

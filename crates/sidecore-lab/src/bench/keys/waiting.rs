@@ -18,7 +18,7 @@ use sidecore_report::Better::{Less, More};
 use sidecore_report::columns;
 
 columns! {
-    after column::AT_MOST;
+    pub(in crate::bench) COLUMNS after column::AT_MOST;
 
     /// Change against another row, in percent of it: mean time from submission to hand-over.
     QUEUE_CHANGE = Column::found("changes.queue", "queue ±", 2, Less, change);

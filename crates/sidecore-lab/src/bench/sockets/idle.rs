@@ -25,7 +25,7 @@ use std::thread;
 use std::time::Duration;
 
 columns! {
-    after column::TOTAL_CPU;
+    pub(in crate::bench) COLUMNS after column::TOTAL_CPU;
 
     /// CPU time in a second without traffic: of the clients' processes, us.
     CLIENT_IDLE = Column::found("idle_us_per_s.client", "client idle CPU", 4, Less, micros);
