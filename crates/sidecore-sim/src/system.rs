@@ -43,7 +43,10 @@ pub(crate) trait Model {
 
     fn check(&self) -> Result<(), Impossible> {
         let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
-        let impossible = |parameter, why| Impossible { parameter, message: format!("{parameter}: {why}") };
+        let impossible = |parameter: &str, why| Impossible {
+            parameter: parameter.to_owned(),
+            message: format!("{parameter}: {why}"),
+        };
         broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
     }
 
@@ -117,7 +120,7 @@ const fn metric(name: &'static str, unit: &'static str, meaning: &'static str) -
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Impossible {
     /// The parameter that must change.
-    pub parameter: &'static str,
+    pub parameter: String,
     /// Its name, the error, and the remedy.
     pub message: String,
 }

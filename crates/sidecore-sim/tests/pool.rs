@@ -131,6 +131,29 @@ fn requests_of_a_dead_device_are_done_by_others_and_it_returns() {
 }
 
 #[test]
+fn a_run_ends_where_no_device_is_left() {
+    let plan = plan("[requests]\nclients = 4\n[work.op]\n[device.d]\nfails_at_ms = 10\nop = { us = 40 }\n");
+    assert!(metric(&plan, &run(&plan, 1), "abandoned") > 0.0);
+}
+
+#[test]
+fn each_kind_that_died_returns() {
+    let sections = "[requests]\nclients = 8\n[work.x]\n[work.y]\n\
+                    [device.a]\nfails_at_ms = 100\nreturns_at_ms = 300\nx = { us = 10 }\n\
+                    [device.b]\nfails_at_ms = 100\nreturns_at_ms = 200\ny = { us = 10 }\n";
+    let plan = plan(sections);
+    let rate = metric(&plan, &run(&plan, 1), "rate_per_s");
+    assert!(rate > 100_000.0, "one kind returned twice, and the other did not: {rate}");
+}
+
+#[test]
+fn a_kind_whose_name_begins_as_anothers_counts_once() {
+    let kind = |name: &str| format!("[device.{name}]\ncount = 30\nop = {{ us = 10 }}\n");
+    let sections = format!("[requests]\nrate_per_s = 10\n[work.op]\n{}{}", kind("card"), kind("card-2"));
+    assert_eq!(read(&sections).map(drop), Ok(()));
+}
+
+#[test]
 fn a_device_that_slows_down_makes_the_tail_longer_and_gets_less() {
     let of = |slower: u32| {
         let sections = format!(
@@ -173,14 +196,43 @@ fn what_is_wrong_in_a_plan_is_said_with_its_place() {
         ),
         ("[work.op]\n", "", "work: the plan has no work"),
         ("[work.op]", "[wrk.op]", "unknown part `wrk`; did you mean `work`?"),
-        ("us = 10", "us = 0", "device: no device does one of the operations"),
+        ("us = 10", "us = 0", "work.op: no device does it: give one op = { us = TIME }"),
         ("us = 10", "us_by_bytes = \"64:1, 16:2\"", "write BYTES:US with commas between them, sizes in order"),
         (
             "us = 10",
             "us = { value = 10, unit = \"ms\", origin = \"measured\", meaning = \"time\" }",
             "device.d.op.us is in us",
         ),
-        ("[device.d]", "[device.d]\nbatch_max = 65", "d: batch_min is at most batch_max, and batch_max at most ring"),
+        (
+            "[device.d]",
+            "[device.d]\nbatch_max = 65",
+            "pool.toml:7: device.d.batch_max: batch_min is at most batch_max, and batch_max at most ring",
+        ),
+        ("[device.d]", "[device.other]\n[device.d]", "device.other: it does no operation of [work]"),
+        (
+            "[device.d]",
+            "[device.d]\nreturns_at_ms = 3",
+            "pool.toml:7: device.d.returns_at_ms: it is not after fails_at_ms",
+        ),
+        ("[device.d]", "[device.d]\nring = 0", "write a whole number from 1 to 65536"),
+        ("[device.d]", "[device.\"d.e\"]", "the name \"d.e\" has a dot: leave it out"),
+        ("[device.d]", "[device.d]\nlatency_us = nan", "write a number from 0 to 3600000000 (us)"),
+        ("us = 10", "us_by_fill = \"1e300\"", "write numbers above 0, at most 3600000000"),
+        (
+            "us = 10",
+            "us = { unit = \"us\", origin = \"measured\", meaning = \"time\" }",
+            "device.d.op.us has no `value`",
+        ),
+        (
+            "rate_per_s = 10",
+            "clients = 100_000\nin_flight = 10_000",
+            "requests.in_flight: clients keep 1000000000 requests in flight",
+        ),
+        (
+            "[work.op]",
+            "change_at = 0.5\n[work.op]\nshare_after = 0",
+            "requests.change_at: all shares after the change are 0",
+        ),
         ("[device.d]", "[device.d]\ncount = 0", "device: the pool has 0 devices"),
         ("[device.d]", "[device.d]\nbus = \"often\"", "write no or yes"),
     ] {

@@ -266,7 +266,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
         settings,
     };
     system.check(&plan.settings).map_err(|impossible| {
-        let place = places.get(impossible.parameter);
+        let place = places.get(&impossible.parameter);
         let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
         PlanError::in_file(path, line, impossible.message)
     })?;
@@ -277,7 +277,8 @@ type Places = HashMap<String, (PathBuf, usize)>;
 
 /// Whether a table is a value with its unit, not a part.
 fn is_documented(table: &DeTable<'_>) -> bool {
-    table.iter().any(|(name, _)| name.get_ref() == "value")
+    let is_of_value = |name: &str| ["value", "unit", "origin", "meaning"].contains(&name);
+    table.iter().any(|(name, value)| is_of_value(name.get_ref()) && !value.get_ref().is_table())
 }
 
 /// Collects the full names of all parts, and of parts within them.
@@ -327,18 +328,24 @@ fn section_of(
 ) -> Result<(), PlanError> {
     for (name, value) in section {
         let full = full_name(part, name.get_ref());
-        if settings.has_part(&full)
-            && let DeValue::Table(inner) = value.get_ref()
+        let place = (file.path.clone(), file.line(name.span().start));
+        if let DeValue::Table(inner) = value.get_ref()
             && !is_documented(inner)
         {
-            let DeValue::Table(inner) = value.into_inner() else { continue };
-            section_of(file, &full, inner, settings, places)?;
-            continue;
+            if name.get_ref().contains('.') {
+                return Err(file.wrong(&name)(format!("the name {:?} has a dot: leave it out", name.get_ref())));
+            }
+            if settings.has_part(&full) {
+                let DeValue::Table(inner) = value.into_inner() else { continue };
+                section_of(file, &full, inner, settings, places)?;
+                places.insert(full, place);
+                continue;
+            }
         }
         let index = settings.find(&full).map_err(file.wrong(&name))?;
         let (value, source) = value_of(file, settings.parameter(index), value)?;
         settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
-        places.insert(full, (file.path.clone(), file.line(name.span().start)));
+        places.insert(full, place);
     }
     Ok(())
 }

@@ -185,7 +185,7 @@ fn what_cannot_be_is_refused() {
     ];
     for (changes, parameter) in cases {
         let refused = settings(BROADCOM, changes).check().map_err(|Impossible { parameter, .. }| parameter);
-        assert_eq!(refused, Err(parameter), "{changes}");
+        assert_eq!(refused, Err(parameter.to_owned()), "{changes}");
     }
     assert_eq!(settings(BROADCOM, "bus.kind=pci-x bus.clock_mhz=133").check(), Ok(()));
 }

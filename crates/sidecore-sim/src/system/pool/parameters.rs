@@ -8,6 +8,7 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::BTreeSet;
+use std::fmt::Display;
 
 /// A parameter before its part has a name.
 struct Field {
@@ -43,7 +44,7 @@ const HOUR_US: f64 = 3.6e9;
 
 const REQUESTS: &[Field] = &[
     field("rate_per_s", "1/s", "0", Is::Number(0.0, 1e9), "requests that arrive in a second; 0: only clients send"),
-    field("burst", "1", "1", Is::Whole(1.0, 1e6), "requests that arrive together"),
+    field("burst", "1", "1", Is::Whole(1.0, 1e5), "requests that arrive together"),
     field("clients", "1", "0", Is::Whole(0.0, 1e5), "threads that send their next request after an answer"),
     field("in_flight", "1", "1", Is::Whole(1.0, 1e4), "requests that each thread keeps in flight"),
     field("think_us", "us", "0", Is::Number(0.0, HOUR_US), "time of a thread between an answer and its next request"),
@@ -151,9 +152,13 @@ fn accepted(is: Is, text: &str) -> Result<(), String> {
         Is::Number(least, most) => number(least, most, false),
         Is::Whole(least, most) => number(least, most, true),
         Is::List if text.is_empty() || list(text).is_some() => Ok(()),
-        Is::List => Err("write numbers above 0 with commas between them, as 310, 310, 312".to_owned()),
+        Is::List => {
+            Err(format!("write numbers above 0, at most {HOUR_US}, with commas between them, as 310, 310, 312"))
+        }
         Is::Pairs if text.is_empty() || pairs(text).is_some() => Ok(()),
-        Is::Pairs => Err("write BYTES:US with commas between them, sizes in order, as 64:1.5, 16384:9".to_owned()),
+        Is::Pairs => Err(format!(
+            "write BYTES:US with commas between them, sizes in order, times above 0, at most {HOUR_US}, as 64:1.5, 16384:9"
+        )),
         Is::Balance => Balance::parse(text).map(drop).map_err(|error| error.to_string()),
         Is::Notify => Notify::parse(text).map(drop).map_err(|error| error.to_string()),
         Is::Words(words) if words.contains(&text) => Ok(()),
@@ -161,8 +166,12 @@ fn accepted(is: Is, text: &str) -> Result<(), String> {
     }
 }
 
+fn is_time(us: f64) -> bool {
+    us > 0.0 && us <= HOUR_US
+}
+
 fn list(text: &str) -> Option<Vec<f64>> {
-    let number = |part: &str| part.trim().parse().ok().filter(|value: &f64| *value > 0.0 && value.is_finite());
+    let number = |part: &str| part.trim().parse().ok().filter(|us: &f64| is_time(*us));
     text.split(',').map(number).collect()
 }
 
@@ -170,7 +179,7 @@ fn pairs(text: &str) -> Option<Vec<(f64, f64)>> {
     let pair = |part: &str| {
         let (bytes, us) = part.split_once(':')?;
         let (bytes, us): (u32, f64) = (bytes.trim().parse().ok()?, us.trim().parse().ok()?);
-        (us > 0.0 && us.is_finite()).then_some((f64::from(bytes), us))
+        is_time(us).then_some((f64::from(bytes), us))
     };
     let all: Vec<_> = text.split(',').map(pair).collect::<Option<_>>()?;
     all.is_sorted_by(|a, b| a.0 < b.0).then_some(all)
@@ -226,6 +235,7 @@ pub(super) fn check(name: &str, text: &str) -> Result<(), String> {
 /// One operation of the mix.
 #[derive(Clone, Debug)]
 pub(super) struct Operation {
+    pub(super) name: String,
     pub(super) class: Class,
     pub(super) share: f64,
     pub(super) share_after: f64,
@@ -281,6 +291,8 @@ impl Reader<'_> {
             rest.split_once('.').map(|(first, _)| first.to_owned())
         };
         let mut names: Vec<String> = self.0.iter().filter_map(|(parameter, _)| inside(&parameter.name)).collect();
+        // Those of `card.rsa` stand behind those of `card-2`.
+        names.sort_unstable();
         names.dedup();
         names
     }
@@ -333,6 +345,7 @@ impl Pool {
             let (share, after) = (number(part, "share"), number(part, "share_after"));
             let class = Class::from_index(index.min(Class::COUNT - 1)).unwrap_or(Class::NOOP);
             Operation {
+                name: name.clone(),
                 class,
                 share,
                 share_after: if after < 0.0 { share } else { after },
@@ -363,45 +376,88 @@ impl Pool {
 
     /// The first contradiction, before any run.
     pub(super) fn possible(&self) -> Result<(), Impossible> {
-        let wrong =
-            |parameter, message: String| Err(Impossible { parameter, message: format!("{parameter}: {message}") });
-        let devices: u32 = self.kinds.iter().map(|kind| kind.count).sum();
-        if self.operations.is_empty() {
-            return wrong("work", "the plan has no work: add [work.NAME], with the name of an operation".to_owned());
+        self.possible_requests()?;
+        self.possible_devices()?;
+        self.kinds.iter().try_for_each(possible_kind)
+    }
+
+    /// Whether the mix changes during a run.
+    pub(super) fn is_changing(&self) -> bool {
+        self.change_at < 1.0
+    }
+
+    fn possible_requests(&self) -> Result<(), Impossible> {
+        let operations = self.operations.len();
+        if operations == 0 {
+            return wrong("work", "the plan has no work: add [work.NAME], with the name of an operation");
+        }
+        if operations > Class::COUNT {
+            return wrong(
+                "work",
+                format!("the plan has {operations} operations: at most {} are possible", Class::COUNT),
+            );
         }
         if self.operations.iter().all(|operation| operation.share <= 0.0) {
-            return wrong("work", "all shares are 0: give one operation a share".to_owned());
+            return wrong("work", "all shares are 0: give one operation a share");
         }
+        if self.is_changing() && self.operations.iter().all(|operation| operation.share_after <= 0.0) {
+            return wrong("requests.change_at", "all shares after the change are 0: give one operation a share_after");
+        }
+        if self.rate_per_s <= 0.0 && self.clients == 0 {
+            return wrong("requests.rate_per_s", "neither arrivals nor clients send requests: set one of them");
+        }
+        let requests = self.clients as usize * self.in_flight as usize;
+        if requests >= OVERFLOW {
+            let message = format!("clients keep {requests} requests in flight: fewer than {OVERFLOW} are possible");
+            return wrong("requests.in_flight", message);
+        }
+        Ok(())
+    }
+
+    fn possible_devices(&self) -> Result<(), Impossible> {
+        let devices: u32 = self.kinds.iter().map(|kind| kind.count).sum();
         if devices == 0 || devices > MAX_DEVICES {
             return wrong("device", format!("the pool has {devices} devices: 1 to {MAX_DEVICES} are possible"));
         }
-        if self.rate_per_s <= 0.0 && self.clients == 0 {
-            return wrong(
-                "requests.rate_per_s",
-                "neither arrivals nor clients send requests: set one of them".to_owned(),
-            );
-        }
         for (number, operation) in self.operations.iter().enumerate() {
-            let is_needed = operation.share > 0.0 || operation.share_after > 0.0;
+            let is_needed = operation.share > 0.0 || (self.is_changing() && operation.share_after > 0.0);
             let is_done = self.kinds.iter().any(|kind| kind.count > 0 && kind.times[number].is_some());
             if is_needed && !is_done {
-                return wrong(
-                    "device",
-                    "no device does one of the operations: give it `us` or `rate_per_s` there".to_owned(),
-                );
-            }
-        }
-        for kind in &self.kinds {
-            if kind.batch.0 > kind.batch.1 || kind.batch.1 as u32 > kind.ring {
-                return wrong(
-                    "device",
-                    format!("{}: batch_min is at most batch_max, and batch_max at most ring", kind.name),
-                );
+                let name = &operation.name;
+                let message = format!("no device does it: give one {name} = {{ us = TIME }}, or `rate_per_s`");
+                return wrong(&format!("work.{name}"), message);
             }
         }
         Ok(())
     }
 }
 
+fn possible_kind(kind: &Kind) -> Result<(), Impossible> {
+    let part = format!("device.{}", kind.name);
+    let of = |name: &str| format!("{part}.{name}");
+    if kind.count > 0 && kind.times.iter().all(Option::is_none) {
+        return wrong(&part, "it does no operation of [work]: give it the time of one, or count = 0");
+    }
+    let (least, most) = kind.batch;
+    if least > most || most > kind.ring as usize {
+        return wrong(&of("batch_max"), "batch_min is at most batch_max, and batch_max at most ring");
+    }
+    let (slow, fast, _) = kind.slow;
+    if fast > 0 && fast <= slow {
+        return wrong(&of("slow_until_ms"), "it is not after slow_from_ms: write a later time, or 0");
+    }
+    let (dies, returns) = kind.fails;
+    if returns > 0 && (dies == 0 || returns <= dies) {
+        return wrong(&of("returns_at_ms"), "it is not after fails_at_ms: write a later time, or 0");
+    }
+    Ok(())
+}
+
+fn wrong(parameter: &str, message: impl Display) -> Result<(), Impossible> {
+    Err(Impossible { parameter: parameter.to_owned(), message: format!("{parameter}: {message}") })
+}
+
+/// Requests in the pool that end a run: it does not carry the load.
+pub(super) const OVERFLOW: usize = 200_000;
 /// As in the service.
 const MAX_DEVICES: u32 = sidecore_core::dispatch::MAX_DEVICES as u32;

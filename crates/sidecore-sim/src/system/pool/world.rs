@@ -1,7 +1,7 @@
 //! A pool in simulated time.
 
 use super::device::{Device, Kind, Task};
-use super::parameters::Pool;
+use super::parameters::{OVERFLOW, Pool};
 use crate::engine::{Engine, World};
 use crate::part::pipe::Pipe;
 use crate::part::tables;
@@ -17,13 +17,11 @@ use sidecore_core::time::Nanos;
 use slab::Slab;
 use std::collections::VecDeque;
 
-/// Requests in the pool that end a run: it does not carry the load.
-const OVERFLOW: usize = 200_000;
 /// Most requests in flight, as in the service.
 const TABLE: u32 = 16_384;
 /// Most lanes; further clients share them.
 const MAX_LANES: u32 = 1_024;
-/// Interval of price updates by dispatch, ns.
+/// Least interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
 /// Weight of a device for `sed`: this over its time for a request, as in the service.
 const WEIGHT: f64 = 1e6;
@@ -66,9 +64,10 @@ pub(super) enum PoolEvent {
     },
     Due(u32),
     Answered(u32),
+    /// A device, by number.
     Dies(usize),
+    /// A kind, by number: its first device.
     Returns(usize),
-    Reprice,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -93,6 +92,10 @@ struct State<'a> {
     requests: Slab<Request>,
     /// Requests without a device, by operation.
     waiting: Vec<VecDeque<u32>>,
+    /// Operations without room, by number: of one [`State::place`].
+    blocked: Vec<bool>,
+    /// Time of the next price update, ns. An event of its own would keep a pool without work going.
+    reprice_at: Nanos,
     orphans: Vec<Ticket>,
     /// Completions that are not announced, by lane.
     unannounced: Vec<Vec<u32>>,
@@ -135,6 +138,8 @@ impl<'a> State<'a> {
             answers: 0,
             requests: Slab::new(),
             waiting: vec![VecDeque::new(); set.operations.len()],
+            blocked: vec![false; set.operations.len()],
+            reprice_at: REPRICE,
             orphans: Vec::new(),
             unannounced: vec![Vec::new(); lanes as usize],
             arrivals: 0,
@@ -161,10 +166,9 @@ impl<'a> State<'a> {
                 engine.schedule(at, PoolEvent::Dies(number));
             }
             if at > 0 && back > at {
-                engine.schedule(back, PoolEvent::Returns(number));
+                engine.schedule(back, PoolEvent::Returns(device.kind));
             }
         }
-        engine.schedule(REPRICE, PoolEvent::Reprice);
     }
 
     fn is_over(&self) -> bool {
@@ -204,14 +208,16 @@ impl<'a> State<'a> {
     }
 
     fn draw(&self, uniform: f64) -> usize {
-        let is_after = f64::from(self.arrivals) > self.set.change_at * f64::from(self.set.count);
+        let changes_at = self.set.change_at * f64::from(self.set.count);
+        let is_after = self.set.is_changing() && f64::from(self.arrivals) > changes_at;
         let shares = self.set.operations.iter().map(|it| if is_after { it.share_after } else { it.share });
         let mut left = uniform * shares.clone().sum::<f64>();
         let found = shares.clone().position(|share| {
             left -= share;
             left < 0.0
         });
-        found.unwrap_or(0)
+        // Rounding can leave a rest.
+        found.or_else(|| shares.clone().rposition(|share| share > 0.0)).unwrap_or(0)
     }
 
     fn work(&self, number: u32) -> Work {
@@ -228,15 +234,32 @@ impl<'a> State<'a> {
         }
     }
 
-    /// Places requests that wait: the oldest of each operation first.
+    /// Places requests that wait, the oldest first. One without room blocks its operation only.
     fn place(&mut self, engine: &mut Engine<PoolEvent>) {
-        for operation in 0..self.waiting.len() {
-            while let Some(number) = self.waiting[operation].front().copied() {
-                let Placement::Assigned(given) = self.dispatch.place(engine.now(), self.work(number)) else { break };
+        let now = engine.now();
+        if now >= self.reprice_at {
+            self.dispatch.reprice(now);
+            self.reprice_at = now.saturating_add(REPRICE);
+        }
+        self.blocked.fill(false);
+        while let Some((operation, number)) = self.oldest() {
+            if let Placement::Assigned(given) = self.dispatch.place(now, self.work(number)) {
                 self.waiting[operation].pop_front();
                 self.hand(engine, given);
+            } else {
+                self.blocked[operation] = true;
             }
         }
+    }
+
+    /// Operation and number of the oldest request that waits, of operations with room.
+    fn oldest(&self) -> Option<(usize, u32)> {
+        let first = |(operation, waiting): (usize, &VecDeque<u32>)| {
+            let number = *waiting.front().filter(|_| !self.blocked[operation])?;
+            Some((self.requests[number as usize].arrived, operation, number))
+        };
+        let (_, operation, number) = self.waiting.iter().enumerate().filter_map(first).min()?;
+        Some((operation, number))
     }
 
     fn hand(&mut self, engine: &mut Engine<PoolEvent>, Assignment { device, ticket, begins, .. }: Assignment) {
@@ -412,11 +435,10 @@ impl<'a> State<'a> {
     }
 
     /// The device joins again, with a number that may be another device's former one.
-    fn returns(&mut self, engine: &mut Engine<PoolEvent>, device: usize) {
-        let kind = self.kind(device);
-        let Some(number) = self.dispatch.add_device(capability(self.set, kind)) else { return };
-        let of = &self.devices[device];
-        let mut joined = Device::new(of.kind, of.is_first, kind);
+    fn returns(&mut self, engine: &mut Engine<PoolEvent>, kind: usize) {
+        let of = &self.set.kinds[kind];
+        let Some(number) = self.dispatch.add_device(capability(self.set, of)) else { return };
+        let mut joined = Device::new(kind, true, of);
         match self.devices.get_mut(number) {
             Some(dead) => {
                 (joined.life, joined.busy) = (dead.life + 1, dead.busy);
@@ -449,8 +471,8 @@ impl<'a> State<'a> {
             (*name, ((used - before(number)) / (of * elapsed)).min(1.0))
         };
         let parts: Vec<(&str, f64)> = uses.iter().enumerate().filter(|(_, (.., of))| *of > 0.0).map(part).collect();
-        let kinds = parts.iter().filter(|(name, _)| !["host", "bus"].contains(name));
-        let device_use = kinds.map(|(_, used)| *used).fold(0.0, f64::max);
+        let kinds = self.set.kinds.iter().filter(|kind| kind.count > 0).count();
+        let device_use = parts[1..=kinds].iter().map(|(_, used)| *used).fold(0.0, f64::max);
         let (part, most) = fullest(&parts);
         let count = self.times.len() as f64;
         let mean = self.times.iter().sum::<Nanos>() as f64 / count / 1e3;
@@ -512,11 +534,7 @@ impl World for State<'_> {
             }
             PoolEvent::Answered(number) => self.answered(engine, number),
             PoolEvent::Dies(device) => self.dies(engine, device),
-            PoolEvent::Returns(device) => self.returns(engine, device),
-            PoolEvent::Reprice => {
-                self.dispatch.reprice(engine.now());
-                engine.after(REPRICE, PoolEvent::Reprice);
-            }
+            PoolEvent::Returns(kind) => self.returns(engine, kind),
         }
     }
 }
