@@ -91,7 +91,7 @@ fn run(command: Command) -> Result<u8, ProgramError> {
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED })?,
         Command::Net(args) => net::run(&args)?,
         Command::NetEnd => net::run_end().map(|()| 0)?,
-        Command::BenchClient => bench::client::run().map(|()| 0)?,
+        Command::BenchClient => bench::client::run().map(|()| 0).map_err(BenchError::from)?,
         Command::Manuals(args) => {
             let all = arguments::shown(Line::command());
             arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)?
