@@ -39,7 +39,7 @@ fn means<const N: usize>(plan: &Plan, names: [&str; N], runs: u64) -> [f64; N] {
 fn queue(load: f64, servers: u32, work: &str) -> Plan {
     let rate = load * f64::from(servers) * 100_000.0;
     plan(&format!(
-        "[requests]\nrate_per_s = {rate}\ncount = 1_000_000\n[work.op]\n[device.d]\nengines = {servers}\nring = 65536\nwork = \"{work}\"\nop = {{ us = 10 }}\n"
+        "[requests]\nrate_per_s = {rate}\ncount = 1_000_000\n[work.op]\n[device.d]\nengines = {servers}\nring = 16384\nwork = \"{work}\"\nop = {{ us = 10 }}\n"
     ))
 }
 
@@ -85,7 +85,7 @@ fn constant_work_waits_half_as_long() {
 fn two_operations_are_the_mixture_of_the_textbook() {
     // M/G/1 with times of 5 us (nine of ten) and 55 us: Pollaczek and Khinchine.
     let sections = "[requests]\nrate_per_s = 70_000\ncount = 1_000_000\n[work.short]\nshare = 9\n[work.long]\nshare = 1\n\
-                    [device.d]\nring = 65536\nshort = { us = 5 }\nlong = { us = 55 }\n";
+                    [device.d]\nring = 16384\nshort = { us = 5 }\nlong = { us = 55 }\n";
     let [mean] = means(&plan(sections), ["mean_us"], 6);
     let (rate, first, second) = (0.07, 0.9 * 5.0 + 0.1 * 55.0, 0.9 * 25.0 + 0.1 * 3025.0);
     near(mean, first + rate * second / (2.0 * (1.0 - rate * first)), 0.01);
@@ -95,7 +95,7 @@ fn two_operations_are_the_mixture_of_the_textbook() {
 fn batches_are_the_bulk_service_of_the_textbook() {
     // M/M/1 in batches of up to 64: with p(n) = a r^n waiting behind a batch in work, (l + m) r = l + m r^65.
     let sections = "[requests]\nrate_per_s = 20_000\ncount = 1_000_000\n[work.op]\n\
-                    [device.d]\nring = 65536\nbatch_max = 64\nlaunch_us = 2000\nwork = \"exponential\"\nop = { us_by_bytes = \"0:0.000001\" }\n";
+                    [device.d]\nring = 16384\nbatch_max = 64\nlaunch_us = 2000\nwork = \"exponential\"\nop = { us_by_bytes = \"0:0.000001\" }\n";
     let [mean] = means(&plan(sections), ["mean_us"], 6);
     let (arrive, serve): (f64, f64) = (0.02, 1.0 / 2000.0);
     let mut r: f64 = 0.5;
@@ -196,6 +196,11 @@ fn what_is_wrong_in_a_plan_is_said_with_its_place() {
         ),
         ("[work.op]\n", "", "work: the plan has no work"),
         ("[work.op]", "[wrk.op]", "unknown part `wrk`; did you mean `work`?"),
+        (
+            "us = 10",
+            "us = 10, rate_per_s = 5",
+            "device.d.op: several times: keep one of us, rate_per_s, us_by_bytes and us_by_fill",
+        ),
         ("us = 10", "us = 0", "work.op: no device does it: give one op = { us = TIME }"),
         ("us = 10", "us_by_bytes = \"64:1, 16:2\"", "write BYTES:US with commas between them, sizes in order"),
         (

@@ -95,14 +95,14 @@ const DEVICE: &[Field] = &[
         "ring",
         "1",
         "64",
-        Is::Whole(1.0, 65536.0),
+        Is::Whole(1.0, 16384.0),
         "requests that one device holds at a time, those in work included",
     ),
     field("latency_us", "us", "0", Is::Number(0.0, HOUR_US), "way to the device and back, beside the work"),
     field("bus", "1", "no", Is::Words(&["no", "yes"]), "whether a request's bytes cross the shared bus"),
     field("work", "1", "constant", Is::Words(&["constant", "exponential"]), "distribution of the time of a request"),
-    field("batch_max", "1", "1", Is::Whole(1.0, 65536.0), "most requests of a batch"),
-    field("batch_min", "1", "1", Is::Whole(1.0, 65536.0), "waiting requests that begin a batch"),
+    field("batch_max", "1", "1", Is::Whole(1.0, 16384.0), "most requests of a batch"),
+    field("batch_min", "1", "1", Is::Whole(1.0, 16384.0), "waiting requests that begin a batch"),
     field("linger_us", "us", "0", Is::Number(0.0, HOUR_US), "time after that a smaller batch begins"),
     field("launch_us", "us", "0", Is::Number(0.0, HOUR_US), "time of a batch beside its requests"),
     field("slow_from_ms", "ms", "0", Is::Number(0.0, DAY_MS), "time at that the first device of the kind becomes slow"),
@@ -263,6 +263,8 @@ pub(in crate::system) struct Pool {
     pub(super) bus: Option<f64>,
     pub(super) operations: Vec<Operation>,
     pub(super) kinds: Vec<Kind>,
+    /// A part with several times of one operation.
+    ambiguous: Option<String>,
 }
 
 struct Reader<'a>(&'a Settings);
@@ -317,6 +319,12 @@ impl Reader<'_> {
         }
     }
 
+    /// Whether more than one of the times is stated that exclude each other.
+    fn is_ambiguous(&self, part: &str) -> bool {
+        let stated = |name: &&str| !["", "0"].contains(&self.text(part, name));
+        ["us", "rate_per_s", "us_by_bytes", "us_by_fill"].iter().filter(|name| stated(name)).count() > 1
+    }
+
     /// `None`: the kind does not do the operation.
     fn time(&self, kind: &str, operation: &str) -> Option<Time> {
         let part = &format!("{kind}.{operation}");
@@ -353,7 +361,10 @@ impl Pool {
             }
         };
         let bus = number("bus", "mbit_per_s");
+        let kinds = reader.names("device");
+        let parts = kinds.iter().flat_map(|kind| names.iter().map(move |name| format!("device.{kind}.{name}")));
         Self {
+            ambiguous: parts.into_iter().find(|part| reader.is_ambiguous(part)),
             rate_per_s: number("requests", "rate_per_s"),
             burst: number("requests", "burst") as u32,
             clients: number("requests", "clients") as u32,
@@ -370,12 +381,15 @@ impl Pool {
             balance: Balance::parse(reader.text("host", "balance")).unwrap_or(Balance::Eft),
             bus: (bus > 0.0).then_some(bus / 8e3),
             operations: names.iter().enumerate().map(operation).collect(),
-            kinds: reader.names("device").iter().map(|name| reader.kind(name, &names)).collect(),
+            kinds: kinds.iter().map(|name| reader.kind(name, &names)).collect(),
         }
     }
 
     /// The first contradiction, before any run.
     pub(super) fn possible(&self) -> Result<(), Impossible> {
+        if let Some(part) = &self.ambiguous {
+            return wrong(part, "several times: keep one of us, rate_per_s, us_by_bytes and us_by_fill");
+        }
         self.possible_requests()?;
         self.possible_devices()?;
         self.kinds.iter().try_for_each(possible_kind)
