@@ -219,7 +219,7 @@ fn what_is_wrong_in_a_plan_is_said_with_its_place() {
             "[device.d]\nreturns_at_ms = 3",
             "pool.toml:7: device.d.returns_at_ms: it is not after fails_at_ms",
         ),
-        ("[device.d]", "[device.d]\nring = 0", "write a whole number from 1 to 65536"),
+        ("[device.d]", "[device.d]\nring = 0", "write a whole number from 1 to 16384"),
         ("[device.d]", "[device.\"d.e\"]", "the name \"d.e\" has a dot: leave it out"),
         ("[device.d]", "[device.d]\nlatency_us = nan", "write a number from 0 to 3600000000 (us)"),
         ("us = 10", "us_by_fill = \"1e300\"", "write numbers above 0, at most 3600000000"),
