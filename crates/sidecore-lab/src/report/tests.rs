@@ -220,7 +220,7 @@ fn each_column_has_a_place_of_its_own_and_a_heading_in_pages() {
     let page = Report { rows: vec![full_row()], ..Report::default() }.to_html();
     let shown = all.iter().filter(|column| !column.header.is_empty()).count();
     // The header of a page has commit and machine.
-    assert_eq!(page.matches("<th").count() + 2, shown, "{page}");
+    assert_eq!(page.matches("</th>").count() + 2, shown, "{page}");
 }
 
 #[test]
