@@ -3,24 +3,31 @@
 use super::{Ending, MESSAGES, TestFolder, library};
 use serde_json::Value;
 use std::fs;
-use std::io::{BufRead, BufReader, Read, Write};
+use std::io::{BufRead, BufReader, Write};
 use std::net::{TcpListener, TcpStream};
 use std::process::{ChildStdout, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const PEERS: usize = 8;
 /// Least number of messages for each call: fewer save no CPU time.
 const TOGETHER: f64 = 1.5;
-/// Limit for the broker's start. No result depends on it.
+/// Limit for the broker's start, and for most messages to go together. No result depends on it.
 const BOUND: Duration = Duration::from_secs(60);
 
-/// Sends numbered messages of 64 bytes to each connection in turn, and waits until a peer sends something.
+/// Sends numbered messages of 64 bytes to each connection in turn, until a peer sends something.
 const GEN_TCP: &str = r#"
-    [Port, Peers, Messages] = [list_to_integer(Number) || Number <- init:get_plain_arguments()],
+    [Port, Peers] = [list_to_integer(Number) || Number <- init:get_plain_arguments()],
     Sockets = [element(2, {ok, _} = gen_tcp:connect({127, 0, 0, 1}, Port, [binary, {active, false}])) || _ <- lists:seq(1, Peers)],
-    [ok = gen_tcp:send(Socket, io_lib:format("~63..0b~n", [Number])) || Number <- lists:seq(0, Messages - 1), Socket <- Sockets],
-    {ok, _} = gen_tcp:recv(hd(Sockets), 1),
+    Send = fun Send(Number) ->
+        [ok = gen_tcp:send(Socket, io_lib:format("~63..0b~n", [Number])) || Socket <- Sockets],
+        case Number rem 1000 =:= 999 andalso gen_tcp:recv(hd(Sockets), 1, 0) of
+            {ok, _} -> ok;
+            _ -> Send(Number + 1)
+        end
+    end,
+    Send(0),
     [gen_tcp:close(Socket) || Socket <- Sockets],
     halt().
 "#;
@@ -33,13 +40,22 @@ fn erlang(folder: &TestFolder) -> Command {
     run
 }
 
-/// Most messages of all connections went through rings, several with each call.
-fn are_together(rows: &[Value], all: usize) {
+/// Waits until that number of messages went through rings, several with each call. On a busy machine the first ones go
+/// to the kernel, because the service gets no time to answer.
+fn wait_until_together(folder: &TestFolder, fewest: usize) {
     let number = |row: &Value, name: &str| row[name].as_f64().unwrap_or(0.0);
-    let messages: f64 = rows.iter().map(|row| number(row, "messages")).sum();
-    let sends = rows.iter().filter(|row| number(row, "messages") > 0.0);
-    let sends: f64 = sends.map(|row| number(row, "messages") / number(row, "messages_a_send")).sum();
-    assert!(messages > all as f64 / 2.0 && messages / sends > TOGETHER, "{messages} by {sends} calls: {rows:?}");
+    let until = Instant::now() + BOUND;
+    loop {
+        let rows = folder.rows();
+        let messages: f64 = rows.iter().map(|row| number(row, "messages")).sum();
+        let sends = rows.iter().filter(|row| number(row, "messages") > 0.0);
+        let sends: f64 = sends.map(|row| number(row, "messages") / number(row, "messages_a_send")).sum();
+        if messages > fewest as f64 && messages / sends > TOGETHER {
+            return;
+        }
+        assert!(Instant::now() < until, "{messages} by {sends} calls: {rows:?}");
+        thread::sleep(Duration::from_millis(10));
+    }
 }
 
 #[test]
@@ -49,25 +65,22 @@ fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = listener.local_addr().unwrap().port();
     let mut command = erlang(&folder);
-    command.args(["-eval", GEN_TCP, "-extra", &port.to_string(), &PEERS.to_string(), &MESSAGES.to_string()]);
+    command.args(["-eval", GEN_TCP, "-extra", &port.to_string(), &PEERS.to_string()]);
     let mut program = Ending(command.spawn().unwrap());
     let mut peers: Vec<TcpStream> = (0..PEERS).map(|_| listener.accept().unwrap().0).collect();
     let hear = |peer: &TcpStream| {
-        let mut peer = peer.try_clone().unwrap();
+        let mut lines = BufReader::new(peer.try_clone().unwrap()).lines().map(Result::unwrap).enumerate();
         thread::spawn(move || {
-            let mut text = vec![0; 64 * MESSAGES];
-            peer.read_exact(&mut text).unwrap();
-            (String::from_utf8(text).unwrap(), peer)
+            lines.try_fold(0, |_, (number, line)| {
+                if line.parse() == Ok(number) && line.len() == 63 { Ok(number + 1) } else { Err((number, line)) }
+            })
         })
     };
     let hearing: Vec<_> = peers.iter().map(hear).collect();
-    let texts: Vec<_> = hearing.into_iter().map(|hearing| hearing.join().unwrap()).collect();
-    are_together(&folder.rows(), PEERS * MESSAGES);
+    wait_until_together(&folder, PEERS * MESSAGES / 2);
     peers[0].write_all(b"x").unwrap();
-    for (text, mut peer) in texts {
-        assert!(text.lines().map(|line| line.parse::<usize>().unwrap()).eq(0..MESSAGES), "another order");
-        assert_eq!(peer.read_to_end(&mut Vec::new()).unwrap(), 0, "more than all");
-    }
+    let heard: Vec<_> = hearing.into_iter().map(|hearing| hearing.join().unwrap().unwrap()).collect();
+    assert!(heard.iter().all(|all| *all == heard[0] && all % 1000 == 0), "lost at the end: {heard:?}");
     assert!(program.0.wait().unwrap().success());
 }
 
@@ -111,13 +124,14 @@ fn glob(root: &str, part: &str, name: &str) -> String {
     found.next().expect("no ejabberd here: apt-get install ejabberd").display().to_string()
 }
 
-/// The message that each subscriber first receives.
+/// The message that each subscriber first receives, and the last one.
 const RETAINED: &str = "welcome\n";
+const LAST: &str = "end";
 
 /// Waits for a subscriber's first message: the broker knows the subscriber from then on.
 fn subscribed(port: u16, who: &str) -> (Ending, BufReader<ChildStdout>) {
     let mut command = client("mosquitto_sub", port, who);
-    let mut subscriber = Ending(command.args(["-C", &(MESSAGES + 1).to_string()]).spawn().unwrap());
+    let mut subscriber = Ending(command.spawn().unwrap());
     let mut lines = BufReader::new(subscriber.0.stdout.take().unwrap());
     let mut line = String::new();
     lines.read_line(&mut line).unwrap();
@@ -135,28 +149,29 @@ fn messages_of_ejabberd_to_its_subscribers_go_together_and_arrive_in_order() {
     let subscribers: Vec<_> = (0..PEERS).map(|number| subscribed(port, &format!("subscriber{number}"))).collect();
     let mut publisher = Ending(client("mosquitto_pub", port, "publisher").arg("-l").spawn().unwrap());
     let mut input = publisher.0.stdin.take().unwrap();
-    let says = thread::spawn(move || (0..MESSAGES).try_for_each(|number| writeln!(input, "{number}")).unwrap());
-    let rows = thread::scope(|scope| {
-        let hearing = subscribers.into_iter().map(|(mut subscriber, lines)| {
+    let together = AtomicBool::new(false);
+    let together = &together;
+    thread::scope(|scope| {
+        let says = scope.spawn(move || {
+            let numbers = (0..).take_while(|_| !together.load(Ordering::Relaxed));
+            let said = numbers.map(|number: usize| writeln!(input, "{number}").unwrap()).count();
+            writeln!(input, "{LAST}").unwrap();
+            said
+        });
+        let hearing = subscribers.into_iter().map(|(subscriber, lines)| {
             scope.spawn(move || {
-                let numbers = lines.lines().map(|line| line.unwrap().parse::<usize>().unwrap());
-                assert!(numbers.eq(0..MESSAGES), "messages are lost, doubled or in another order");
-                assert!(subscriber.0.wait().unwrap().success());
+                let lines = lines.lines().map(Result::unwrap).take_while(|line| line != LAST);
+                let heard = lines.enumerate().map(|(number, line)| assert_eq!(line.parse(), Ok(number))).count();
+                drop(subscriber);
+                heard
             })
         });
-        let mut hearing: Vec<_> = hearing.collect();
-        let mut most = Vec::new();
-        while !hearing.iter().all(thread::ScopedJoinHandle::is_finished) {
-            // A subscriber's counts end with its connection.
-            let rows = folder.rows();
-            let count = |rows: &[Value]| rows.iter().filter_map(|row| row["messages"].as_u64()).sum::<u64>();
-            if count(&rows) > count(&most) {
-                most = rows;
-            }
+        let hearing: Vec<_> = hearing.collect();
+        {
+            let _ends = scopeguard::guard((), |()| together.store(true, Ordering::Relaxed));
+            wait_until_together(&folder, MESSAGES / 2);
         }
-        hearing.drain(..).for_each(|hearing| hearing.join().unwrap());
-        most
+        let said = says.join().unwrap();
+        assert!(hearing.into_iter().all(|heard| heard.join().unwrap() == said), "messages are lost or doubled");
     });
-    says.join().unwrap();
-    are_together(&rows, MESSAGES);
 }
