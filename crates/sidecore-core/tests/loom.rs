@@ -303,7 +303,7 @@ fn all_that_is_queued_is_found() {
             }
         };
         take();
-        senders.map(|sender| sender.join().unwrap());
+        senders.into_iter().for_each(|sender| sender.join().unwrap());
         take();
         assert_eq!(found, 2, "something was left in the queue");
     });
