@@ -26,9 +26,12 @@ pub(crate) fn file(package: &str, name: &str) -> PathBuf {
 
 fn build(package: &str, directory: &Path) {
     let mut cargo = Command::new(env!("CARGO"));
-    cargo
-        .args(["build", "--quiet", "--lib", "--bins", "--examples", "--package", package])
-        .current_dir(env!("CARGO_MANIFEST_DIR"));
+    let crates = Path::new(env!("CARGO_MANIFEST_DIR"));
+    cargo.args(["build", "--quiet", "--bins", "--examples", "--package", package]).current_dir(crates);
+    // Cargo refuses `--lib` where there is none.
+    if crates.with_file_name(package).join("src/lib.rs").is_file() {
+        cargo.arg("--lib");
+    }
     if directory.ends_with("release") {
         cargo.arg("--release");
     }

@@ -81,7 +81,7 @@ fn messages_of_erlangs_gen_tcp_go_together_and_arrive_in_order() {
     wait_until_together(&folder, PEERS * MESSAGES / 2);
     peers[0].write_all(b"x").unwrap();
     let heard: Vec<_> = hearing.into_iter().map(|hearing| hearing.join().unwrap().unwrap()).collect();
-    let is_whole = |all: &usize| *all == heard[0] && all % 1000 == 0 && *all > MESSAGES / 2;
+    let is_whole = |all: &usize| *all == heard[0] && all.is_multiple_of(1000) && *all > MESSAGES / 2;
     assert!(heard.iter().all(is_whole), "lost at the end: {heard:?}");
     assert!(program.0.wait().unwrap().success());
 }
