@@ -150,6 +150,13 @@ impl Directory {
     }
 }
 
+impl Drop for Directory {
+    fn drop(&mut self) {
+        // A child of this process may have the descriptor until it executes its program.
+        let _ = flock(&self.descriptor, FlockOperation::Unlock);
+    }
+}
+
 pub(super) fn beside(file: &str) -> String {
     format!("{file}{BESIDE}")
 }

@@ -39,6 +39,27 @@ fn a_new_directory_is_on_the_disk_before_a_key_is_in_it() {
     assert_eq!(synced.0.lock().unwrap()[..2], [number(scratch.path()), number(&outer)]);
 }
 
+/// Keeps a copy of the descriptor, as a child of the process does until it executes its program.
+#[derive(Clone, Debug, Default)]
+struct Inherited(Arc<Mutex<Vec<OwnedFd>>>);
+
+impl Disk for Inherited {
+    fn sync(&self, directory: &OwnedFd) -> io::Result<()> {
+        self.0.lock().unwrap().push(directory.try_clone()?);
+        System.sync(directory)
+    }
+}
+
+#[test]
+fn a_directory_is_free_once_its_service_has_ended_whatever_a_child_has_open() {
+    let ((_scratch, path), inherited) = (directory(), Inherited::default());
+    let vault = open_as(&path, &KeysConfig::default(), "open sesame", Box::new(inherited.clone())).unwrap();
+    assert!(inherited.0.lock().unwrap().len() > 1, "the directory around it, and itself");
+    assert!(matches!(open(&path), Err(VaultError::At { what: VaultErrorKind::Taken, .. })));
+    drop(vault);
+    open(&path).unwrap();
+}
+
 fn secret(text: &str) -> Secret {
     Secret::from(text.as_bytes())
 }
