@@ -1,10 +1,12 @@
 //! Settings of a system: by name and as text here, as typed structs in the system itself.
 
 mod quantity;
+mod records;
 
 pub(crate) use quantity::{
     Bits, Bytes, Count, Gbit, KiB, MHz, Mbit, Ms, Ns, NsPerByte, Rate, Ratio, Us, balance, notify,
 };
+pub(crate) use records::Records;
 
 use crate::names::{UnknownName, unknown};
 use quantity::Reader;
@@ -13,6 +15,7 @@ use serde::de::DeserializeOwned;
 use serde::de::value::Error;
 use std::cell::RefCell;
 use std::fmt::{self, Display, Formatter};
+use std::path::Path;
 
 /// A parameter of a system.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -98,11 +101,22 @@ pub enum SettingError {
 pub struct Settings {
     check: fn(&Self) -> Result<(), Error>,
     entries: Vec<(Parameter, Option<(String, Source)>)>,
+    records: Records,
 }
 
 impl Settings {
     pub(crate) fn new(parameters: Vec<Parameter>, check: fn(&Self) -> Result<(), Error>) -> Self {
-        Self { check, entries: parameters.into_iter().map(|parameter| (parameter, None)).collect() }
+        let entries = parameters.into_iter().map(|parameter| (parameter, None)).collect();
+        Self { check, entries, records: Records::default() }
+    }
+
+    /// With the folder of records that its values name.
+    pub(crate) fn beside(self, folder: &Path) -> Self {
+        Self { records: Records::beside(folder), ..self }
+    }
+
+    pub(crate) fn records(&self) -> &Records {
+        &self.records
     }
 
     pub(crate) fn read<M: DeserializeOwned>(&self) -> Result<M, Error> {

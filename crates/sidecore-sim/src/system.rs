@@ -51,6 +51,11 @@ pub(crate) trait Model {
     }
 
     fn run(&self, seed: u64) -> Outcome;
+
+    /// Reason to doubt its results, in one line.
+    fn note(&self) -> Option<String> {
+        None
+    }
 }
 
 impl System {
@@ -79,6 +84,15 @@ impl System {
 
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
         (self.model)(settings).expect("settings hold values only").check()
+    }
+
+    /// Reason to doubt results of these settings, in one line.
+    ///
+    /// # Panics
+    ///
+    /// If the settings belong to another system.
+    pub fn note(&self, settings: &Settings) -> Option<String> {
+        (self.model)(settings).expect("settings hold values only").note()
     }
 
     /// Runs once.

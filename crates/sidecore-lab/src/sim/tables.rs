@@ -133,6 +133,7 @@ fn value_grid(plan: &Plan, sheet: &Sheet, own: Option<&Table>) -> Grid {
     });
     grid.notes.extend(limits(table));
     grid.notes.extend(sureness(table));
+    grid.notes.extend(plan.system.note(&plan.settings));
     grid.notes.extend(table.stopped.then(|| STOPPED.to_owned()));
     grid
 }

@@ -236,7 +236,7 @@ fn understand(file: &File) -> Result<Plan, PlanError> {
     for (_, table) in &tables {
         name_parts(table, "", &mut named);
     }
-    let (mut settings, mut places) = (system.settings(&named), Places::new());
+    let (mut settings, mut places) = (system.settings(&named).beside(beside), Places::new());
     for (file, table) in tables {
         sections(file, table, system, &mut settings, &mut places)?;
     }

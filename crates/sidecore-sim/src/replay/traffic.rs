@@ -5,7 +5,8 @@ use sidecore_core::dispatch::record::{Call, Decision};
 use sidecore_core::dispatch::{Capability, Limits, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::time::Nanos;
-use std::collections::HashMap;
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::ControlFlow;
 
 /// A completed request.
@@ -38,6 +39,66 @@ pub struct Traffic {
     pub limits: Limits,
     /// Number of requests that were refused, lost or unfinished at the end of the record.
     pub left_out: u64,
+}
+
+/// Least requests of a lane for a judgement about its client.
+const JUDGED: usize = 200;
+/// Least requests of a lane that would meet another one in flight if times of arrival were independent of answers.
+const MET: f64 = 20.0;
+/// Share of a closed client's requests that reach its limit in flight, at least. Of independent arrivals only few reach
+/// the highest number.
+const AT_LIMIT: f64 = 0.2;
+
+impl Traffic {
+    /// Whether most requests are of clients that send after an answer, with a limit in flight, so that their times of
+    /// arrival depend on times of answers.
+    pub fn is_closed(&self) -> bool {
+        let mut lanes: HashMap<u32, Lane> = HashMap::new();
+        for request in &self.requests {
+            lanes.entry(request.work.lane.0).or_default().add(request);
+        }
+        let of_closed: usize = lanes.values().filter(|lane| lane.is_closed()).map(|lane| lane.count).sum();
+        of_closed * 2 > self.requests.len()
+    }
+}
+
+#[derive(Default)]
+struct Lane {
+    count: usize,
+    first: Nanos,
+    last: Nanos,
+    /// Sum of times in flight, ns.
+    busy: f64,
+    /// Times of completion of requests in flight.
+    in_flight: BinaryHeap<Reverse<Nanos>>,
+    /// Most in flight, and the number of requests that reached it.
+    most: (usize, usize),
+}
+
+impl Lane {
+    fn add(&mut self, Request { came, done, .. }: &Request) {
+        if self.count == 0 {
+            self.first = *came;
+        }
+        self.count += 1;
+        self.last = *came;
+        self.busy += done.saturating_sub(*came) as f64;
+        while self.in_flight.peek().is_some_and(|Reverse(ends)| ends <= came) {
+            self.in_flight.pop();
+        }
+        self.in_flight.push(Reverse(*done));
+        let (most, reached) = self.most;
+        self.most = match self.in_flight.len() {
+            now if now > most => (now, 1),
+            now => (most, reached + usize::from(now == most)),
+        };
+    }
+
+    fn is_closed(&self) -> bool {
+        let in_flight = self.busy / self.last.saturating_sub(self.first).max(1) as f64;
+        let count = self.count as f64;
+        self.count >= JUDGED && count * in_flight >= MET && self.most.1 as f64 >= AT_LIMIT * count
+    }
 }
 
 /// Codes in the first word of a placement decision: assigned, done immediately, full, deferred.

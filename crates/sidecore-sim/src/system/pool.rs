@@ -8,6 +8,7 @@
 
 mod device;
 mod parameters;
+mod tape;
 mod world;
 
 use super::{Impossible, Metric, Model, Outcome, metric};
@@ -46,5 +47,11 @@ impl Model for Pool {
 
     fn run(&self, seed: u64) -> Outcome {
         world::run(self, seed)
+    }
+
+    fn note(&self) -> Option<String> {
+        let is_closed = self.tape.as_ref()?.is_closed;
+        let note = "The recorded clients waited for answers: other hardware would have changed their times of arrival.";
+        is_closed.then(|| note.to_owned())
     }
 }

@@ -1,6 +1,7 @@
 //! Parameters of a pool. The plan names the operations and the kinds of devices; each has the same parameters.
 
 use super::device::{Kind, Time};
+use super::tape::Tape;
 use crate::settings::{Parameter, Settings};
 use crate::system::Impossible;
 use sidecore_core::policy::balance::Balance;
@@ -33,6 +34,8 @@ enum Is {
     Balance,
     Notify,
     Words(&'static [&'static str]),
+    /// A path relative to the plan; empty: none.
+    File,
 }
 
 const fn field(name: &'static str, unit: &'static str, default: &'static str, is: Is, meaning: &'static str) -> Field {
@@ -44,6 +47,13 @@ const HOUR_US: f64 = 3.6e9;
 
 const REQUESTS: &[Field] = &[
     field("rate_per_s", "1/s", "0", Is::Number(0.0, 1e9), "requests that arrive in a second; 0: only clients send"),
+    field(
+        "tape",
+        "1",
+        "",
+        Is::File,
+        "record of a service whose requests arrive instead, at its times or, with rate_per_s, at that mean rate",
+    ),
     field("burst", "1", "1", Is::Whole(1.0, 1e5), "requests that arrive together"),
     field("clients", "1", "0", Is::Whole(0.0, 1e5), "threads that send their next request after an answer"),
     field("in_flight", "1", "1", Is::Whole(1.0, 1e4), "requests that each thread keeps in flight"),
@@ -161,6 +171,7 @@ fn accepted(is: Is, text: &str) -> Result<(), String> {
         )),
         Is::Balance => Balance::parse(text).map(drop).map_err(|error| error.to_string()),
         Is::Notify => Notify::parse(text).map(drop).map_err(|error| error.to_string()),
+        Is::File => Ok(()),
         Is::Words(words) if words.contains(&text) => Ok(()),
         Is::Words(words) => Err(format!("write {}", words.join(" or "))),
     }
@@ -263,6 +274,9 @@ pub(in crate::system) struct Pool {
     pub(super) bus: Option<f64>,
     pub(super) operations: Vec<Operation>,
     pub(super) kinds: Vec<Kind>,
+    pub(super) tape: Option<Tape>,
+    /// Why the record cannot be used.
+    refused: Option<String>,
     /// A part with several times of one operation.
     ambiguous: Option<String>,
 }
@@ -325,6 +339,16 @@ impl Reader<'_> {
         ["us", "rate_per_s", "us_by_bytes", "us_by_fill"].iter().filter(|name| stated(name)).count() > 1
     }
 
+    fn tape(&self, operations: &[String]) -> Result<Option<Tape>, String> {
+        let name = self.text("requests", "tape");
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let traffic = self.0.records().traffic(name).map_err(|error| error.to_string())?;
+        let tape = Tape::new(&traffic, operations, self.number("requests", "rate_per_s"));
+        tape.map(Some).map_err(|error| format!("{name}: {error}"))
+    }
+
     /// `None`: the kind does not do the operation.
     fn time(&self, kind: &str, operation: &str) -> Option<Time> {
         let part = &format!("{kind}.{operation}");
@@ -348,9 +372,16 @@ impl Pool {
         let reader = Reader(settings);
         let number = |part: &str, name: &str| reader.number(part, name);
         let names = reader.names("work");
+        let (tape, refused) = match reader.tape(&names) {
+            Ok(tape) => (tape, None),
+            Err(refused) => (None, Some(refused)),
+        };
         let operation = |(index, name): (usize, &String)| {
             let part = &format!("work.{name}");
-            let (share, after) = (number(part, "share"), number(part, "share_after"));
+            let (share, after) = match &tape {
+                Some(tape) => (tape.count(index) as f64, -1.0),
+                None => (number(part, "share"), number(part, "share_after")),
+            };
             let class = Class::from_index(index.min(Class::COUNT - 1)).unwrap_or(Class::NOOP);
             Operation {
                 name: name.clone(),
@@ -370,7 +401,7 @@ impl Pool {
             clients: number("requests", "clients") as u32,
             in_flight: number("requests", "in_flight") as u32,
             think: reader.ns("requests", "think_us"),
-            count: number("requests", "count") as u32,
+            count: tape.as_ref().map_or(number("requests", "count") as u32, |tape| tape.arrivals.len() as u32),
             change_at: number("requests", "change_at"),
             cores: number("host", "cores") as usize,
             submit: reader.ns("host", "submit_us"),
@@ -382,6 +413,8 @@ impl Pool {
             bus: (bus > 0.0).then_some(bus / 8e3),
             operations: names.iter().enumerate().map(operation).collect(),
             kinds: kinds.iter().map(|name| reader.kind(name, &names)).collect(),
+            tape,
+            refused,
         }
     }
 
@@ -417,7 +450,13 @@ impl Pool {
         if self.is_changing() && self.operations.iter().all(|operation| operation.share_after <= 0.0) {
             return wrong("requests.change_at", "all shares after the change are 0: give one operation a share_after");
         }
-        if self.rate_per_s <= 0.0 && self.clients == 0 {
+        if let Some(refused) = &self.refused {
+            return wrong("requests.tape", refused);
+        }
+        if self.tape.is_some() && (self.clients > 0 || self.burst > 1 || self.is_changing()) {
+            return wrong("requests.tape", "a record has all requests: leave out clients, burst and change_at");
+        }
+        if self.rate_per_s <= 0.0 && self.clients == 0 && self.tape.is_none() {
             return wrong("requests.rate_per_s", "neither arrivals nor clients send requests: set one of them");
         }
         let requests = self.clients as usize * self.in_flight as usize;

@@ -2,6 +2,7 @@
 
 use super::device::{Device, Kind, Task};
 use super::parameters::{OVERFLOW, Pool};
+use super::tape::{Arrival, Tape};
 use crate::engine::{Engine, World};
 use crate::part::pipe::Pipe;
 use crate::part::tables;
@@ -74,6 +75,7 @@ pub(super) enum PoolEvent {
 struct Request {
     arrived: Nanos,
     operation: usize,
+    bytes: u32,
     client: Option<u32>,
 }
 
@@ -152,7 +154,7 @@ impl<'a> State<'a> {
     }
 
     fn start(&mut self, engine: &mut Engine<PoolEvent>) {
-        if self.set.rate_per_s > 0.0 {
+        if self.set.rate_per_s > 0.0 || self.set.tape.is_some() {
             engine.schedule(0, PoolEvent::Arrival);
         }
         for client in 0..self.set.clients {
@@ -191,6 +193,9 @@ impl<'a> State<'a> {
     }
 
     fn arrive(&mut self, engine: &mut Engine<PoolEvent>) {
+        if let Some(tape) = &self.set.tape {
+            return self.arrive_of(tape, engine);
+        }
         let gap = engine.random().exponential(1e9 * f64::from(self.set.burst) / self.set.rate_per_s);
         engine.after(gap.round() as Nanos, PoolEvent::Arrival);
         for _ in 0..self.set.burst {
@@ -198,10 +203,23 @@ impl<'a> State<'a> {
         }
     }
 
+    fn arrive_of(&mut self, tape: &Tape, engine: &mut Engine<PoolEvent>) {
+        let Some(&Arrival { operation, bytes, .. }) = tape.arrivals.get(self.arrivals as usize) else { return };
+        self.arrivals += 1;
+        if let Some(next) = tape.arrivals.get(self.arrivals as usize) {
+            engine.schedule(next.at, PoolEvent::Arrival);
+        }
+        self.accept(engine, Request { arrived: engine.now(), operation, bytes, client: None });
+    }
+
     fn enter(&mut self, engine: &mut Engine<PoolEvent>, client: Option<u32>) {
         self.arrivals += 1;
         let operation = self.draw(engine.random().uniform());
-        let request = Request { arrived: engine.now(), operation, client };
+        let bytes = self.set.operations[operation].bytes;
+        self.accept(engine, Request { arrived: engine.now(), operation, bytes, client });
+    }
+
+    fn accept(&mut self, engine: &mut Engine<PoolEvent>, request: Request) {
         let number = self.requests.insert(request) as u32;
         let at = self.on_core(engine.now(), self.set.submit);
         engine.schedule(at, PoolEvent::Submitted(number));
@@ -221,13 +239,12 @@ impl<'a> State<'a> {
     }
 
     fn work(&self, number: u32) -> Work {
-        let Request { operation, client, .. } = self.requests[number as usize];
-        let of = &self.set.operations[operation];
+        let Request { operation, bytes, client, .. } = self.requests[number as usize];
         Work {
             lane: LaneId(client.unwrap_or(0) % self.unannounced.len() as u32),
             tag: number,
-            class: of.class,
-            size: of.bytes,
+            class: self.set.operations[operation].class,
+            size: bytes,
             urgent: false,
             key_location: KeyLocation::LOCAL,
             submitted: None,
@@ -271,8 +288,8 @@ impl<'a> State<'a> {
     /// On the way to the device: half of its latency, and the bus.
     fn send(&mut self, engine: &mut Engine<PoolEvent>, device: usize, ticket: Ticket) {
         let Some(number) = self.dispatch.tag_of(ticket) else { return };
-        let operation = self.requests[number as usize].operation;
-        let (bytes, life) = (self.set.operations[operation].bytes, self.devices[device].life);
+        let Request { operation, bytes, .. } = self.requests[number as usize];
+        let life = self.devices[device].life;
         let task = Task { ticket, operation, bytes };
         match &mut self.bus {
             Some(bus) if self.set.kinds[self.devices[device].kind].on_bus && bytes > 0 => {
@@ -485,9 +502,13 @@ impl<'a> State<'a> {
 fn capability(set: &Pool, kind: &Kind) -> Capability {
     let (mut rates, mut classes, mut least) = (Rates::new(), Vec::new(), f64::INFINITY);
     for (number, operation) in set.operations.iter().enumerate() {
-        if let Some(part) = kind.part(number, operation.bytes) {
-            rates.observe(operation.class, operation.bytes, part.round().max(1.0) as Nanos);
+        if kind.times[number].is_some() {
             classes.push(operation.class);
+        }
+        let recorded = set.tape.as_ref().map(|tape| tape.sizes(number)).filter(|sizes| !sizes.is_empty());
+        for bytes in recorded.unwrap_or_else(|| [operation.bytes].into()) {
+            let Some(part) = kind.part(number, bytes) else { continue };
+            rates.observe(operation.class, bytes, part.round().max(1.0) as Nanos);
             least = least.min(part);
         }
     }
