@@ -19,6 +19,7 @@ mod nginx;
 mod notify;
 mod ocf;
 mod pinning;
+mod pool;
 mod programs;
 mod scaling;
 mod scenario;
@@ -42,7 +43,7 @@ use host_monitor::HostMonitor;
 use scenario::{Scenario, Settings};
 use sidecore_terminal::output;
 
-static SCENARIOS: [&Scenario; 13] = [
+static SCENARIOS: [&Scenario; 14] = [
     &lane::SCENARIO,
     &crypto::SCENARIO,
     &ocf::SCENARIO,
@@ -53,6 +54,7 @@ static SCENARIOS: [&Scenario; 13] = [
     &nginx::SCENARIO,
     &haproxy::SCENARIO,
     &batch::SCENARIO,
+    &pool::SCENARIO,
     &sockets::SCENARIO,
     &net::TOOLS,
     &net::LINK,

@@ -10,6 +10,7 @@ mod gathering;
 mod output;
 mod paper_rows;
 mod plots;
+mod pool_rows;
 mod replay;
 mod tables;
 

@@ -1,4 +1,4 @@
-//! Pools against closed forms, and against what a pool must do.
+//! Pools against what a pool must do.
 
 use sidecore_sim::outcome::Outcome;
 use sidecore_sim::plan::Plan;
@@ -36,74 +36,9 @@ fn means<const N: usize>(plan: &Plan, names: [&str; N], runs: u64) -> [f64; N] {
     names.map(|name| outcomes.iter().map(|outcome| metric(plan, outcome, name)).sum::<f64>() / runs as f64)
 }
 
-fn queue(load: f64, servers: u32, work: &str) -> Plan {
-    let rate = load * f64::from(servers) * 100_000.0;
-    plan(&format!(
-        "[requests]\nrate_per_s = {rate}\ncount = 1_000_000\n[work.op]\n[device.d]\nengines = {servers}\nring = 16384\nwork = \"{work}\"\nop = {{ us = 10 }}\n"
-    ))
-}
-
-/// Probability of waiting with Poisson arrivals and exponential service. Source: Erlang's C formula.
-fn erlang_c(servers: u32, offered: f64) -> f64 {
-    let mut inverse = 1.0;
-    for n in 1..=servers {
-        inverse = 1.0 + inverse * f64::from(n) / offered;
-    }
-    let blocked = 1.0 / inverse;
-    blocked / (1.0 - offered / f64::from(servers) * (1.0 - blocked))
-}
-
 #[track_caller]
 fn near(found: f64, expected: f64, part: f64) {
     assert!((found / expected - 1.0).abs() <= part, "{found} instead of {expected}");
-}
-
-#[test]
-fn engines_are_the_servers_of_the_textbook() {
-    for (servers, load, runs) in [(1, 0.5, 2), (1, 0.8, 6), (4, 0.8, 4), (8, 0.9, 8)] {
-        let plan = queue(load, servers, "exponential");
-        let [mean, p99] = means(&plan, ["mean_us", "p99_us"], runs);
-        let (offered, mu) = (load * f64::from(servers), 0.1);
-        let wait = erlang_c(servers, offered) / (f64::from(servers) * mu - offered * mu);
-        near(mean, 10.0 + wait, 0.01);
-        if servers == 1 {
-            // The time in an M/M/1 queue is exponential.
-            near(p99, 10.0 / (1.0 - load) * 100f64.ln(), 0.03);
-        }
-    }
-}
-
-#[test]
-fn constant_work_waits_half_as_long() {
-    for (load, runs) in [(0.5, 2), (0.8, 4), (0.9, 16)] {
-        let [mean] = means(&queue(load, 1, "constant"), ["mean_us"], runs);
-        near(mean, 10.0 + 10.0 * load / (2.0 * (1.0 - load)), 0.01);
-    }
-}
-
-#[test]
-fn two_operations_are_the_mixture_of_the_textbook() {
-    // M/G/1 with times of 5 us (nine of ten) and 55 us: Pollaczek and Khinchine.
-    let sections = "[requests]\nrate_per_s = 70_000\ncount = 1_000_000\n[work.short]\nshare = 9\n[work.long]\nshare = 1\n\
-                    [device.d]\nring = 16384\nshort = { us = 5 }\nlong = { us = 55 }\n";
-    let [mean] = means(&plan(sections), ["mean_us"], 6);
-    let (rate, first, second) = (0.07, 0.9 * 5.0 + 0.1 * 55.0, 0.9 * 25.0 + 0.1 * 3025.0);
-    near(mean, first + rate * second / (2.0 * (1.0 - rate * first)), 0.01);
-}
-
-#[test]
-fn batches_are_the_bulk_service_of_the_textbook() {
-    // M/M/1 in batches of up to 64: with p(n) = a r^n waiting behind a batch in work, (l + m) r = l + m r^65.
-    let sections = "[requests]\nrate_per_s = 20_000\ncount = 1_000_000\n[work.op]\n\
-                    [device.d]\nring = 16384\nbatch_max = 64\nlaunch_us = 2000\nwork = \"exponential\"\nop = { us_by_bytes = \"0:0.000001\" }\n";
-    let [mean] = means(&plan(sections), ["mean_us"], 6);
-    let (arrive, serve): (f64, f64) = (0.02, 1.0 / 2000.0);
-    let mut r: f64 = 0.5;
-    for _ in 0..10_000 {
-        r = (arrive + serve * r.powi(65)) / (arrive + serve);
-    }
-    let a = 1.0 / (serve / arrive + 1.0 / (1.0 - r));
-    near(mean, a * r / (1.0 - r).powi(2) / arrive + 2000.0, 0.015);
 }
 
 #[test]

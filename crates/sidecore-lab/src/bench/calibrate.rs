@@ -5,6 +5,7 @@
 //! the cases of a scenario: a shared machine changes within a minute. Times that vary are kept as distributions.
 
 mod plan;
+mod pool;
 mod sleep;
 
 use super::error::BenchError;
@@ -160,11 +161,15 @@ impl Calibration {
     pub(super) fn write(&self, path: &Path) -> Result<(), BenchError> {
         let machine = self.found.machine();
         let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));
+        let of_pool = pool::beside(path);
+        let pooled = pool::put(&of_pool, &machine.to_pool());
         // The times are printed even if they make no valid plan.
         print(&format!("{found}\n"))?;
-        written?;
-        let path = path.display();
-        Ok(print(&format!("Written to {path}: run it with `sidecore sim {path}`.\n"))?)
+        written.and(pooled)?;
+        let (path, of_pool) = (path.display(), of_pool.display());
+        Ok(print(&format!(
+            "Written to {path}: run it with `sidecore sim {path}`. Plans of pools include {of_pool}.\n"
+        ))?)
     }
 }
 

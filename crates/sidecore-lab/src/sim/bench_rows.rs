@@ -3,7 +3,7 @@
 
 use super::compare::percent;
 use super::output::{predict, read_rows, show_cells};
-use super::{farm_rows, paper_rows};
+use super::{farm_rows, paper_rows, pool_rows};
 use crate::args::Plans;
 use crate::error::LabError;
 use crate::report::{Column, Grid, Row, column, digits};
@@ -17,16 +17,18 @@ use std::path::Path;
 /// one run.
 const RATE_WITHIN: f64 = 0.05;
 const MEDIAN_WITHIN: f64 = 0.15;
+/// The same of rates that a pool does under random arrivals.
+const POOL_RATE_WITHIN: f64 = 0.03;
 
 const MIN_REQUESTS: f64 = 100.0;
 
 /// Latencies of a closed load are compared if the mean time of a request is less than this, s.
 const SETTLED: f64 = 0.01;
 
-struct Case {
-    name: String,
-    set: Changes,
-    measured: Vec<(&'static str, f64)>,
+pub(super) struct Case {
+    pub(super) name: String,
+    pub(super) set: Changes,
+    pub(super) measured: Vec<(&'static str, f64)>,
 }
 
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
@@ -36,7 +38,8 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     if plan.system.name == "farm" {
         return farm_rows::compare(plan, path, args);
     }
-    if plan.system.name != "machine" {
+    let is_pool = plan.system.name == "pool";
+    if plan.system.name != "machine" && !is_pool {
         return Err(LabError::Usage(format!(
             "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers lhcb` are \
              predicted by plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
@@ -44,13 +47,14 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
         )));
     }
     let mut rows = read(path)?;
-    rows.retain(|row| ["crypto", "notify"].contains(&row.scenario()));
+    let scenarios: &[&str] = if is_pool { &[pool_rows::SCENARIO] } else { &["crypto", "notify"] };
+    rows.retain(|row| scenarios.contains(&row.scenario()));
     let (mut cells, mut left_out) = (Vec::<Predicted>::new(), 0);
     predict(&rows, |row| {
-        match case(plan, row) {
+        match if is_pool { pool_rows::case(plan, row) } else { case(plan, row) } {
             Some(case) if cells.iter().any(|known| known.cell.row == case.name) => {}
             Some(case) => cells.extend(predicted(plan, case, &args.effort.effort())?),
-            None => left_out += usize::from(row.scenario() == "notify" || row.variant() == "sidecore"),
+            None => left_out += usize::from(is_pool || row.scenario() == "notify" || row.variant() == "sidecore"),
         }
         Ok(())
     })?;
@@ -70,6 +74,7 @@ impl Predicted {
         let Cell { column, error, published, predicted, .. } = &self.cell;
         match column.as_str() {
             "ops_per_s" => error.abs() <= RATE_WITHIN,
+            "rate_per_s" => error.abs() <= POOL_RATE_WITHIN,
             "p50_us" => error.abs() <= MEDIAN_WITHIN,
             _ => (published - predicted).abs() <= self.one,
         }
@@ -164,11 +169,15 @@ fn grid(cells: &[Predicted], left_out: usize) -> Grid {
     }
     let bounds = [
         ("ops_per_s", "rates", format!("{:.0} %", RATE_WITHIN * 100.0)),
+        ("rate_per_s", "rates", format!("{:.0} %", POOL_RATE_WITHIN * 100.0)),
         ("p50_us", "medians", format!("{:.0} %", MEDIAN_WITHIN * 100.0)),
         ("p99_us", "tails", "the interval of one run".to_owned()),
     ];
     for (column, what, bound) in bounds {
         let of: Vec<&Predicted> = cells.iter().filter(|known| known.cell.column == column).collect();
+        if of.is_empty() && column != "p99_us" {
+            continue;
+        }
         let met = of.iter().filter(|known| known.is_met()).count();
         grid.notes.push(format!("{what}: {met} of {} within {bound}", of.len()));
     }

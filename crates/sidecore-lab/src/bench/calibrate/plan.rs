@@ -177,7 +177,7 @@ pub(super) fn put(path: &Path, text: &str) -> Result<(), BenchError> {
     Ok(written(path, text).map_err(|error| ExportError::Write { path: path.to_owned(), error })?)
 }
 
-fn written(path: &Path, text: &str) -> io::Result<()> {
+pub(super) fn written(path: &Path, text: &str) -> io::Result<()> {
     // A link stays a link. A special file has no content to replace.
     if fs::symlink_metadata(path).is_ok_and(|about| !about.is_file()) {
         return fs::write(path, text);
