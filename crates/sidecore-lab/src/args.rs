@@ -72,7 +72,7 @@ pub(crate) struct Bench {
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Only these operations in the scenarios crypto, keys, nginx, haproxy and batch, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
+    /// Only these operations in the scenarios crypto, keys, nginx, haproxy, batch and pool, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
     /// sockets, e.g. fan-out; only this path in net, veth or line; a name unknown to all chosen scenarios is refused with a list of the known ones
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,

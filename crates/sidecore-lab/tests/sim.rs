@@ -220,3 +220,23 @@ fn the_plan_of_the_page_about_the_simulator_runs() {
     let said = text(&done.stdout);
     assert!(said.contains("rate_per_s \\ ring") && said.contains("priced"), "{said}");
 }
+
+#[test]
+fn rows_of_one_worker_are_compared_with_a_pool() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows = folder.path().join("rows.json");
+    let row = |op: &str, rate: f64, p50: f64| {
+        format!(
+            r#"{{"scenario":"pool","variant":"open","op":"{op}","notify":"spin","clients":1,"size":32,"load":0.5,"ops_per_s":{rate},"sent_per_s":{rate},"total_p50_us":{p50}}}"#
+        )
+    };
+    // The worker needs 197 us for a signature, and is used for half of the time.
+    let lines = [row("rsa-2048-sign", 2_538.0, 230.0), row("sha-256", 1e4, 1.0)];
+    fs::write(&rows, lines.join("\n")).unwrap();
+    let done = sim(&["plans/pool-worker.toml", "--compare", rows.to_str().unwrap()]);
+    let said = text(&done.stdout);
+    assert!(done.status.success(), "{said}{}", text(&done.stderr));
+    for part in ["rates: 1 of 1 within 3 %", "medians: 1 of 1 within 15 %", "1 rows are left out: their operation"] {
+        assert!(said.contains(part), "{said}");
+    }
+}

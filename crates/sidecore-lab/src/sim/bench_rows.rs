@@ -58,7 +58,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
         }
         Ok(())
     })?;
-    let grid = grid(&cells, left_out);
+    let grid = grid(&cells, is_pool, left_out);
     let cells: Vec<Cell> = cells.into_iter().map(|predicted| predicted.cell).collect();
     show_cells(&args.output, &cells, &grid)
 }
@@ -157,7 +157,7 @@ fn measured(row: &Row, (depth, load): (u32, f64)) -> Option<(String, Vec<(&'stat
     Some((format!("{} {op} {size} B, {how}, {notify}", row.scenario()), measured))
 }
 
-fn grid(cells: &[Predicted], left_out: usize) -> Grid {
+fn grid(cells: &[Predicted], is_pool: bool, left_out: usize) -> Grid {
     let headings = ["case", "metric", "measured", "predicted", "one run ±", "error", ""];
     let mut grid = Grid::new("This machine, measured and predicted", &headings);
     for predicted in cells {
@@ -175,16 +175,21 @@ fn grid(cells: &[Predicted], left_out: usize) -> Grid {
     ];
     for (column, what, bound) in bounds {
         let of: Vec<&Predicted> = cells.iter().filter(|known| known.cell.column == column).collect();
-        if of.is_empty() && column != "p99_us" {
+        // A pool has the one rate, a machine the other.
+        let other = if is_pool { "ops_per_s" } else { "rate_per_s" };
+        if column == other {
             continue;
         }
         let met = of.iter().filter(|known| known.is_met()).count();
         grid.notes.push(format!("{what}: {met} of {} within {bound}", of.len()));
     }
     if left_out > 0 {
-        grid.notes.push(format!(
-            "{left_out} rows are left out: several clients on one core, or operations that calibrate does not measure."
-        ));
+        let why = if is_pool {
+            "their operation is not among the plan's work"
+        } else {
+            "several clients on one core, or operations that calibrate does not measure"
+        };
+        grid.notes.push(format!("{left_out} rows are left out: {why}."));
     }
     grid
 }

@@ -19,8 +19,7 @@ pub(super) fn case(plan: &Plan, row: &Row) -> Option<Case> {
         .collect();
     let own = works.iter().copied().filter(|name| class.belongs_to(name)).max_by_key(|name| name.len())?;
     let share = |name: &&str| (format!("work.{name}.share"), u8::from(*name == own).to_string());
-    // The share of the row's operation comes first, because all shares cannot be 0.
-    let shares = [own].iter().chain(&works).map(share);
+    let shares = works.iter().map(share);
     let mut set = vec![("requests.rate_per_s".to_owned(), offered.to_string())];
     set.extend(shares);
     set.push((format!("work.{own}.bytes"), size.to_string()));
