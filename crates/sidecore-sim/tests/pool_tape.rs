@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Time of arrival and of completion, ns; name of the operation; bytes.
 type Done = (Nanos, Nanos, &'static str, u32);
 
-/// What a service would record of these requests of one client.
+/// The record of a service with these requests of one client.
 fn record(requests: &[Done]) -> Vec<u8> {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 4_096, quantum: 1_000, deferred: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(1 << 22));
@@ -48,7 +48,7 @@ fn record(requests: &[Done]) -> Vec<u8> {
     recorded.end_record().unwrap().into_words().iter().flat_map(|word| word.to_le_bytes()).collect()
 }
 
-/// A folder with the record and, beside it, a plan with these sections.
+/// The plan with these sections, beside the record.
 fn read(folder: &TempDir, record: &[u8], sections: &str) -> Result<Plan, String> {
     fs::write(folder.path().join("record"), record).unwrap();
     let text = format!(

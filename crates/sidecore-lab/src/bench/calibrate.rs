@@ -162,14 +162,14 @@ impl Calibration {
         let machine = self.found.machine();
         let (found, written) = (machine.to_grid().to_text(), plan::put(path, &machine.to_toml()));
         let of_pool = pool::beside(path);
-        let pooled = pool::put(&of_pool, &machine.to_pool());
+        let pooled = of_pool.as_ref().map_or(Ok(()), |of_pool| pool::replace(of_pool, &machine.to_pool()));
         // The times are printed even if they make no valid plan.
         print(&format!("{found}\n"))?;
         written.and(pooled)?;
-        let (path, of_pool) = (path.display(), of_pool.display());
-        Ok(print(&format!(
-            "Written to {path}: run it with `sidecore sim {path}`. Plans of pools include {of_pool}.\n"
-        ))?)
+        let path = path.display();
+        print(&format!("Written to {path}: run it with `sidecore sim {path}`.\n"))?;
+        let Some(of_pool) = of_pool else { return Ok(()) };
+        Ok(print(&format!("Plans of pools include {}.\n", of_pool.display()))?)
     }
 }
 

@@ -50,8 +50,8 @@ const MET: f64 = 20.0;
 const AT_LIMIT: f64 = 0.2;
 
 impl Traffic {
-    /// Whether most requests are of clients that send after an answer, with a limit in flight, so that their times of
-    /// arrival depend on times of answers.
+    /// Whether most requests are of clients that keep to a limit in flight: their times of arrival depend on times of
+    /// answers.
     pub fn is_closed(&self) -> bool {
         let mut lanes: HashMap<u32, Lane> = HashMap::new();
         for request in &self.requests {

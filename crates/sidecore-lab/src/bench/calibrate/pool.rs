@@ -6,6 +6,7 @@ use crate::bench::error::BenchError;
 use crate::export::ExportError;
 use sidecore_sim::plan::Plan;
 use std::fmt::Write as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Messages between cores on the way of a request: from its client to the sidecore, to the worker, and back.
@@ -22,51 +23,49 @@ impl Machine {
         let mut text = String::from(
             "# Measured by `sidecore bench calibrate`. A plan of the system pool names this file last in its `include`.\n\n[host]\n",
         );
-        let mut put = |name: &str, value: String, unit: &str, meaning: &str| {
-            let _ = writeln!(
-                text,
-                "{name} = {{ value = {value}, unit = \"{unit}\", origin = \"measured\", meaning = \"{meaning}\" }}"
-            );
-        };
-        put("submit_us", us(self.request / 2.0), "us", "half of the sidecore's part of a request");
-        put("complete_us", us(self.request / 2.0), "us", "the other half");
-        put("wake_us", us(self.after_short[MIDDLE]), "us", "from the wake-up call until the sleeper runs");
+        put(&mut text, "submit_us", &us(self.request / 2.0), "us", "half of the sidecore's part of a request");
+        put(&mut text, "complete_us", &us(self.request / 2.0), "us", "the other half");
+        put(&mut text, "wake_us", &us(self.after_short[MIDDLE]), "us", "from the wake-up call until the sleeper runs");
         text += "\n[device.core]\n";
-        let mut put = |name: &str, value: String, unit: &str, meaning: &str| {
-            let _ = writeln!(
-                text,
-                "{name} = {{ value = {value}, unit = \"{unit}\", origin = \"measured\", meaning = \"{meaning}\" }}"
-            );
-        };
         let way = HOPS * self.hop[MIDDLE] + self.client;
-        put("latency_us", us(way), "us", "four messages between cores, and the client's part of a request");
+        put(&mut text, "latency_us", &us(way), "us", "four messages between cores, and the client's part of a request");
         for (op, curve) in &self.ops {
             let meaning = "the operation in one process, and the moving of its payload";
             if FIXED.contains(op) {
-                put(&format!("{op}.us"), us(curve[0]), "us", "the operation in one process");
+                put(&mut text, &format!("{op}.us"), &us(curve[0]), "us", "the operation in one process");
             } else {
                 let times = curve.iter().zip(self.moving).map(|(own, moved)| own + moved);
                 let points = SIZES.iter().zip(times).map(|(size, time)| format!("{size}:{}", us(time)));
                 let points = points.collect::<Vec<_>>().join(", ");
-                put(&format!("{op}.us_by_bytes"), format!("\"{points}\""), "1", meaning);
+                put(&mut text, &format!("{op}.us_by_bytes"), &format!("\"{points}\""), "1", meaning);
             }
         }
         text
     }
 }
 
+fn put(text: &mut String, name: &str, value: &str, unit: &str, meaning: &str) {
+    let _ = writeln!(
+        text,
+        "{name} = {{ value = {value}, unit = \"{unit}\", origin = \"measured\", meaning = \"{meaning}\" }}"
+    );
+}
+
 fn us(ns: f64) -> String {
     format!("{:.4}", ns / 1e3)
 }
 
-/// `machine-pool.toml` beside `machine.toml`.
-pub(super) fn beside(plan: &Path) -> PathBuf {
-    let stem = plan.file_stem().unwrap_or_default().to_string_lossy();
-    plan.with_file_name(format!("{stem}-pool.toml"))
+/// `machine-pool.toml` beside `machine.toml`. `None`: the plan is a special file, which has no neighbour.
+pub(super) fn beside(plan: &Path) -> Option<PathBuf> {
+    if fs::metadata(plan).is_ok_and(|about| !about.is_file()) {
+        return None;
+    }
+    let stem = plan.file_stem()?.to_string_lossy();
+    Some(plan.with_file_name(format!("{stem}-pool.toml")))
 }
 
 /// Replaces the file in one step if a pool accepts the parameters.
-pub(super) fn put(path: &Path, text: &str) -> Result<(), BenchError> {
+pub(super) fn replace(path: &Path, text: &str) -> Result<(), BenchError> {
     Plan::parse(path, &format!("{PLAN}{text}"))
         .map_err(|refused| BenchError::Plan { path: path.to_owned(), refused })?;
     Ok(written(path, text).map_err(|error| ExportError::Write { path: path.to_owned(), error })?)
@@ -75,7 +74,6 @@ pub(super) fn put(path: &Path, text: &str) -> Result<(), BenchError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     fn machine() -> Machine {
         let sized = super::super::SIZED.into_iter().map(|op| (op, [50.0, 100.0, 1_000.0]));
@@ -94,9 +92,10 @@ mod tests {
     #[test]
     fn a_plan_that_includes_the_file_is_about_this_machine() {
         let folder = tempfile::tempdir().unwrap();
-        let path = beside(&folder.path().join("machine.toml"));
+        let path = beside(&folder.path().join("machine.toml")).unwrap();
+        assert_eq!(beside(Path::new("/dev/null")), None);
         assert_eq!(path.file_name().unwrap(), "machine-pool.toml");
-        put(&path, &machine().to_pool()).unwrap();
+        replace(&path, &machine().to_pool()).unwrap();
         let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans");
         let shipped = fs::read_to_string(root.join("pool-cores.toml")).unwrap();
         let text = shipped.replace("parameters/zen5.toml", "machine-pool.toml");
@@ -120,9 +119,9 @@ mod tests {
     fn times_that_were_not_measured_leave_the_file_as_it_was() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("machine-pool.toml");
-        put(&path, &machine().to_pool()).unwrap();
+        replace(&path, &machine().to_pool()).unwrap();
         let before = fs::read_to_string(&path).unwrap();
-        let why = put(&path, &Machine { request: f64::NAN, ..machine() }.to_pool()).unwrap_err().to_string();
+        let why = replace(&path, &Machine { request: f64::NAN, ..machine() }.to_pool()).unwrap_err().to_string();
         assert!(why.contains("would refuse this calibration: "), "{why}");
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
     }
