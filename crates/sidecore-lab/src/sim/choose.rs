@@ -24,7 +24,8 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     let found = choose(plan, &question, &mut progress);
     drop(progress);
     let answer = found?;
-    let grids = [answer_grid(plan, &question, &answer), frontier_grid(plan, &answer)];
+    let mut grids = [answer_grid(plan, &question, &answer), frontier_grid(plan, &answer)];
+    grids[0].notes.extend(plan.system.note(&plan.settings));
     let text: String = grids.iter().map(|grid| grid.to_text() + "\n").collect();
     let printed = print(&text);
     let (file, svg) = picture(plan, &question, &answer);

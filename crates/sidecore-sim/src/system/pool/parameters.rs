@@ -379,7 +379,7 @@ impl Pool {
         let operation = |(index, name): (usize, &String)| {
             let part = &format!("work.{name}");
             let (share, after) = match &tape {
-                Some(tape) => (tape.count(index) as f64, -1.0),
+                Some(tape) => (f64::from(tape.recorded[index].count), -1.0),
                 None => (number(part, "share"), number(part, "share_after")),
             };
             let class = Class::from_index(index.min(Class::COUNT - 1)).unwrap_or(Class::NOOP);

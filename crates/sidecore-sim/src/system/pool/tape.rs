@@ -1,6 +1,6 @@
 //! Arrivals of a recorded service: its times, operations and sizes.
 
-use crate::replay::Traffic;
+use crate::replay::{Request, Traffic};
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use std::collections::BTreeSet;
@@ -15,10 +15,20 @@ pub(super) struct Arrival {
     pub(super) bytes: u32,
 }
 
+/// The requests of an operation.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Recorded {
+    pub(super) count: u32,
+    /// Their different sizes, bytes.
+    pub(super) sizes: BTreeSet<u32>,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Tape {
     /// In order of time.
     pub(super) arrivals: Vec<Arrival>,
+    /// By operation.
+    pub(super) recorded: Vec<Recorded>,
     /// Times depend on how fast the recorded service answered.
     pub(super) is_closed: bool,
 }
@@ -50,21 +60,19 @@ impl Tape {
         } else {
             1.0
         };
-        let arrival = |request: &crate::replay::Request| Arrival {
+        let arrival = |request: &Request| Arrival {
             at: (request.came.saturating_sub(first.came) as f64 * scale).round() as Nanos,
             operation: of_class[request.work.class.index()].unwrap_or_default(),
             bytes: request.work.size,
         };
-        Ok(Self { arrivals: traffic.requests.iter().map(arrival).collect(), is_closed: traffic.is_closed() })
-    }
-
-    /// Different sizes of an operation, in order, bytes.
-    pub(super) fn sizes(&self, operation: usize) -> BTreeSet<u32> {
-        self.arrivals.iter().filter(|arrival| arrival.operation == operation).map(|arrival| arrival.bytes).collect()
-    }
-
-    pub(super) fn count(&self, operation: usize) -> usize {
-        self.arrivals.iter().filter(|arrival| arrival.operation == operation).count()
+        let arrivals: Vec<Arrival> = traffic.requests.iter().map(arrival).collect();
+        let mut recorded = vec![Recorded::default(); operations.len()];
+        for arrival in &arrivals {
+            let of = &mut recorded[arrival.operation];
+            of.count += 1;
+            of.sizes.insert(arrival.bytes);
+        }
+        Ok(Self { arrivals, recorded, is_closed: traffic.is_closed() })
     }
 }
 

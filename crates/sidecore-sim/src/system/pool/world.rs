@@ -505,8 +505,9 @@ fn capability(set: &Pool, kind: &Kind) -> Capability {
         if kind.times[number].is_some() {
             classes.push(operation.class);
         }
-        let recorded = set.tape.as_ref().map(|tape| tape.sizes(number)).filter(|sizes| !sizes.is_empty());
-        for bytes in recorded.unwrap_or_else(|| [operation.bytes].into()) {
+        let recorded = set.tape.as_ref().map(|tape| tape.recorded[number].sizes.clone()).unwrap_or_default();
+        let sizes = if recorded.is_empty() { [operation.bytes].into() } else { recorded };
+        for bytes in sizes {
             let Some(part) = kind.part(number, bytes) else { continue };
             rates.observe(operation.class, bytes, part.round().max(1.0) as Nanos);
             least = least.min(part);
