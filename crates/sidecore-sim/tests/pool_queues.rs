@@ -81,7 +81,7 @@ fn device(servers: u32, rest: &str) -> String {
 fn p99(beyond: impl Fn(f64) -> f64) -> f64 {
     let (mut low, mut high) = (0.0, 1e6);
     for _ in 0..100 {
-        let middle = (low + high) / 2.0;
+        let middle = f64::midpoint(low, high);
         if beyond(middle) > 0.01 { low = middle } else { high = middle }
     }
     low
@@ -158,7 +158,9 @@ fn in_system(servers: usize, offered: f64) -> Vec<f64> {
             next[left..].iter_mut().zip(&arrivals).for_each(|(sum, arrive)| *sum += part * arrive);
         }
         let total: f64 = next.iter().sum();
-        next.iter_mut().for_each(|part| *part /= total);
+        for part in &mut next {
+            *part /= total;
+        }
         let moved: f64 = next.iter().zip(&now).map(|(a, b)| (a - b).abs()).sum();
         now = next;
         if moved < 1e-13 {
