@@ -1,42 +1,43 @@
-//! The cheapest hardware and policies that keep a tail under a bound at a load.
+//! The cheapest hardware and policies that keep a metric within a bound at a load.
 //!
 //! A plan lists the choices: its own software and its variants, each with every combination of values of some
-//! parameters. All of them run at the load, because neither cost nor tail is monotonic in a parameter. Overloaded or
+//! parameters. They run in the order of their cost, because a metric is not monotonic in a parameter. Overloaded or
 //! far-off combinations run once, the others until they are sure. The answer is the cheapest one whose interval lies
-//! under the bound.
+//! within the bound. Costlier ones cannot change it, and run on request only.
+
+mod margin;
+mod trial;
+
+pub use margin::Margin;
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Changes, Choice, Plan, PlanError};
 use crate::settings::{Settings, Source};
 use crate::table::Progress;
-use std::collections::HashSet;
+use std::collections::{HashSet, VecDeque};
 use std::fmt::Display;
+use trial::Trial;
 
 /// Limit of combinations.
 pub const MAX_COMBINATIONS: usize = 2_000;
-/// A completion rate below this fraction of the load is overload: the rest would queue forever.
-const CARRIED: f64 = 0.98;
-/// A tail above this multiple of the bound in the first run ends the case.
-const FAR: f64 = 2.0;
-/// Highest multiple of the load, and number of steps, in the search for the load that the choice just carries.
-const HIGHEST: f64 = 8.0;
-const STEPS: usize = 7;
 
 /// Parameters of the search.
 #[derive(Clone, Debug)]
 pub struct Question {
-    /// Load, requests per second.
+    /// Load, in the unit of the parameter that sets it.
     pub load: f64,
-    /// Upper bound of the 99th percentile, us.
+    /// Upper bound of the metric, in its unit.
     pub bound: f64,
     /// The choices and their costs, as in the plan or changed.
     pub choice: Choice,
     /// Required certainty.
     pub effort: Effort,
+    /// Whether combinations run that are costlier than the answer.
+    pub all: bool,
 }
 
-/// Judgement of a combination.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Judgement of a combination, from good to bad.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     /// Its whole interval is under the bound.
     Meets,
@@ -48,7 +49,7 @@ pub enum Verdict {
     Overloaded,
 }
 
-/// One combination.
+/// One combination that ran.
 #[derive(Clone, Debug)]
 pub struct Candidate {
     /// Name of the variant; `None`: the plan's own software.
@@ -57,9 +58,9 @@ pub struct Candidate {
     pub set: Changes,
     /// Its cost.
     pub cost: f64,
-    /// The 99th percentile, us.
+    /// The bounded metric, in its unit.
     pub tail: Estimate,
-    /// Requests completed per second.
+    /// The carried load, in its unit.
     pub rate: Estimate,
     /// Its judgement.
     pub verdict: Verdict,
@@ -67,17 +68,15 @@ pub struct Candidate {
     pub limit: String,
 }
 
-/// Spare capacity of the choice.
+/// One combination that did not run.
 #[derive(Clone, Debug)]
-pub struct Margin {
-    /// The largest load within the bound, and the smallest one above it, if found; requests per second.
-    pub carries: (f64, Option<f64>),
-    /// The limiting part at that load.
-    pub limit: String,
-    /// Its tail at the load plus the plan's worst error, us, and its verdict, if the plan states an error.
-    pub at_error: Option<(f64, Verdict)>,
-    /// Index of the cheapest candidate that also meets the bound at this load.
-    pub safe: Option<usize>,
+pub struct Untried {
+    /// Name of the variant; `None`: the plan's own software.
+    pub variant: Option<String>,
+    /// Values of the parameters to choose.
+    pub set: Changes,
+    /// The known part of its cost: that of parameters. Only a run has the amount of a metric.
+    pub cost: f64,
 }
 
 /// Result of the search.
@@ -91,48 +90,40 @@ pub struct Answer {
     pub margin: Option<Margin>,
     /// Number of contradictory combinations, such as a bound on completions above the limit in flight.
     pub impossible: usize,
+    /// Combinations that did not run, by cost: costlier than the answer, or later than the stop.
+    pub untried: Vec<Untried>,
     /// Whether it was stopped before its end.
     pub stopped: bool,
 }
 
-/// Runs all combinations of the plan's choices.
+/// Runs the combinations of the plan's choices, the cheapest first. `progress` is called between runs: a break ends the
+/// search with what it has.
 ///
 /// # Errors
 ///
 /// If there are too many combinations, a name or value is wrong, or none of them is possible.
 pub fn choose(plan: &Plan, question: &Question, progress: Progress<'_>) -> Result<Answer, PlanError> {
-    let (combinations, impossible) = combinations(plan, question)?;
     let trial = Trial::of(plan, question)?;
-    let (mut candidates, mut seen, mut stopped) = (Vec::<(Candidate, Settings)>::new(), HashSet::new(), false);
-    let most = combinations.len() + STEPS + 1;
-    for (done, (variant, set, settings)) in combinations.into_iter().enumerate() {
-        let (found, trace) = trial.run(&settings, variant, set);
-        if seen.insert((trace, found.cost.to_bits())) {
-            candidates.push((found, settings));
-        }
-        if progress(done + 1, most).is_break() {
-            stopped = true;
-            break;
-        }
-    }
-    candidates.sort_by(|(a, _), (b, _)| a.cost.total_cmp(&b.cost).then(a.tail.mean.total_cmp(&b.tail.mean)));
-    let best = candidates.iter().position(|(found, _)| found.verdict == Verdict::Meets);
-    let mut step = most - STEPS - 1;
-    let margin = best.filter(|_| !stopped).and_then(|best| {
-        trial.margin(&candidates, best, &mut || {
-            step += 1;
-            progress(step.min(most), most).is_continue()
-        })
-    });
-    stopped |= best.is_some() && margin.is_none();
-    let candidates = candidates.into_iter().map(|(found, _)| found).collect();
-    Ok(Answer { candidates, best, margin, impossible, stopped })
+    let (ways, impossible) = ways(&trial)?;
+    let steps = Steps { progress, done: 0, most: ways.len() + margin::STEPS + 1, stopped: false };
+    let mut search = Search { trial, left: ways.into(), tried: Vec::new(), seen: HashSet::new(), steps };
+    search.run();
+    let margin = search.margin();
+    let Search { left, tried, steps, .. } = search;
+    let candidates: Vec<Candidate> = tried.into_iter().map(|(found, _)| found).collect();
+    let best = candidates.iter().position(|found| found.verdict == Verdict::Meets);
+    let untried = left.into_iter().map(|way| way.untried).collect();
+    Ok(Answer { candidates, best, margin, impossible, untried, stopped: steps.stopped })
 }
 
-/// A variant's name, the changes to it, and the resulting settings.
-type Combination = (Option<String>, Changes, Settings);
+struct Way {
+    untried: Untried,
+    settings: Settings,
+}
 
-fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, usize), PlanError> {
+/// All possible combinations by cost, and the number of impossible ones.
+fn ways(trial: &Trial<'_>) -> Result<(Vec<Way>, usize), PlanError> {
+    let Trial { plan, question } = trial;
     let wrong = |message: &dyn Display| PlanError::in_file(&plan.path, None, message);
     let variants = std::iter::once(None).chain(plan.variants.iter().map(Some));
     let mut all = vec![Changes::new()];
@@ -152,122 +143,83 @@ fn combinations(plan: &Plan, question: &Question) -> Result<(Vec<Combination>, u
             for (name, value) in of_variant.iter().chain(set).chain([&load]) {
                 settings.set(name, value, Source::Plan).map_err(|error| wrong(&error))?;
             }
-            match plan.system.check(&settings) {
-                Ok(()) => possible.push((variant.map(|variant| variant.name.clone()), set.clone(), settings)),
-                Err(_) => impossible += 1,
+            if plan.system.check(&settings).is_err() {
+                impossible += 1;
+                continue;
             }
+            let (variant, set) = (variant.map(|variant| variant.name.clone()), set.clone());
+            let cost = trial.cost(&settings, None);
+            possible.push(Way { untried: Untried { variant, set, cost }, settings });
         }
     }
     if possible.is_empty() {
         return Err(wrong(&"no combination is possible: see --over and --set"));
     }
+    possible.sort_by(|a, b| a.untried.cost.total_cmp(&b.untried.cost));
     Ok((possible, impossible))
 }
 
-struct Trial<'a> {
-    plan: &'a Plan,
-    question: &'a Question,
+struct Steps<'a> {
+    progress: Progress<'a>,
+    done: usize,
+    most: usize,
+    stopped: bool,
 }
 
-impl<'a> Trial<'a> {
-    fn of(plan: &'a Plan, question: &'a Question) -> Result<Self, PlanError> {
-        let known = |name: &str| plan.settings.find(name).is_ok() || crate::plan::metric(plan.system, name).is_ok();
-        if let Some((name, _)) = question.choice.cost.iter().find(|(name, _)| !known(name)) {
-            let message = format!("a cost of `{name}`: that is no parameter and no metric of the plan's");
-            return Err(PlanError::in_file(&plan.path, None, message));
-        }
-        Ok(Self { plan, question })
+impl Steps<'_> {
+    fn go_on(&mut self) -> bool {
+        self.stopped = self.stopped || (self.progress)(self.done.min(self.most), self.most).is_break();
+        !self.stopped
     }
 
-    fn run(&self, settings: &Settings, variant: Option<String>, set: Changes) -> (Candidate, u64) {
-        let Self { plan, question } = self;
-        let Choice { latency, rate, .. } = question.choice;
-        let wanted = [latency];
-        let once = Effort::once(question.effort.seed);
-        let mut found = plan.system.estimate(settings, &wanted, &once);
-        let is_near = self.verdict(&found.1) != Verdict::Overloaded
-            && found.1[latency].mean <= FAR * question.bound
-            && question.effort.runs > 1;
-        if is_near {
-            found = plan.system.estimate(settings, &wanted, &question.effort);
-        }
-        let (outcome, estimates) = found;
-        let cost =
-            question.choice.cost.iter().map(|(name, price)| price * self.amount(settings, &outcome.values, name));
-        let candidate = Candidate {
-            variant,
-            set,
-            cost: cost.sum(),
-            tail: estimates[latency],
-            rate: estimates[rate],
-            verdict: self.verdict(&estimates),
-            limit: outcome.limit,
-        };
-        (candidate, outcome.trace)
+    fn advance(&mut self) -> bool {
+        self.done += 1;
+        self.go_on()
     }
+}
 
-    fn amount(&self, settings: &Settings, values: &[f64], name: &str) -> f64 {
-        let parameter = settings.find(name).ok().and_then(|index| settings.text(&settings.parameter(index).name));
-        let metric = || crate::plan::metric(self.plan.system, name).ok().map(|metric| values[metric]);
-        parameter.and_then(|text| text.parse().ok()).or_else(metric).unwrap_or(0.0)
-    }
+struct Search<'a, 'p> {
+    trial: Trial<'a>,
+    /// By cost.
+    left: VecDeque<Way>,
+    /// By cost, then by the metric.
+    tried: Vec<(Candidate, Settings)>,
+    /// Runs by trace and cost.
+    seen: HashSet<(u64, u64)>,
+    steps: Steps<'p>,
+}
 
-    fn verdict(&self, estimates: &[Estimate]) -> Verdict {
-        let (tail, bound) = (&estimates[self.question.choice.latency], self.question.bound);
-        let within = if tail.within.is_finite() { tail.within } else { 0.0 };
-        match estimates[self.question.choice.rate].mean {
-            rate if rate < CARRIED * self.question.load => Verdict::Overloaded,
-            _ if tail.mean + within <= bound => Verdict::Meets,
-            _ if tail.mean - within <= bound => Verdict::Unsure,
-            _ => Verdict::TooSlow,
-        }
-    }
-
-    fn at(&self, settings: &Settings, times: f64) -> Candidate {
-        let load = self.question.load * times;
-        let question = Question { load, ..self.question.clone() };
-        let mut settings = settings.clone();
-        // A load outside of the parameter's limits is more than anything can carry.
-        let taken = settings.set(&question.choice.load, &load.to_string(), Source::Plan).is_ok();
-        let mut found = Trial { plan: self.plan, question: &question }.run(&settings, None, Changes::new()).0;
-        if !taken {
-            found.verdict = Verdict::Overloaded;
-        }
-        found
-    }
-
-    /// Finds the highest load of the best candidate, and the candidate that is safe from the plan's error. `None`: it
-    /// was stopped.
-    fn margin(
-        &self,
-        candidates: &[(Candidate, Settings)],
-        best: usize,
-        go_on: &mut impl FnMut() -> bool,
-    ) -> Option<Margin> {
-        let (mut low, mut high, mut limit) = (1.0, None, String::new());
-        let mut times = 2.0;
-        for _ in 0..STEPS {
-            if times > HIGHEST {
+impl Search<'_, '_> {
+    fn run(&mut self) {
+        while let Some(next) = self.left.front() {
+            let least = self.best().map(|best| self.tried[best].0.cost);
+            let is_costlier = least.is_some_and(|least| next.untried.cost > least);
+            if is_costlier && !self.trial.question.all || !self.next() {
                 break;
             }
-            let found = go_on().then(|| self.at(&candidates[best].1, times))?;
-            if found.verdict == Verdict::Meets {
-                low = times;
-            } else {
-                high = Some(times);
-            }
-            limit = found.limit;
-            times = high.map_or(low * 2.0, |high| f64::midpoint(low, high));
         }
-        let (mut at_error, mut safe) = (None, None);
-        let mut meeting = (best..candidates.len()).filter(|number| candidates[*number].0.verdict == Verdict::Meets);
-        while let (Some(error), None, Some(number)) = (self.question.choice.error, safe, meeting.next()) {
-            let found = go_on().then(|| self.at(&candidates[number].1, 1.0 + error))?;
-            at_error = at_error.or(Some((found.tail.mean, found.verdict)));
-            safe = (found.verdict == Verdict::Meets).then_some(number);
+    }
+
+    fn best(&self) -> Option<usize> {
+        self.tried.iter().position(|(found, _)| found.verdict == Verdict::Meets)
+    }
+
+    /// Runs the cheapest combination that is left. `false`: there is none, or it was stopped.
+    fn next(&mut self) -> bool {
+        let Some(way) = self.left.front() else { return false };
+        let steps = &mut self.steps;
+        let Some((found, trace)) = self.trial.run(&way.settings, &way.untried, &mut || steps.go_on()) else {
+            return false;
+        };
+        let Some(way) = self.left.pop_front() else { return false };
+        if self.seen.insert((trace, found.cost.to_bits())) {
+            let order = |(a, _): &(Candidate, Settings)| {
+                a.cost.total_cmp(&found.cost).then(a.tail.mean.total_cmp(&found.tail.mean)).is_le()
+            };
+            let at = self.tried.partition_point(order);
+            self.tried.insert(at, (found, way.settings));
         }
-        let load = self.question.load;
-        Some(Margin { carries: (low * load, high.map(|high| high * load)), limit, at_error, safe })
+        self.steps.advance()
     }
 }
 
@@ -283,5 +235,22 @@ impl Answer {
             }
         }
         all
+    }
+
+    /// The costliest of the candidates that are cheaper than the answer; at equal cost, the one nearest to the bound.
+    pub fn cheaper(&self) -> Option<&Candidate> {
+        let best = &self.candidates[self.best?];
+        let nearest = |a: &&Candidate, b: &&Candidate| {
+            let by_figures = b.verdict.cmp(&a.verdict).then(b.tail.mean.total_cmp(&a.tail.mean));
+            a.cost.total_cmp(&b.cost).then(by_figures)
+        };
+        self.candidates.iter().filter(|found| found.cost < best.cost).max_by(nearest)
+    }
+
+    /// The candidate that comes nearest to the bound.
+    pub fn nearest(&self) -> Option<&Candidate> {
+        let order =
+            |a: &&Candidate, b: &&Candidate| a.verdict.cmp(&b.verdict).then(a.tail.mean.total_cmp(&b.tail.mean));
+        self.candidates.iter().min_by(order)
     }
 }

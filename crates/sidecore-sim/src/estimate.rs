@@ -111,6 +111,16 @@ fn regimes(sorted: &[f64], mean: f64) -> Option<[Regime; 2]> {
 /// Runs a case until these metrics are sure enough, or up to the effort's limit. Returns the means of all metrics, the
 /// limit in the first run, and a hash over all runs; and an estimate for each metric.
 pub(crate) fn estimate(run: impl Fn(u64) -> Outcome, wanted: &[usize], effort: &Effort) -> (Outcome, Vec<Estimate>) {
+    estimate_while(run, wanted, effort, &mut || true).expect("nothing stops it")
+}
+
+/// As [`estimate`], for as long as `go_on` says so, which is called between two runs. `None`: it was stopped.
+pub(crate) fn estimate_while(
+    run: impl Fn(u64) -> Outcome,
+    wanted: &[usize],
+    effort: &Effort,
+    go_on: &mut dyn FnMut() -> bool,
+) -> Option<(Outcome, Vec<Estimate>)> {
     let mut outcomes = vec![run(effort.seed)];
     let of = |outcomes: &[Outcome], metric: usize| Estimate::of(outcomes.iter().map(|outcome| outcome.values[metric]));
     while (outcomes.len() as u32) < effort.runs {
@@ -118,13 +128,16 @@ pub(crate) fn estimate(run: impl Fn(u64) -> Outcome, wanted: &[usize], effort: &
         if outcomes.len() as u32 >= MIN_RUNS && wanted.iter().all(is_sure) {
             break;
         }
+        if !go_on() {
+            return None;
+        }
         outcomes.push(run(effort.seed.wrapping_add(outcomes.len() as u64)));
     }
     let estimates: Vec<Estimate> = (0..outcomes[0].values.len()).map(|metric| of(&outcomes, metric)).collect();
     let values = estimates.iter().map(|estimate| estimate.mean).collect();
     let trace = outcomes.iter().skip(1).fold(outcomes[0].trace, |all, outcome| all.rotate_left(5) ^ outcome.trace);
     let limit = outcomes.swap_remove(0).limit;
-    (Outcome { values, limit, trace }, estimates)
+    Some((Outcome { values, limit, trace }, estimates))
 }
 
 #[cfg(test)]

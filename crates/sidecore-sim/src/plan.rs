@@ -29,11 +29,15 @@
 //! name may be shortened to the part after its last dot, if that is unique.
 
 mod axis;
+mod errors;
+mod file;
 mod read;
+mod written;
 
 pub use axis::{Axis, Shape};
 pub(crate) use axis::{CASE, metric};
-pub(crate) use read::read_text;
+pub(crate) use file::read_text;
+pub use written::range;
 
 use crate::settings::{SettingError, Settings, Source};
 use crate::system::System;
@@ -42,6 +46,8 @@ use std::path::{Path, PathBuf};
 
 /// Limit of cells in a plan's table.
 pub const MAX_CELLS: usize = 4096;
+/// Limit of values of an axis or a range.
+pub const MAX_AXIS: usize = 1024;
 
 /// Names of parameters and their values, as written.
 pub type Changes = Vec<(String, String)>;
@@ -76,11 +82,11 @@ pub struct Plan {
 /// Choices for a plan's system, and their costs.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Choice {
-    /// Full name of the parameter for the load, requests per second.
+    /// Full name of the parameter for the load, which has its unit.
     pub load: String,
-    /// Number of the metric for the 99th percentile of a request's time, us.
+    /// Number of the metric to bound, in most plans the 99th percentile of a request's time.
     pub latency: usize,
-    /// Number of the metric for completed requests per second.
+    /// Number of the metric for the carried load, in most plans requests completed per second.
     pub rate: usize,
     /// Full names of parameters with their possible values.
     pub over: Vec<(String, Vec<String>)>,
@@ -184,6 +190,17 @@ impl Plan {
     }
 }
 
+/// A range that is none.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum RangeError {
+    /// It does not end.
+    #[error("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")]
+    Shape,
+    /// It has more than [`MAX_AXIS`] values.
+    #[error("the range has more than {MAX_AXIS} values: widen its step")]
+    TooMany,
+}
+
 /// An error in a plan: place, error and remedy, in one line for users.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
@@ -205,6 +222,18 @@ pub enum PlanError {
         /// Error and remedy.
         message: String,
     },
+    /// Several errors, one a line.
+    #[error("{}{}", lines(.first), if *.more > 0 { format!("\nand {} more errors", .more) } else { String::new() })]
+    Several {
+        /// The first ones.
+        first: Vec<Self>,
+        /// Number of the others.
+        more: usize,
+    },
+}
+
+fn lines(errors: &[PlanError]) -> String {
+    errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
 impl PlanError {

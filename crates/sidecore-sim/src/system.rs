@@ -8,7 +8,7 @@ mod pool;
 mod queue;
 mod zvm;
 
-use crate::estimate::{Effort, Estimate, estimate};
+use crate::estimate::{Effort, Estimate, estimate, estimate_while};
 use crate::names;
 use crate::outcome::Outcome;
 use crate::settings::{Parameter, Settings};
@@ -41,13 +41,14 @@ pub(crate) trait Model {
         Vec::new()
     }
 
-    fn check(&self) -> Result<(), Impossible> {
-        let broken = self.rules().into_iter().find(|(is_broken, ..)| *is_broken);
-        let impossible = |parameter: &str, why| Impossible {
+    /// All contradictions of the settings.
+    fn broken(&self) -> Vec<Impossible> {
+        let rules = self.rules().into_iter().filter(|(is_broken, ..)| *is_broken);
+        let impossible = |(_, parameter, why): Rule| Impossible {
             parameter: parameter.to_owned(),
             message: format!("{parameter}: {why}"),
         };
-        broken.map_or(Ok(()), |(_, parameter, why)| Err(impossible(parameter, why)))
+        rules.map(impossible).collect()
     }
 
     fn run(&self, seed: u64) -> Outcome;
@@ -83,7 +84,11 @@ impl System {
     }
 
     pub(crate) fn check(&self, settings: &Settings) -> Result<(), Impossible> {
-        (self.model)(settings).expect("settings hold values only").check()
+        self.broken(settings).into_iter().next().map_or(Ok(()), Err)
+    }
+
+    pub(crate) fn broken(&self, settings: &Settings) -> Vec<Impossible> {
+        (self.model)(settings).expect("settings hold values only").broken()
     }
 
     /// Reason to doubt results of these settings, in one line.
@@ -112,6 +117,18 @@ impl System {
     pub fn estimate(&self, settings: &Settings, wanted: &[usize], effort: &Effort) -> (Outcome, Vec<Estimate>) {
         let model = (self.model)(settings).expect("settings hold values only");
         estimate(|seed| model.run(seed), wanted, effort)
+    }
+
+    /// As [`System::estimate`], for as long as `go_on` says so, which is called between two runs.
+    pub(crate) fn estimate_while(
+        &self,
+        settings: &Settings,
+        wanted: &[usize],
+        effort: &Effort,
+        go_on: &mut dyn FnMut() -> bool,
+    ) -> Option<(Outcome, Vec<Estimate>)> {
+        let model = (self.model)(settings).expect("settings hold values only");
+        estimate_while(|seed| model.run(seed), wanted, effort, go_on)
     }
 }
 

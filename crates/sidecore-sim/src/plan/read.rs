@@ -1,203 +1,27 @@
-//! Reads a plan into typed structs by serde, with positions, so that each error names its line.
+//! Reads a plan with its files, and finds all of its errors, each with its line.
 
 use super::axis::{Axis, Shape, metric};
-use super::{Changes, Choice, Heading, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
+use super::errors::Errors;
+use super::file::File;
+use super::written::{Documented, Over, Scalar, Set, Table, Written, WrittenChoice, WrittenHeading, WrittenVariant};
+use super::{Changes, Choice, Heading, MAX_AXIS, MAX_CELLS, NUMBER, Plan, PlanError, Variant};
 use crate::names::unknown;
-use crate::settings::{Origin, Parameter, Settings, Source};
+use crate::settings::{Parameter, Settings, Source};
 use crate::system::{self, System};
-use serde::Deserialize;
-use serde::de::IntoDeserializer;
-use std::collections::{BTreeMap, BTreeSet, HashMap};
-use std::fmt::{self, Display, Formatter};
-use std::fs;
-use std::io;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 const MAX_INCLUDES: usize = 16;
-const MAX_BYTES: u64 = 1 << 20;
-const MAX_AXIS: usize = 1024;
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Written {
-    system: Spanned<String>,
-    title: String,
-    #[serde(default)]
-    about: String,
-    #[serde(default)]
-    include: Vec<Spanned<String>>,
-    #[serde(default)]
-    plot: Vec<Spanned<String>>,
-    table: Spanned<Table>,
-    #[serde(default)]
-    variant: Vec<WrittenVariant>,
-    #[serde(default)]
-    case: Vec<WrittenVariant>,
-    #[serde(default)]
-    heading: Vec<WrittenHeading>,
-    choose: Option<Spanned<WrittenChoice>>,
-}
-
-const OWN_KEYS: [&str; 10] =
-    ["system", "title", "about", "include", "plot", "table", "variant", "case", "heading", "choose"];
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenChoice {
-    load: Spanned<String>,
-    latency: Spanned<String>,
-    rate: Spanned<String>,
-    #[serde(default)]
-    over: BTreeMap<Spanned<String>, Spanned<Values>>,
-    #[serde(default)]
-    cost: BTreeMap<String, f64>,
-    error: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Table {
-    rows: Spanned<Over>,
-    columns: Spanned<Over>,
-    cell: Option<Spanned<String>>,
-}
-
-type Over = BTreeMap<Spanned<String>, Spanned<Values>>;
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "write a list, or { from = 1, to = 64, factor = 2 }")]
-enum Values {
-    List(Vec<Scalar>),
-    Range(Range),
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Range {
-    from: f64,
-    to: f64,
-    step: Option<f64>,
-    factor: Option<f64>,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenVariant {
-    name: String,
-    set: Set,
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct WrittenHeading {
-    says: Spanned<String>,
-    set: Set,
-}
-
-type Set = BTreeMap<Spanned<String>, Spanned<Scalar>>;
-
-#[derive(Deserialize)]
-#[serde(untagged, expecting = "write a number or a text in quotes")]
-enum Scalar {
-    Whole(i64),
-    Number(f64),
-    Text(String),
-}
-
-impl Display for Scalar {
-    fn fmt(&self, f: &mut Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Whole(number) => Display::fmt(number, f),
-            Self::Number(number) => Display::fmt(number, f),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Documented {
-    value: Spanned<Scalar>,
-    unit: Spanned<String>,
-    origin: Origin,
-    meaning: String,
-}
-
-struct File {
-    path: PathBuf,
-    text: String,
-}
-
-impl File {
-    fn load(path: &Path) -> Result<Self, PlanError> {
-        let text = read_text(path, MAX_BYTES).map_err(|error| PlanError::in_file(path, None, error))?;
-        Ok(Self { path: path.to_owned(), text })
-    }
-
-    fn parse(&self) -> Result<Spanned<DeTable<'_>>, PlanError> {
-        DeTable::parse(&self.text).map_err(|error| self.unread(&error, ""))
-    }
-
-    fn read<'a, T: Deserialize<'a>>(&self, value: Spanned<DeValue<'a>>, subject: &str) -> Result<T, PlanError> {
-        T::deserialize(value.into_deserializer()).map_err(|error| self.unread(&error, subject))
-    }
-
-    /// Translates a TOML error into this module's words. `subject`: the table that may lack an entry.
-    fn unread(&self, error: &toml::de::Error, subject: &str) -> PlanError {
-        let message = error.message().lines().next().unwrap_or("no TOML");
-        let mut names = message.split('`').skip(1).step_by(2);
-        let name = names.next().unwrap_or_default();
-        let message = match message.split_once(" `") {
-            Some(("missing field", _)) => format!("{subject}has no `{name}`: add it"),
-            Some(("unknown field", _)) => unknown("key", name, names).to_string(),
-            Some(("unknown variant", _)) => unknown("origin", name, names).to_string(),
-            _ if message == "duplicate key" => {
-                let twice = error.span().and_then(|span| self.text.get(span)).unwrap_or_default();
-                format!("{twice} stands here a second time: leave one out")
-            }
-            _ => message.to_owned(),
-        };
-        PlanError::in_file(&self.path, error.span().map(|span| self.line(span.start)), message)
-    }
-
-    fn line(&self, offset: usize) -> usize {
-        self.text.bytes().take(offset).filter(|byte| *byte == b'\n').count() + 1
-    }
-
-    fn wrong<'a, T, E: Display + 'a>(&'a self, at: &'a Spanned<T>) -> impl Fn(E) -> PlanError + 'a {
-        |message| PlanError::in_file(&self.path, Some(self.line(at.span().start)), message)
-    }
-}
-
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum TextError {
-    #[error("cannot be read: {0}")]
-    Unreadable(io::Error),
-    #[error("is no file")]
-    NoFile,
-    #[error("has {size} bytes, at most {most} are read")]
-    TooLarge { size: u64, most: u64 },
-    #[error("is no text in UTF-8")]
-    NoText,
-}
-
-pub(crate) fn read_text(path: &Path, most: u64) -> Result<String, TextError> {
-    let metadata = fs::metadata(path).map_err(TextError::Unreadable)?;
-    match metadata.len() {
-        _ if !metadata.is_file() => Err(TextError::NoFile),
-        size if size > most => Err(TextError::TooLarge { size, most }),
-        _ => String::from_utf8(fs::read(path).map_err(TextError::Unreadable)?).map_err(|_| TextError::NoText),
-    }
-}
 
 impl Plan {
     /// Reads a plan with all includes, and checks that it can run.
     ///
     /// # Errors
     ///
-    /// With file, line and remedy, if it cannot be read, has an unknown name or a wrong unit, or is impossible.
+    /// With file, line and remedy, if it cannot be read, has an unknown name or a wrong unit, or is impossible. Several
+    /// errors are in one [`PlanError::Several`].
     pub fn read(path: &Path) -> Result<Self, PlanError> {
         understand(&File::load(path)?)
     }
@@ -213,64 +37,58 @@ impl Plan {
 }
 
 fn understand(file: &File) -> Result<Plan, PlanError> {
-    let root = file.parse()?;
-    let span = root.span();
-    let is_own = |(key, _): &(Spanned<_>, _)| OWN_KEYS.contains(&AsRef::<str>::as_ref(key.get_ref()));
-    let (own, parts): (DeTable<'_>, DeTable<'_>) = root.into_inner().into_iter().partition(is_own);
-    let written: Written = file.read(Spanned::new(span, DeValue::Table(own)), "")?;
-    let name = written.system.get_ref();
-    let system = system::find(name).ok_or_else(|| file.wrong(&written.system)(system::unknown(name)))?;
-    if let Some(first) = written.include.get(MAX_INCLUDES) {
-        return Err(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
+    let mut errors = Errors::default();
+    let plan = plan_of(file, &mut errors);
+    errors.unless(&file.path, plan)
+}
+
+/// `None` only with errors. An error that follows from another one is left out.
+fn plan_of(file: &File, errors: &mut Errors) -> Option<Plan> {
+    let mut root = errors.note(file.parse())?;
+    let written = Written::take(file, &mut root, errors);
+    let included = includes(file, &written.include, errors);
+    let tables = included.iter().filter_map(|file| Some((file, errors.note(file.parse())?.into_inner())));
+    let mut tables: Vec<(&File, DeTable<'_>)> = tables.collect();
+    let name = written.system.as_ref()?;
+    let of_name = system::find(name.get_ref()).ok_or_else(|| file.wrong(name)(system::unknown(name.get_ref())));
+    let system = errors.note(of_name)?;
+    if tables.len() < written.include.len() {
+        return None;
     }
-    let beside = file.path.parent().unwrap_or(Path::new("."));
-    let included = written
-        .include
-        .iter()
-        .map(|include| File::load(&beside.join(include.get_ref())))
-        .collect::<Result<Vec<_>, _>>()?;
-    let mut tables =
-        included.iter().map(|file| Ok((file, file.parse()?.into_inner()))).collect::<Result<Vec<_>, _>>()?;
-    tables.push((file, parts));
+    tables.push((file, root.into_inner()));
     let mut named = BTreeSet::new();
     for (_, table) in &tables {
         name_parts(table, "", &mut named);
     }
-    let (mut settings, mut places) = (system.settings(&named).beside(beside), Places::new());
+    let beside = file.path.parent().unwrap_or(Path::new("."));
+    let mut parts = Parts::new(system.settings(&named).beside(beside), errors);
     for (file, table) in tables {
-        sections(file, table, system, &mut settings, &mut places)?;
+        parts.read(file, table, system);
     }
-    settings.fill().map_err(|message| PlanError::in_file(&file.path, None, &message))?;
-    if let Some((parameter, _)) = settings.iter().find(|(_, value)| value.is_none()) {
-        let message = format!("{} has no value: give it one in the plan or in a file that it includes", parameter.name);
-        return Err(PlanError::in_file(&file.path, None, message));
+    parts.complete(file);
+    let Parts { settings, places, lacks_part, .. } = parts;
+    if lacks_part && !system.open_parts.is_empty() {
+        return None;
     }
-    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
-    let variant = |WrittenVariant { name, set }| Ok(Variant { name, set: changes(file, &set, &settings, false)? });
-    let cases = written.case.into_iter().map(variant).collect::<Result<Vec<Variant>, _>>()?;
-    if let Some(twice) = (1..cases.len()).find(|at| cases[..*at].iter().any(|case| case.name == cases[*at].name)) {
-        let message = format!("there are two cases {:?}: rename one", cases[twice].name);
-        return Err(PlanError::in_file(&file.path, None, message));
+    let plan = Naming { file, system, settings: &settings, errors }.plan(written)?;
+    if errors.is_empty() {
+        for impossible in system.broken(&plan.settings) {
+            let place = places.get(&impossible.parameter);
+            let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
+            errors.push(PlanError::in_file(path, line, impossible.message));
+        }
     }
-    let plan = Plan {
-        path: file.path.clone(),
-        title: written.title,
-        about: written.about,
-        system,
-        shape: shape(file, &written.table, system, (&settings, &cases))?,
-        plot: written.plot.iter().map(metric).collect::<Result<_, _>>()?,
-        variants: written.variant.into_iter().map(variant).collect::<Result<_, _>>()?,
-        headings: written.heading.into_iter().map(|it| heading(file, it, &settings)).collect::<Result<_, _>>()?,
-        choice: written.choose.as_ref().map(|it| choice(file, it.get_ref(), system, &settings)).transpose()?,
-        cases,
-        settings,
-    };
-    system.check(&plan.settings).map_err(|impossible| {
-        let place = places.get(&impossible.parameter);
-        let (path, line) = place.map_or((&file.path, None), |(path, line)| (path, Some(*line)));
-        PlanError::in_file(path, line, impossible.message)
-    })?;
-    Ok(plan)
+    Some(plan)
+}
+
+/// The included files that can be read.
+fn includes(file: &File, written: &[Spanned<String>], errors: &mut Errors) -> Vec<File> {
+    if let Some(first) = written.get(MAX_INCLUDES) {
+        errors.push(file.wrong(first)(format!("a plan includes at most {MAX_INCLUDES} files")));
+        return Vec::new();
+    }
+    let beside = file.path.parent().unwrap_or(Path::new("."));
+    written.iter().filter_map(|include| errors.note(File::load(&beside.join(include.get_ref())))).collect()
 }
 
 type Places = HashMap<String, (PathBuf, usize)>;
@@ -298,56 +116,87 @@ fn full_name(part: &str, name: &str) -> String {
     if part.is_empty() { name.to_owned() } else { format!("{part}.{name}") }
 }
 
-fn sections(
-    file: &File,
-    parts: DeTable<'_>,
-    system: &System,
-    settings: &mut Settings,
-    places: &mut Places,
-) -> Result<(), PlanError> {
-    for (part, section) in parts {
-        let open = system.open_parts.iter().copied();
-        let known = || open.clone().chain(settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0)));
-        if !known().any(|known| known == part.get_ref()) {
-            return Err(file.wrong(&part)(unknown("part", part.get_ref(), known())));
-        }
-        let DeValue::Table(section) = section.into_inner() else {
-            return Err(file.wrong(&part)("a part is a table"));
-        };
-        section_of(file, part.get_ref(), section, settings, places)?;
-    }
-    Ok(())
+/// Parameters from the parts of all files.
+struct Parts<'a> {
+    settings: Settings,
+    /// Of parts and parameters, also of those with a wrong value.
+    places: Places,
+    lacks_part: bool,
+    lacks_name: bool,
+    errors: &'a mut Errors,
 }
 
-fn section_of(
-    file: &File,
-    part: &str,
-    section: DeTable<'_>,
-    settings: &mut Settings,
-    places: &mut Places,
-) -> Result<(), PlanError> {
-    for (name, value) in section {
-        let full = full_name(part, name.get_ref());
-        let place = (file.path.clone(), file.line(name.span().start));
-        if let DeValue::Table(inner) = value.get_ref()
-            && !is_documented(inner)
-        {
-            if name.get_ref().contains('.') {
-                return Err(file.wrong(&name)(format!("the name {:?} has a dot: leave it out", name.get_ref())));
-            }
-            if settings.has_part(&full) {
-                let DeValue::Table(inner) = value.into_inner() else { continue };
-                section_of(file, &full, inner, settings, places)?;
-                places.insert(full, place);
+impl<'a> Parts<'a> {
+    fn new(settings: Settings, errors: &'a mut Errors) -> Self {
+        Self { settings, places: Places::new(), lacks_part: false, lacks_name: false, errors }
+    }
+
+    fn read(&mut self, file: &File, parts: DeTable<'_>, system: &System) {
+        for (part, section) in parts {
+            let open = system.open_parts.iter().copied();
+            let names = self.settings.iter().filter_map(|(known, _)| Some(known.name.split_once('.')?.0));
+            let known: Vec<&str> = open.chain(names).collect();
+            if !known.contains(&AsRef::<str>::as_ref(part.get_ref())) {
+                self.lacks_part = true;
+                self.errors.push(file.wrong(&part)(unknown("part", part.get_ref(), known.into_iter())));
                 continue;
             }
+            match section.into_inner() {
+                DeValue::Table(section) => self.section(file, part.get_ref(), section),
+                _ => self.errors.push(file.wrong(&part)("a part is a table")),
+            }
         }
-        let index = settings.find(&full).map_err(file.wrong(&name))?;
-        let (value, source) = value_of(file, settings.parameter(index), value)?;
-        settings.set(&full, &value.get_ref().to_string(), source).map_err(file.wrong(&value))?;
-        places.insert(full, place);
     }
-    Ok(())
+
+    fn section(&mut self, file: &File, part: &str, section: DeTable<'_>) {
+        for (name, value) in section {
+            let full = full_name(part, name.get_ref());
+            let is_part = matches!(value.get_ref(), DeValue::Table(inner) if !is_documented(inner));
+            if is_part && name.get_ref().contains('.') {
+                let message = format!("the name {:?} has a dot: leave it out", name.get_ref());
+                self.errors.push(file.wrong(&name)(message));
+                self.lacks_part = true;
+                continue;
+            }
+            if is_part && self.settings.has_part(&full) {
+                let DeValue::Table(inner) = value.into_inner() else { continue };
+                self.section(file, &full, inner);
+                self.places.insert(full, (file.path.clone(), file.line(name.span().start)));
+                continue;
+            }
+            match self.settings.find(&full) {
+                Ok(index) => {
+                    let set = self.value(file, &self.settings.parameter(index).clone(), value);
+                    self.errors.note(set);
+                    self.places.insert(full, (file.path.clone(), file.line(name.span().start)));
+                }
+                Err(error) => {
+                    self.lacks_name = true;
+                    self.errors.push(file.wrong(&name)(error));
+                }
+            }
+        }
+    }
+
+    fn value(&mut self, file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<(), PlanError> {
+        let (value, source) = value_of(file, of, value)?;
+        self.settings.set(&of.name, &value.get_ref().to_string(), source).map_err(file.wrong(&value))
+    }
+
+    /// Sets defaults. A parameter without any value is an error, unless a wrong name may stand for it.
+    fn complete(&mut self, file: &File) {
+        let filled = self.settings.fill().map_err(|message| file.error(None, message));
+        self.errors.note(filled);
+        if self.lacks_part || self.lacks_name {
+            return;
+        }
+        let lacks = |name: &String| !self.places.contains_key(name);
+        let missing = self.settings.iter().filter(|(known, value)| value.is_none() && lacks(&known.name));
+        for (parameter, _) in missing {
+            let remedy = "give it one in the plan or in a file that it includes";
+            self.errors.push(file.error(None, format!("{} has no value: {remedy}", parameter.name)));
+        }
+    }
 }
 
 fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<(Spanned<Scalar>, Source), PlanError> {
@@ -362,131 +211,137 @@ fn value_of(file: &File, of: &Parameter, value: Spanned<DeValue<'_>>) -> Result<
     Ok((value, Source::Documented(origin, meaning)))
 }
 
-type Known<'a> = (&'a Settings, &'a [Variant]);
-
-fn shape(file: &File, table: &Spanned<Table>, system: &System, known: Known<'_>) -> Result<Shape, PlanError> {
-    let wrong = |message: String| Err(file.wrong(table)(message));
-    let Table { rows, columns, cell } = table.get_ref();
-    let (rows, columns) = (axis(file, rows, system, known)?, axis(file, columns, system, known)?);
-    let cells = rows.labels.len() * columns.labels.len();
-    if cells > MAX_CELLS {
-        return wrong(format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps"));
-    }
-    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
-    let cell = cell.as_ref().map(metric).transpose()?;
-    match (rows.is_metrics(), columns.is_metrics(), cell) {
-        (false, false, None) => wrong("the table does not say what is in a cell: add cell = \"METRIC\"".to_owned()),
-        (true, true, _) => wrong("rows and columns both go over metrics: give one of them a parameter".to_owned()),
-        _ => Ok(Shape { rows, columns, cell }),
-    }
-}
-
-fn axis(file: &File, over: &Spanned<Over>, system: &System, known: Known<'_>) -> Result<Axis, PlanError> {
-    let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
-        return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }"));
-    };
-    let labels = values.get_ref().labels().map_err(file.wrong(values))?;
-    if labels.is_empty() || labels.len() > MAX_AXIS {
-        let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
-        return Err(file.wrong(values)(message));
-    }
-    let axis = Axis::named(name.get_ref(), &labels, system, known).map_err(file.wrong(name))?;
-    if axis.is_parameter() {
-        labels.iter().try_for_each(|label| known.0.accepts(&axis.name, label)).map_err(file.wrong(values))?;
-    }
-    Ok(axis)
-}
-
-#[derive(Debug, thiserror::Error)]
-enum RangeError {
-    #[error("a range has either a `step` above 0 or a `factor` above 1 and `from` above 0")]
-    Shape,
-    #[error("the range has more than {MAX_AXIS} values: widen its step")]
-    TooMany,
-}
-
-impl Values {
-    fn labels(&self) -> Result<Vec<String>, RangeError> {
-        match self {
-            Self::List(list) => Ok(list.iter().map(Scalar::to_string).collect()),
-            Self::Range(range) => range.labels(),
-        }
-    }
-}
-
-impl Range {
-    fn labels(&self) -> Result<Vec<String>, RangeError> {
-        let at = |i: f64| match (self.step, self.factor) {
-            (Some(step), None) if step > 0.0 => Some(self.from + step * i),
-            (None, Some(factor)) if factor > 1.0 && self.from > 0.0 => Some(self.from * factor.powf(i)),
-            _ => None,
-        };
-        if at(0.0).is_none() {
-            return Err(RangeError::Shape);
-        }
-        let all = (0..=MAX_AXIS).filter_map(|i| at(i as f64)).map(tidy).take_while(|value| *value <= self.to);
-        let values: Vec<String> = all.map(|value| value.to_string()).collect();
-        match values.len() {
-            ..=MAX_AXIS => Ok(values),
-            _ => Err(RangeError::TooMany),
-        }
-    }
-}
-
-/// Drops the last digits, which sums of steps get wrong.
-fn tidy(value: f64) -> f64 {
-    format!("{value:.11e}").parse().unwrap_or(value)
-}
-
-fn changes(file: &File, set: &Set, settings: &Settings, is_number: bool) -> Result<Changes, PlanError> {
-    let change = |(name, value): (&Spanned<String>, &Spanned<Scalar>)| {
-        let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
-        let (name, text) = (&settings.parameter(index).name, value.get_ref().to_string());
-        match (text == NUMBER, is_number) {
-            (true, true) => {}
-            (true, false) => {
-                return Err(file.wrong(value)(format!(
-                    "{NUMBER} stands for a number in headings only: write the value"
-                )));
-            }
-            _ => settings.accepts(name, &text).map_err(file.wrong(value))?,
-        }
-        Ok((name.clone(), text))
-    };
-    set.iter().map(change).collect()
-}
-
-fn choice(
-    file: &File,
-    written: &WrittenChoice,
+/// Entries of the plan's own, which name parameters and metrics.
+struct Naming<'a> {
+    file: &'a File,
     system: &'static System,
-    settings: &Settings,
-) -> Result<Choice, PlanError> {
-    let metric = |name: &Spanned<String>| metric(system, name.get_ref()).map_err(file.wrong(name));
-    let parameter = |name: &Spanned<String>| {
-        let index = settings.find(name.get_ref()).map_err(file.wrong(name))?;
-        Ok(settings.parameter(index).name.clone())
-    };
-    let one = |(name, values): (&Spanned<String>, &Spanned<Values>)| {
-        let (full, labels) = (parameter(name)?, values.get_ref().labels().map_err(file.wrong(values))?);
-        labels.iter().try_for_each(|label| settings.accepts(&full, label)).map_err(file.wrong(values))?;
-        Ok((full, labels))
-    };
-    Ok(Choice {
-        load: parameter(&written.load)?,
-        latency: metric(&written.latency)?,
-        rate: metric(&written.rate)?,
-        over: written.over.iter().map(one).collect::<Result<_, _>>()?,
-        cost: written.cost.iter().map(|(name, price)| (name.clone(), *price)).collect(),
-        error: written.error,
-    })
+    settings: &'a Settings,
+    errors: &'a mut Errors,
 }
 
-fn heading(file: &File, written: WrittenHeading, settings: &Settings) -> Result<Heading, PlanError> {
-    let (says, set) = (written.says.get_ref(), changes(file, &written.set, settings, true)?);
-    if set.iter().any(|(_, value)| value == NUMBER) && says.matches(NUMBER).count() != 1 {
-        let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
-        return Err(file.wrong(&written.says)(message));
+impl Naming<'_> {
+    fn plan(&mut self, written: Written) -> Option<Plan> {
+        let cases: Vec<Variant> = written.case.into_iter().map(|case| self.variant(case)).collect();
+        if let Some(twice) = (1..cases.len()).find(|at| cases[..*at].iter().any(|case| case.name == cases[*at].name)) {
+            let message = format!("there are two cases {:?}: rename one", cases[twice].name);
+            self.errors.push(self.file.error(None, message));
+        }
+        let shape = written.table.as_ref().and_then(|table| self.shape(table, &cases));
+        let plot = written.plot.iter().filter_map(|name| self.metric(name)).collect();
+        let variants = written.variant.into_iter().map(|variant| self.variant(variant)).collect();
+        let headings = written.heading.into_iter().filter_map(|heading| self.heading(heading)).collect();
+        let choice = written.choose.as_ref().map(|choice| self.choice(choice.get_ref()));
+        Some(Plan {
+            path: self.file.path.clone(),
+            title: written.title?,
+            about: written.about.unwrap_or_default(),
+            system: self.system,
+            shape: shape?,
+            plot,
+            variants,
+            headings,
+            choice: choice.flatten(),
+            cases,
+            settings: self.settings.clone(),
+        })
     }
-    Ok(Heading { says: written.says.into_inner(), set })
+
+    fn metric(&mut self, name: &Spanned<String>) -> Option<usize> {
+        self.errors.note(metric(self.system, name.get_ref()).map_err(self.file.wrong(name)))
+    }
+
+    fn parameter(&mut self, name: &Spanned<String>) -> Option<String> {
+        let index = self.errors.note(self.settings.find(name.get_ref()).map_err(self.file.wrong(name)))?;
+        Some(self.settings.parameter(index).name.clone())
+    }
+
+    /// Also a variant with a wrong change has its name.
+    fn variant(&mut self, WrittenVariant { name, set }: WrittenVariant) -> Variant {
+        Variant { name, set: self.changes(&set, false) }
+    }
+
+    fn shape(&mut self, table: &Spanned<Table>, cases: &[Variant]) -> Option<Shape> {
+        let Table { rows, columns, cell } = table.get_ref();
+        let (rows, columns) = (self.axis(rows, cases), self.axis(columns, cases));
+        let cell = cell.as_ref().map(|name| self.metric(name));
+        let (rows, columns) = (rows?, columns?);
+        let cells = rows.labels.len() * columns.labels.len();
+        let message = match (rows.is_metrics(), columns.is_metrics(), cell) {
+            _ if cells > MAX_CELLS => {
+                format!("the table has {cells} cells, at most {MAX_CELLS} are run: widen the steps")
+            }
+            (false, false, None) => "the table does not say what is in a cell: add cell = \"METRIC\"".to_owned(),
+            (true, true, _) => "rows and columns both go over metrics: give one of them a parameter".to_owned(),
+            _ => return Some(Shape { rows, columns, cell: cell.flatten() }),
+        };
+        self.errors.push(self.file.wrong(table)(message));
+        None
+    }
+
+    fn axis(&mut self, over: &Spanned<Over>, cases: &[Variant]) -> Option<Axis> {
+        let found = self.axis_of(over, cases);
+        self.errors.note(found)
+    }
+
+    fn axis_of(&self, over: &Spanned<Over>, cases: &[Variant]) -> Result<Axis, PlanError> {
+        let Self { file, settings, .. } = self;
+        let (Some((name, values)), 1) = (over.get_ref().iter().next(), over.get_ref().len()) else {
+            return Err(file.wrong(over)("an axis goes over one thing: write { NAME = [VALUES] }"));
+        };
+        let labels = values.get_ref().labels().map_err(file.wrong(values))?;
+        if labels.is_empty() || labels.len() > MAX_AXIS {
+            let message = format!("an axis has 1 to {MAX_AXIS} values, this one {}", labels.len());
+            return Err(file.wrong(values)(message));
+        }
+        let known = (*settings, cases);
+        let axis = Axis::named(name.get_ref(), &labels, self.system, known).map_err(file.wrong(name))?;
+        if axis.is_parameter() {
+            labels.iter().try_for_each(|label| settings.accepts(&axis.name, label)).map_err(file.wrong(values))?;
+        }
+        Ok(axis)
+    }
+
+    fn changes(&mut self, set: &Set, is_number: bool) -> Changes {
+        let mut changes = Changes::new();
+        for (name, value) in set {
+            let Some(name) = self.parameter(name) else { continue };
+            let text = value.get_ref().to_string();
+            let accepted = match (text == NUMBER, is_number) {
+                (true, true) => Ok(()),
+                (true, false) => {
+                    let message = format!("{NUMBER} stands for a number in headings only: write the value");
+                    Err(self.file.wrong(value)(message))
+                }
+                _ => self.settings.accepts(&name, &text).map_err(self.file.wrong(value)),
+            };
+            self.errors.note(accepted);
+            changes.push((name, text));
+        }
+        changes
+    }
+
+    fn choice(&mut self, written: &WrittenChoice) -> Option<Choice> {
+        let (load, latency) = (self.parameter(&written.load), self.metric(&written.latency));
+        let rate = self.metric(&written.rate);
+        let mut over = Vec::new();
+        for (name, values) in &written.over {
+            let full = self.parameter(name);
+            let labels = values.get_ref().labels().map_err(self.file.wrong(values));
+            let (Some(full), Some(labels)) = (full, self.errors.note(labels)) else { continue };
+            let accepted = labels.iter().try_for_each(|label| self.settings.accepts(&full, label));
+            self.errors.note(accepted.map_err(self.file.wrong(values)));
+            over.push((full, labels));
+        }
+        let cost = written.cost.iter().map(|(name, price)| (name.clone(), *price)).collect();
+        Some(Choice { load: load?, latency: latency?, rate: rate?, over, cost, error: written.error })
+    }
+
+    fn heading(&mut self, written: WrittenHeading) -> Option<Heading> {
+        let (says, set) = (written.says.get_ref(), self.changes(&written.set, true));
+        if set.iter().any(|(_, value)| value == NUMBER) && says.matches(NUMBER).count() != 1 {
+            let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
+            self.errors.push(self.file.wrong(&written.says)(message));
+        }
+        Some(Heading { says: written.says.into_inner(), set })
+    }
 }

@@ -41,8 +41,8 @@ pub(super) fn settings(parameters: Vec<Parameter>) -> Settings {
 }
 
 impl Model for Pool {
-    fn check(&self) -> Result<(), Impossible> {
-        self.possible()
+    fn broken(&self) -> Vec<Impossible> {
+        self.contradictions()
     }
 
     fn run(&self, seed: u64) -> Outcome {

@@ -418,14 +418,19 @@ impl Pool {
         }
     }
 
-    /// The first contradiction, before any run.
-    pub(super) fn possible(&self) -> Result<(), Impossible> {
+    /// The contradictions, before any run, without those that follow from another one.
+    pub(super) fn contradictions(&self) -> Vec<Impossible> {
         if let Some(part) = &self.ambiguous {
-            return wrong(part, "several times: keep one of us, rate_per_s, us_by_bytes and us_by_fill");
+            return wrong(part, "several times: keep one of us, rate_per_s, us_by_bytes and us_by_fill")
+                .err()
+                .into_iter()
+                .collect();
         }
-        self.possible_requests()?;
-        self.possible_devices()?;
-        self.kinds.iter().try_for_each(possible_kind)
+        let requests = self.possible_requests().err();
+        let devices = self.possible_devices().err();
+        let kinds = self.kinds.iter().filter_map(|kind| possible_kind(kind).err());
+        let follow = devices.is_some() || self.operations.is_empty();
+        requests.into_iter().chain(devices).chain(kinds.filter(|_| !follow)).collect()
     }
 
     /// Whether the mix changes during a run.
