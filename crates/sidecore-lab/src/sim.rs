@@ -4,9 +4,11 @@ mod bakeoff;
 mod bench_rows;
 mod choose;
 mod compare;
+mod explain;
 mod farm_rows;
 mod fit;
 mod gathering;
+mod new;
 mod output;
 mod paper_rows;
 mod plots;
@@ -36,6 +38,8 @@ pub(crate) fn run(args: &Sim) -> Result<bool, LabError> {
         Some(SimCommand::Faults(_)) => Err(removed("faults", "cargo xtask faults --seeds N")),
         Some(SimCommand::Replay(args)) => replay::run(args),
         Some(SimCommand::Choose(args)) => choose::run(args),
+        Some(SimCommand::Explain(args)) => explain::run(args),
+        Some(SimCommand::New(args)) => new::run(args),
         Some(SimCommand::Fit(args)) => fit::run(args),
         Some(SimCommand::Speed) => speed(),
     }
@@ -45,11 +49,10 @@ fn plans(args: &Plans) -> Result<bool, LabError> {
     if args.compare.is_some() && args.files.len() != 1 {
         return Err(LabError::usage("--compare takes one plan: name the one that the table is about"));
     }
-    let plans = tables::read(&args.files, &args.set)?;
     if args.parameters {
-        let text: String = plans.iter().map(|plan| tables::parameters(plan).to_text() + "\n").collect();
-        return Ok(print(&text).map(|()| true)?);
+        return Err(LabError::usage("sim --parameters is a command now: run sidecore sim explain PLAN"));
     }
+    let plans = tables::read(&args.files, &args.set)?;
     if args.sensitivity {
         return fit::sensitivity(&plans, args);
     }

@@ -1,7 +1,7 @@
 //! Arguments of `sidecore sim`.
 
 use super::number::{above_0, percent};
-use clap::{Args, Subcommand};
+use clap::{ArgGroup, Args, Subcommand};
 use sidecore_sim::estimate::{Effort, MAX_RUNS};
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -26,11 +26,11 @@ pub(crate) struct Plans {
     /// Run the plan at the cells of a published table (.csv) or at the rows of a bench (.json), and show both
     #[arg(long, value_name = "FILE")]
     pub(crate) compare: Option<PathBuf>,
-    /// List the parameters with value, unit, origin and meaning, and run nothing
-    #[arg(long)]
+    /// An earlier option, refused with the name of the command in its place
+    #[arg(long, hide = true)]
     pub(crate) parameters: bool,
     /// Move each parameter by a tenth; show which of them matter, and with --compare which the table determines
-    #[arg(long, conflicts_with = "parameters")]
+    #[arg(long)]
     pub(crate) sensitivity: bool,
     /// Title of the Markdown page
     #[arg(long, value_name = "TEXT", default_value = "sidecore sim")]
@@ -111,8 +111,12 @@ pub(crate) enum SimCommand {
     /// Go through a recorded run of the service again, and compare each decision; with --devices, --like, --depth or
     /// --balance its requests come once more, to other devices
     Replay(Replay),
-    /// Find the cheapest hardware and policies that keep the 99th percentile under a bound at a load
+    /// Find the cheapest hardware and policies that keep a time within a bound at a load
     Choose(Choose),
+    /// List the parameters of a plan or a system with value, unit, origin and meaning, and run nothing
+    Explain(Explain),
+    /// Write a plan of your own hardware; asks at a terminal for what is not given
+    New(New),
     /// Find parameters that bring plans close to published tables, and how well the tables determine them
     Fit(Fit),
     /// Speed of the simulator on this machine: events a second
@@ -147,20 +151,28 @@ pub(crate) struct Replay {
 }
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new("most").required(true).args(["p99", "bound"]))]
 pub(crate) struct Choose {
     /// The plan; its [choose] section names the choices, and its variants are tried too
     #[arg(value_name = "PLAN")]
     pub(crate) plan: PathBuf,
-    /// Requests a second
+    /// The load, in the unit of the parameter that the plan names: in most plans requests a second
     #[arg(long, value_name = "RATE", value_parser = above_0)]
     pub(crate) load: f64,
     /// The bound on the 99th percentile of a request's time, us
     #[arg(long, value_name = "US", value_parser = above_0)]
-    pub(crate) p99: f64,
+    pub(crate) p99: Option<f64>,
+    /// The bound on the metric that the plan names, in its unit
+    #[arg(long, value_name = "VALUE", value_parser = above_0)]
+    pub(crate) bound: Option<f64>,
+    /// Most seconds to run; the answer names the combinations that were not tried
+    #[arg(long, value_name = "S", default_value_t = SECONDS, value_parser = above_0)]
+    pub(crate) seconds: f64,
     /// Price of one unit of a parameter or metric, as in card.count=300; replaces the plan's; may be repeated
     #[arg(long, value_name = "NAME=PRICE")]
     pub(crate) cost: Vec<String>,
-    /// Allowed values of a parameter, separated by commas outside of brackets, as in card.count=1,2,4; in addition to the plan's; may be repeated
+    /// Allowed values of a parameter, separated by commas outside of brackets, as in card.count=1,2,4; or a range, as in card.count=0..64 or
+    /// 0..64..8; in addition to the plan's; may be repeated
     #[arg(long, value_name = "NAME=VALUE,…")]
     pub(crate) over: Vec<String>,
     /// Set a parameter, as in threads=4
@@ -170,6 +182,44 @@ pub(crate) struct Choose {
     pub(crate) effort: Sureness,
     #[command(flatten)]
     pub(crate) output: Output,
+}
+
+/// Default of the longest run of `choose`, s.
+const SECONDS: f64 = 60.0;
+
+#[derive(Debug, Args)]
+pub(crate) struct Explain {
+    /// A plan, or a system: pool, queue, machine, ocf, zvm, pair, farm
+    #[arg(value_name = "PLAN")]
+    pub(crate) plan: PathBuf,
+    /// Only this parameter, part or metric
+    #[arg(value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    /// Set a parameter, as in threads=4
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub(crate) set: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct New {
+    /// The plan to write; a file that exists is not changed
+    #[arg(value_name = "FILE.toml")]
+    pub(crate) file: PathBuf,
+    /// The operation, e.g. rsa-2048
+    #[arg(long, value_name = "NAME")]
+    pub(crate) op: Option<String>,
+    /// Its time on a core, us
+    #[arg(long, value_name = "US", value_parser = above_0)]
+    pub(crate) us: Option<f64>,
+    /// Number of cores that do it
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
+    pub(crate) cores: Option<u32>,
+    /// A card, as in engines=8,ring=64,latency_us=60,rate_per_s=100000; or none
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) card: Option<String>,
+    /// A device that works in batches, as in batch_max=4096,launch_us=2000,linger_us=500,us=2.5; or none
+    #[arg(long, value_name = "NAME=VALUE,…")]
+    pub(crate) batch: Option<String>,
 }
 
 #[derive(Debug, Args)]

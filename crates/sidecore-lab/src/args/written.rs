@@ -47,7 +47,10 @@ impl Sim {
             Some(SimCommand::Gather(args)) => args.output.named(),
             Some(SimCommand::Fit(args)) => [args.output.named(), given([("--write", &args.write)])].concat(),
             Some(SimCommand::Replay(args)) => given([("--json", &args.json)]),
-            Some(SimCommand::Waiting(_) | SimCommand::Faults(_) | SimCommand::Speed) => Vec::new(),
+            Some(SimCommand::New(args)) => vec![("new", &args.file)],
+            Some(SimCommand::Waiting(_) | SimCommand::Faults(_) | SimCommand::Explain(_) | SimCommand::Speed) => {
+                Vec::new()
+            }
         }
     }
 }

@@ -1,15 +1,20 @@
-//! The cheapest hardware and policies that keep a tail under a bound, as tables and a picture.
+//! The cheapest hardware and policies that keep a metric within a bound, as tables and a picture.
 
-use super::output::{self, Members, STOPPED, progress};
+mod answer;
+
+use super::output::{self, Members, progress};
 use super::{plots, tables};
 use crate::args;
 use crate::error::LabError;
 use crate::export::print;
 use crate::report::plot::{Axis, Line, Scale, lines, on_white};
 use crate::report::{Grid, digits};
+use answer::{End, Words, name};
 use serde_json::Value;
-use sidecore_sim::choose::{Answer, Candidate, Question, Verdict, choose};
-use sidecore_sim::plan::{Choice, Plan};
+use sidecore_sim::choose::{Answer, Candidate, Question, Untried, Verdict, choose};
+use sidecore_sim::plan::{Changes, Choice, Plan, range};
+use std::ops::ControlFlow;
+use std::time::Instant;
 
 /// Candidates are drawn up to this multiple of the bound.
 const NEAR: f64 = 3.0;
@@ -20,22 +25,29 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     let plans = tables::read(std::slice::from_ref(&args.plan), &args.set)?;
     let plan = &plans[0];
     let question = question(plan, args)?;
-    let mut progress = progress("choose")?;
-    let found = choose(plan, &question, &mut progress);
+    let (started, progress, mut is_late) = (Instant::now(), progress("choose")?, false);
+    let found = choose(plan, &question, &mut |done, all| {
+        is_late |= started.elapsed().as_secs_f64() >= args.seconds;
+        if is_late { ControlFlow::Break(()) } else { progress(done, all) }
+    });
     drop(progress);
     let answer = found?;
-    let mut grids = [answer_grid(plan, &question, &answer), frontier_grid(plan, &answer)];
+    let words = Words { plan, question: &question };
+    let end = if is_late { End::Late(args.seconds) } else { End::Other };
+    let mut grids = vec![words.answer(&answer, end)];
     grids[0].notes.extend(plan.system.note(&plan.settings));
+    grids.extend(question.all.then(|| frontier_grid(&words, &answer)));
     let text: String = grids.iter().map(|grid| grid.to_text() + "\n").collect();
     let printed = print(&text);
-    let (file, svg) = picture(plan, &question, &answer);
+    let (file, svg) = picture(&words, &answer);
     let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
     let drawn = "Each point is a way that carries the load, without those at more than three times the bound, which the dashed line is; along \
                  the other lie those that nothing beats in both cost and tail.";
-    let body = format!("{}\n![cost and tail]({file})\n\n{drawn}\n\n{}", tables[0], tables[1]);
+    let (first, others) = tables.split_first().map_or(("", &tables[..]), |(first, others)| (first, others));
+    let body = format!("{first}\n![cost and tail]({file})\n\n{drawn}\n\n{}", others.concat());
     let command = command(args);
     let title = format!("{}: what to choose", plan.title);
-    output::write(&args.output, &json(&answer), &output::page(&title, &command, &body), &[(file, svg)])?;
+    output::write(&args.output, &json(&words, &answer), &output::page(&title, &command, &body), &[(file, svg)])?;
     printed?;
     Ok(answer.best.is_some())
 }
@@ -45,7 +57,9 @@ fn command(args: &args::Choose) -> String {
     let given =
         given.into_iter().flat_map(|(name, values)| values.iter().map(move |value| format!(" --{name} {value}")));
     let (plan, given) = (args.plan.display(), given.collect::<Vec<_>>().concat());
-    format!("choose {plan} --load {} --p99 {}{given} {}", args.load, args.p99, args.effort.arguments())
+    let bounds = [("p99", args.p99), ("bound", args.bound)];
+    let bound = bounds.iter().filter_map(|(name, bound)| Some(format!(" --{name} {}", (*bound)?)));
+    format!("choose {plan} --load {}{}{given} {}", args.load, bound.collect::<String>(), args.effort.arguments())
 }
 
 fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
@@ -54,9 +68,9 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
     let mut choice: Choice = plan.choice.clone().ok_or_else(none)?;
     for over in &args.over {
         let wrong = |why: String| LabError::failed(format!("--over {over}"), why);
-        let (name, values) = over.split_once('=').ok_or_else(|| wrong("write NAME=VALUE,…".to_owned()))?;
+        let (name, text) = over.split_once('=').ok_or_else(|| wrong("write NAME=VALUE,…".to_owned()))?;
         let name = plan.full_name(name.trim()).map_err(|why| wrong(why.to_string()))?;
-        let values = list(values);
+        let values = values(text).map_err(wrong)?;
         values.iter().try_for_each(|value| plan.accepts(&name, value)).map_err(|why| wrong(why.to_string()))?;
         choice.over.retain(|(known, _)| *known != name);
         choice.over.push((name, values));
@@ -64,7 +78,44 @@ fn question(plan: &Plan, args: &args::Choose) -> Result<Question, LabError> {
     if !args.cost.is_empty() {
         choice.cost = args.cost.iter().map(|cost| price(cost)).collect::<Result<_, _>>()?;
     }
-    Ok(Question { load: args.load, bound: args.p99, choice, effort: args.effort.effort() })
+    let bound = bound(plan, args, choice.latency)?;
+    let all = args.output.markdown.is_some();
+    Ok(Question { load: args.load, bound, choice, effort: args.effort.effort(), all })
+}
+
+fn bound(plan: &Plan, args: &args::Choose, metric: usize) -> Result<f64, LabError> {
+    let metric = &plan.system.metrics[metric];
+    let is_p99 = metric.name.starts_with("p99");
+    let bound = args.bound.or(args.p99.filter(|_| is_p99));
+    bound.ok_or_else(|| {
+        let unit = if metric.unit == "1" { String::new() } else { format!(" in {}", metric.unit) };
+        let (plan, metric) = (plan.path.display(), metric.name);
+        LabError::Usage(format!(
+            "--p99 bounds a 99th percentile, and {plan} bounds {metric}: write --bound VALUE{unit}"
+        ))
+    })
+}
+
+/// Values between commas; `0..64` and `0..64..8` are ranges with a step of 1 and 8.
+fn values(text: &str) -> Result<Vec<String>, String> {
+    let mut all = Vec::new();
+    for value in list(text) {
+        let ends: Option<Vec<f64>> = value.split("..").map(|end| end.trim().parse().ok()).collect();
+        let (from, to, step) = match ends.as_deref() {
+            Some([from, to]) => (*from, *to, 1.0),
+            Some([from, to, step]) => (*from, *to, *step),
+            _ => {
+                all.push(value);
+                continue;
+            }
+        };
+        let within = range(from, to, step).map_err(|why| why.to_string())?;
+        if within.is_empty() {
+            return Err(format!("{value} has no value: write FROM..TO with the lower one first"));
+        }
+        all.extend(within);
+    }
+    Ok(all)
 }
 
 fn price(text: &str) -> Result<(String, f64), LabError> {
@@ -88,83 +139,6 @@ fn list(text: &str) -> Vec<String> {
     values.into_iter().map(|value| value.trim().to_owned()).collect()
 }
 
-fn answer_grid(plan: &Plan, question: &Question, answer: &Answer) -> Grid {
-    let asked =
-        format!("{} requests/s with a 99th percentile of at most {} us", digits(question.load), digits(question.bound));
-    let mut grid = Grid::new(format!("{}: {asked}", plan.title), &["choice", ""]);
-    let mut row = |what: &str, said: String| grid.push([what.to_owned(), said]);
-    let Some(best) = answer.best.map(|best| &answer.candidates[best]) else {
-        row("answer", "nothing that may be chosen keeps the bound for certain".to_owned());
-        let quickest = answer.candidates.iter().filter(|it| it.verdict != Verdict::Overloaded);
-        let quickest = quickest.min_by(|a, b| a.tail.mean.total_cmp(&b.tail.mean));
-        row(
-            "nearest",
-            quickest.map_or("nothing carries the load".to_owned(), |it| format!("{}: {}", name(plan, it), tail(it))),
-        );
-        grid.notes.extend(notes(answer));
-        return grid;
-    };
-    row("answer", name(plan, best));
-    row("cost", digits(best.cost));
-    row("99th percentile", tail(best));
-    row("margin in time", format!("{:.0} % of the bound are left", (1.0 - best.tail.mean / question.bound) * 100.0));
-    row("limited by", best.limit.clone());
-    if let Some(margin) = &answer.margin {
-        let (from, to) = &margin.carries;
-        let carries = match to {
-            Some(to) => format!(
-                "from {} to {} requests/s, {:.2} x what is asked",
-                digits(*from),
-                digits(*to),
-                from / question.load
-            ),
-            None => format!("more than {} requests/s", digits(*from)),
-        };
-        row("carries at most", format!("{carries}; then limited by {}", margin.limit));
-        if let (Some((tail, verdict)), Some(error)) = (margin.at_error, question.choice.error) {
-            let (percent, tail) = (error * 100.0, digits(tail));
-            let said = match verdict {
-                Verdict::Meets => {
-                    format!("holds: {tail} us with {percent:.0} % more load, the plan's worst known error")
-                }
-                Verdict::Overloaded => {
-                    format!("not sure: {percent:.0} % more load, the plan's worst known error, is too much for it")
-                }
-                _ => format!("not sure: {tail} us with {percent:.0} % more load, the plan's worst known error"),
-            };
-            row("if the plan is wrong", said);
-            let safe = margin.safe.map(|safe| &answer.candidates[safe]);
-            let said = safe.map(|safe| format!("{}, at a cost of {}", name(plan, safe), digits(safe.cost)));
-            row("to be safe from that", said.unwrap_or("nothing that may be chosen".to_owned()));
-        } else {
-            row("if the plan is wrong", "the plan states no error of its own: try the answer by a run".to_owned());
-        }
-    }
-    grid.notes.extend(notes(answer));
-    grid
-}
-
-fn notes(answer: &Answer) -> Vec<String> {
-    let (tried, impossible) = (answer.candidates.len(), answer.impossible);
-    let mut notes =
-        vec![format!("{tried} ways that differ were tried; {impossible} combinations contradict themselves")];
-    notes.extend(answer.stopped.then(|| STOPPED.to_owned()));
-    notes
-}
-
-fn name(plan: &Plan, candidate: &Candidate) -> String {
-    let own = if plan.variants.is_empty() { "" } else { tables::OWN };
-    let variant = candidate.variant.as_deref().unwrap_or(own).to_owned();
-    let set = candidate.set.iter().map(|(name, value)| format!("{} {value}", name.trim_end_matches(".count")));
-    [variant].into_iter().filter(|name| !name.is_empty()).chain(set).collect::<Vec<_>>().join(", ")
-}
-
-fn tail(candidate: &Candidate) -> String {
-    let within = candidate.tail.within;
-    let half = if within.is_finite() { format!(" +- {} (95 %)", digits(within)) } else { String::new() };
-    format!("{} us{half}", digits(candidate.tail.mean))
-}
-
 fn word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Meets => "yes",
@@ -174,53 +148,68 @@ fn word(verdict: Verdict) -> &'static str {
     }
 }
 
-fn frontier_grid(plan: &Plan, answer: &Answer) -> Grid {
-    let headings = ["cost", "what", "99th percentile", "keeps the bound", "limited by"];
+fn frontier_grid(words: &Words<'_>, answer: &Answer) -> Grid {
+    let headings = ["cost", "what", words.metric().name, "keeps the bound", "limited by"];
     let mut grid = Grid::new("What nothing beats in both cost and tail", &headings);
     for number in answer.frontier() {
         let it = &answer.candidates[number];
-        let figures = [digits(it.cost), name(plan, it), tail(it), word(it.verdict).to_owned(), it.limit.clone()];
-        grid.push(figures);
+        let (what, figure) = (name(words.plan, it.variant.as_deref(), &it.set), words.figure(it));
+        grid.push([digits(it.cost), what, figure, word(it.verdict).to_owned(), it.limit.clone()]);
     }
     grid
 }
 
-fn picture(plan: &Plan, question: &Question, answer: &Answer) -> (String, String) {
+fn picture(words: &Words<'_>, answer: &Answer) -> (String, String) {
+    let most = words.question.bound;
     let point = |number: usize| (answer.candidates[number].cost, answer.candidates[number].tail.mean);
     let points: Vec<(f64, f64)> = answer.frontier().into_iter().map(point).collect();
     let near = answer.candidates.iter().filter(|it| it.verdict != Verdict::Overloaded).map(|it| it.cost);
     let (from, to) = near
         .chain(points.iter().map(|(cost, _)| *cost))
         .fold((f64::MAX, f64::MIN), |(from, to), cost| (from.min(cost), to.max(cost)));
-    let bound = vec![(from, question.bound), (to.max(from * 1.01), question.bound)];
-    let is_near = |it: &&Candidate| it.verdict != Verdict::Overloaded && it.tail.mean <= NEAR * question.bound;
+    let bound = vec![(from, most), (to.max(from * 1.01), most)];
+    let is_near = |it: &&Candidate| it.verdict != Verdict::Overloaded && it.tail.mean <= NEAR * most;
     let others = answer.candidates.iter().filter(is_near).map(|it| vec![(it.cost, it.tail.mean)]);
     let others = others.map(|points| Line { colour: GREY, points, ..Line::default() });
     let lines_of =
         [Line { points, ..Line::default() }, Line { colour: 1, dashed: true, points: bound, ..Line::default() }];
     let drawn: Vec<Line> = others.chain(lines_of).collect();
     let across = Axis::new("cost", Scale::Linear, digits);
-    let up = Axis::new("99th percentile, us", Scale::Linear, digits);
-    (format!("{}-choose.svg", plots::stem(plan)), on_white(&lines(plots::SIZE, &across, &up, &drawn)))
+    let up = Axis::new(format!("{}, {}", words.metric().name, words.metric().unit), Scale::Linear, digits);
+    (format!("{}-choose.svg", plots::stem(words.plan)), on_white(&lines(plots::SIZE, &across, &up, &drawn)))
 }
 
-fn json(answer: &Answer) -> Vec<Members<9>> {
+fn json(words: &Words<'_>, answer: &Answer) -> Vec<Members<9>> {
     let frontier = answer.frontier();
+    let settings = |set: &Changes| {
+        let set = set.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
+        Value::Object(set.collect())
+    };
+    let (metric, within) = (words.metric(), if words.metric().unit == "us" { "within_us" } else { "within" });
     let line = |(number, it): (usize, &Candidate)| {
-        let set = it.set.iter().map(|(name, value)| (name.clone(), Value::from(value.as_str())));
         Members([
             ("variant", it.variant.as_deref().unwrap_or(tables::OWN).into()),
-            ("settings", Value::Object(set.collect())),
+            ("settings", settings(&it.set)),
             ("cost", it.cost.into()),
-            ("p99_us", it.tail.mean.into()),
-            ("within_us", it.tail.within.is_finite().then_some(it.tail.within).into()),
+            (metric.name, it.tail.mean.into()),
+            (within, it.tail.within.is_finite().then_some(it.tail.within).into()),
             ("ops_per_s", it.rate.mean.into()),
             ("keeps", word(it.verdict).into()),
             ("limit", it.limit.as_str().into()),
             ("place", place(answer, number, &frontier).into()),
         ])
     };
-    answer.candidates.iter().enumerate().map(line).collect()
+    let untried = |it: &Untried| {
+        let variant = it.variant.as_deref().unwrap_or(tables::OWN).into();
+        let mut members = [(); 9].map(|()| ("", Value::Null));
+        members[0] = ("variant", variant);
+        members[1] = ("settings", settings(&it.set));
+        members[2] = ("cost", it.cost.into());
+        members[3] = ("keeps", "not tried".into());
+        Members(members)
+    };
+    let tried = answer.candidates.iter().enumerate().map(line);
+    tried.chain(answer.untried.iter().map(untried)).collect()
 }
 
 fn place(answer: &Answer, number: usize, frontier: &[usize]) -> Option<&'static str> {
@@ -235,6 +224,14 @@ mod tests {
     #[test]
     fn commas_in_brackets_separate_nothing() {
         assert_eq!(list("park,coalesce(4,50us), spin"), ["park", "coalesce(4,50us)", "spin"]);
+    }
+
+    #[test]
+    fn ranges_stand_among_values() {
+        assert_eq!(values("0..3,8, 16..32..8").unwrap(), ["0", "1", "2", "3", "8", "16", "24", "32"]);
+        assert_eq!(values("coalesce(4,50us),0.5..1..0.25").unwrap(), ["coalesce(4,50us)", "0.5", "0.75", "1"]);
+        assert!(values("3..0").unwrap_err().contains("the lower one first"));
+        assert!(values("0..9..0").is_err() && values("0..1e9").unwrap_err().contains("more than 1024 values"));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use sidecore_report::machine;
 use sidecore_sim::estimate::{Effort, Estimate};
 use sidecore_sim::plan::Plan;
-use sidecore_sim::settings::{Settings, Source};
+use sidecore_sim::settings::Settings;
 use sidecore_sim::system::Metric;
 use sidecore_sim::table::{self, Table};
 use std::path::PathBuf;
@@ -24,21 +24,6 @@ pub(super) fn read(files: &[PathBuf], set: &[String]) -> Result<Vec<Plan>, LabEr
         Ok(plan)
     };
     files.iter().map(read).collect()
-}
-
-pub(super) fn parameters(plan: &Plan) -> Grid {
-    let mut grid = Grid::new(&plan.title, &["parameter", "value", "unit", "origin", "meaning"]);
-    for (parameter, value) in plan.settings.iter() {
-        let Some((value, source)) = value else { continue };
-        let (origin, meaning) = match source {
-            Source::Documented(origin, meaning) => (origin.to_string(), meaning.clone()),
-            Source::Default => ("default".to_owned(), parameter.meaning.to_owned()),
-            Source::Plan => ("plan".to_owned(), parameter.meaning.to_owned()),
-            Source::CommandLine => ("command line".to_owned(), parameter.meaning.to_owned()),
-        };
-        grid.push([parameter.name.clone(), value.clone(), parameter.unit.to_owned(), origin, meaning]);
-    }
-    grid
 }
 
 pub(super) fn show(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
