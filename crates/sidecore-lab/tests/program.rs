@@ -29,7 +29,7 @@ fn ran(command: &mut Command) -> (Option<i32>, String) {
 
 #[test]
 fn a_full_disk_is_an_error_and_a_closed_pipe_is_none() {
-    for arguments in [&["bench", "--help"][..], &["sim", PLAN], &["sim", PLAN, "--parameters"]] {
+    for arguments in [&["bench", "--help"][..], &["sim", PLAN], &["sim", "explain", PLAN]] {
         let own = ran(lab(arguments).stdout(Stdio::null()));
         assert_eq!(own.0, Some(0), "{arguments:?}: {}", own.1);
         assert_eq!(ran(lab(arguments).stdout(closed())), own, "{arguments:?}");

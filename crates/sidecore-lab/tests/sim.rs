@@ -2,12 +2,15 @@
 
 use sidecore_testing::skipped;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
 fn sim(arguments: &[&str]) -> Output {
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).arg("sim").args(arguments).current_dir(root).output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_sidecore-lab")).arg("sim").args(arguments).current_dir(root()).output().unwrap()
 }
 
 fn text(bytes: &[u8]) -> String {
@@ -110,6 +113,11 @@ fn what_to_choose_is_answered_with_a_page() {
     let said = text(&done.stdout);
     assert!(done.status.success() && said.contains("margin in time") && said.contains("limited by"), "{said}");
     assert!(said.contains("if the plan is wrong") && said.contains("to be safe from that"), "{said}");
+    assert!(said.contains("3000 requests/s with p99_us of at most 3000 us"), "{said}");
+    assert!(
+        said.contains("how sure") && said.contains("95 % interval from") && said.contains("next cheaper"),
+        "{said}"
+    );
     let ways = fs::read_to_string(&json).unwrap();
     assert_eq!(ways.lines().filter(|line| line.contains("\"place\":\"choice\"")).count(), 1, "{ways}");
     assert!(fs::read_to_string(&page).unwrap().contains("](ocf-hifn7751x4-choose.svg)"));
@@ -121,15 +129,76 @@ fn what_to_choose_is_answered_with_a_page() {
 
 #[test]
 fn parameters_are_listed_and_nothing_is_run() {
-    let done = sim(&["plans/queue.toml", "--parameters", "--set", "load=0.7"]);
+    let done = sim(&["explain", "plans/queue.toml", "--set", "load=0.7"]);
     let shown = text(&done.stdout);
     let line = shown.lines().find(|line| line.starts_with("arrivals.load")).unwrap();
-    assert!(line.contains("0.7") && line.contains("command line"), "{shown}");
+    assert!(line.contains("0.7") && line.contains("command line") && shown.contains("wait_us"), "{shown}");
+    let done = sim(&["explain", "pool", "ring"]);
+    let shown = text(&done.stdout);
+    let line = shown.lines().find(|line| line.starts_with("device.KIND.ring")).unwrap();
+    assert!(line.contains("64") && line.contains("requests that one device holds"), "{shown}");
+    assert!(!shown.contains("device.KIND.engines") && !shown.contains("rate_per_s"), "{shown}");
+}
+
+#[test]
+fn a_plan_of_own_hardware_is_written_run_and_asked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("mine.toml");
+    let file = path.to_str().unwrap();
+    let card = "engines=8,ring=64,latency_us=60,rate_per_s=100000";
+    let batch = "batch_max=512,launch_us=500,linger_us=100,us=2.5";
+    let hardware = ["--op", "rsa-2048", "--us", "197", "--cores", "8", "--card", card, "--batch", batch];
+    let new = [&["new", file], &hardware[..]].concat();
+    let done = sim(&new);
+    let said = text(&done.stdout);
+    assert!(done.status.success(), "{said}{}", text(&done.stderr));
+    let written = fs::read_to_string(&path).unwrap();
+    for line in said.lines().filter_map(|line| line.strip_prefix("  sidecore sim ")) {
+        let fewer = ["--seeds", "1", "--set", "requests.count=3000"];
+        let done = sim(&line.split_whitespace().chain(fewer).collect::<Vec<_>>());
+        assert!(done.status.success(), "{line}: {}{}", text(&done.stdout), text(&done.stderr));
+    }
+    assert_eq!(said.lines().filter(|line| line.starts_with("  sidecore sim ")).count(), 2, "{said}");
+    let again = sim(&new);
+    assert_eq!(again.status.code(), Some(2));
+    assert!(text(&again.stderr).contains("exists and is not changed"), "{}", text(&again.stderr));
+    assert_eq!(fs::read_to_string(&path).unwrap(), written);
+    let (other, wrong) = (folder.path().join("other.toml"), "engine=8,rate_per_s=5");
+    let done = sim(&["new", other.to_str().unwrap(), "--us", "5", "--card", wrong]);
+    assert!(text(&done.stderr).contains("did you mean `device.card.engines`?"), "{}", text(&done.stderr));
+    assert!(done.status.code() == Some(2) && !other.exists());
+}
+
+#[test]
+fn a_choice_names_its_metric_and_its_load() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("queue.toml");
+    let plan = fs::read_to_string(root().join("plans/queue.toml")).unwrap();
+    let choose = "[choose]\nload = \"arrivals.load\"\nlatency = \"wait_us\"\nrate = \"utilisation\"\n\
+                  over = { \"server.count\" = [1, 2, 4, 8] }\ncost = { \"server.count\" = 1 }\n";
+    fs::write(&path, plan + "\n" + choose).unwrap();
+    let ask = |more: &[&str]| {
+        let asked = ["choose", path.to_str().unwrap(), "--load", "0.5", "--set", "arrivals.count=30000"];
+        sim(&[&asked[..], more].concat())
+    };
+    let said = text(&ask(&["--bound", "4"]).stdout);
+    assert!(said.contains("arrivals.load 0.500 with wait_us of at most 4.00 us"), "{said}");
+    // M/M/c at a load of 0.5 waits 10, 3.33, 0.87 us.
+    let line = |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(line("answer").contains("server 2") && line("next cheaper").contains("server 1"), "{said}");
+    assert!(line("why not that").contains("too slow"), "{said}");
+    assert!(said.contains("2 combinations were not run: they cost more than the answer"), "{said}");
+    let done = ask(&["--p99", "4"]);
+    assert!(text(&done.stderr).contains("bounds wait_us: write --bound VALUE in us"), "{}", text(&done.stderr));
+    let done = ask(&["--bound", "0.001", "--seconds", "0.000001", "--over", "server.count=1..9"]);
+    let said = text(&done.stdout);
+    assert!(done.status.code() == Some(1) && said.contains("Stopped after 0.000001 s"), "{said}");
+    assert!(said.contains("combinations were not tried, from a cost of 2.00 on: server 2; server 3;"), "{said}");
 }
 
 #[test]
 fn wrong_input_is_usage_and_says_what_to_do() {
-    let cases: [(&[&str], &str); 18] = [
+    let cases: [(&[&str], &str); 23] = [
         (&[], "Usage: sidecore sim"),
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
         (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
@@ -144,6 +213,11 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["fit", "plans/zvm.toml", "plans/zvm.toml", "--to", "docs/published/lhcb.csv"], "2 plans and 1 tables"),
         (&["choose", "plans/queue.toml", "--load", "1", "--p99", "1"], "plans/queue.toml has no [choose] section"),
         (&["choose", "plans/zvm.toml", "--load=-1", "--p99", "1"], "a number above 0"),
+        (&["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--bound", "1"], "cannot be used with"),
+        (&["plans/queue.toml", "--parameters"], "sim --parameters is a command now: run sidecore sim explain PLAN"),
+        (&["explain", "pol"], "pol is neither a file nor a system: systems are pool, queue"),
+        (&["explain", "queue", "rings"], "queue has no `rings`"),
+        (&["new", "no-folder/x.toml"], "there is no directory"),
         (
             &["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--over", "host.mod=x"],
             "did you mean `host.mode`?",

@@ -149,9 +149,9 @@ const CORES: &str = "device.core.count";
 
 #[test]
 fn six_questions_on_the_shipped_pools_are_answered_as_an_enumeration_does() {
-    let set = ["requests.count=20000"];
+    let set = ["requests.count=10000"];
     let cores = shipped("pool-cores", &set);
-    let over: [(&str, &[u32]); 2] = [(CORES, &[0, 2, 6, 8, 9, 10]), ("device.wide.count", &[0, 2, 4])];
+    let over: [(&str, &[u32]); 2] = [(CORES, &[0, 4, 8, 9]), ("device.wide.count", &[0, 2, 4])];
     for asked in [(40_000.0, 2_000.0), (30_000.0, 450.0), (40_000.0, 150.0)] {
         same(&cores, &question(&cores, asked, &over));
     }
@@ -167,9 +167,12 @@ fn six_questions_on_the_shipped_pools_are_answered_as_an_enumeration_does() {
 #[test]
 fn two_questions_on_the_shipped_guests_are_answered_as_an_enumeration_does() {
     let mut plan = shipped("zvm", &[]);
-    plan.variants.truncate(1);
+    plan.variants.clear();
     for asked in [(30_000.0, 1_000.0), (60_000.0, 500.0)] {
-        same(&plan, &question(&plan, asked, &[("adapter.count", &[1, 2, 3])]));
+        let mut asked = question(&plan, asked, &[("adapter.count", &[1, 2])]);
+        asked.choice.error = None;
+        asked.effort.runs = 3;
+        same(&plan, &asked);
     }
 }
 
@@ -255,13 +258,13 @@ fn mean_us(servers: u32, us: f64, rate_per_s: f64) -> f64 {
 /// Few enough cores wait too long by Erlang's formula, and one more does not.
 #[test]
 fn the_number_of_cores_is_erlangs() {
-    let set = ["requests.count=100000", "device.core.work=exponential", "device.core.ring=1024"];
+    // One queue for all cores: none has a ring of its own.
+    let set = ["requests.count=50000", "device.core.work=exponential", "device.core.ring=1"];
     let plan = shipped("pool-cores", &set);
     let load = 40_000.0;
     for servers in [10, 12] {
         let bound = f64::midpoint(mean_us(servers, 197.0, load), mean_us(servers - 1, 197.0, load));
-        let mut asked =
-            question(&plan, (load, bound), &[(CORES, &[8, 9, 10, 11, 12, 13]), ("device.wide.count", &[0])]);
+        let mut asked = question(&plan, (load, bound), &[(CORES, &[9, 10, 11, 12]), ("device.wide.count", &[0])]);
         asked.choice.latency = metric(&plan, "mean_us");
         let answer = ask(&plan, &asked);
         assert_eq!(count_of(&answer, CORES), f64::from(servers), "{bound} us");
@@ -273,7 +276,7 @@ fn the_number_of_cores_is_erlangs() {
 #[test]
 fn one_card_is_a_queue_of_eight_engines() {
     let set = [
-        "requests.count=200000",
+        "requests.count=50000",
         "device.card.work=exponential",
         "device.card.ring=16384",
         "host.notify=spin",
