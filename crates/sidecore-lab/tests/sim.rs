@@ -154,7 +154,7 @@ fn a_plan_of_own_hardware_is_written_run_and_asked() {
     assert!(done.status.success(), "{said}{}", text(&done.stderr));
     let written = fs::read_to_string(&path).unwrap();
     for line in said.lines().filter_map(|line| line.strip_prefix("  sidecore sim ")) {
-        let fewer = ["--seeds", "1", "--set", "requests.count=3000"];
+        let fewer = ["--seeds", "1", "--set", "requests.count=20000"];
         let done = sim(&line.split_whitespace().chain(fewer).collect::<Vec<_>>());
         assert!(done.status.success(), "{line}: {}{}", text(&done.stdout), text(&done.stderr));
     }

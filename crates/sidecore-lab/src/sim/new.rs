@@ -239,9 +239,10 @@ impl Device {
         (fill, self.value("launch_us").unwrap_or(0.0) + fill * each)
     }
 
+    /// Requests a second; 0 without a time.
     fn capacity(&self) -> f64 {
         let (fill, us) = self.batch();
-        self.value("engines").unwrap_or(1.0) * fill * 1e6 / us
+        if us > 0.0 { self.value("engines").unwrap_or(1.0) * fill * 1e6 / us } else { 0.0 }
     }
 
     fn time_us(&self) -> f64 {
