@@ -39,17 +39,25 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     grids.extend(question.all.then(|| frontier_grid(&words, &answer)));
     let text: String = grids.iter().map(|grid| grid.to_text() + "\n").collect();
     let printed = print(&text);
-    let (file, svg) = picture(&words, &answer);
+    let page = page(&words, &answer, &grids);
+    let title = format!("{}: what to choose", plan.title);
+    let (text, picture) = (output::page(&title, &command(args), &page.0), page.1);
+    output::write(&args.output, &json(&words, &answer), &text, picture.as_slice())?;
+    printed?;
+    Ok(answer.best.is_some())
+}
+
+/// The page's text, and the name and content of its picture if there is something to draw.
+fn page(words: &Words<'_>, answer: &Answer, grids: &[Grid]) -> (String, Option<(String, String)>) {
     let tables: Vec<String> = grids.iter().map(Grid::to_markdown).collect();
+    if !words.question.all || answer.frontier().is_empty() {
+        return (tables.join("\n"), None);
+    }
+    let (file, svg) = picture(words, answer);
     let drawn = "Each point is a way that carries the load, without those at more than three times the bound, which the dashed line is; along \
                  the other lie those that nothing beats in both cost and tail.";
     let (first, others) = tables.split_first().map_or(("", &tables[..]), |(first, others)| (first, others));
-    let body = format!("{first}\n![cost and tail]({file})\n\n{drawn}\n\n{}", others.concat());
-    let command = command(args);
-    let title = format!("{}: what to choose", plan.title);
-    output::write(&args.output, &json(&words, &answer), &output::page(&title, &command, &body), &[(file, svg)])?;
-    printed?;
-    Ok(answer.best.is_some())
+    (format!("{first}\n![cost and tail]({file})\n\n{drawn}\n\n{}", others.concat()), Some((file, svg)))
 }
 
 fn command(args: &args::Choose) -> String {
