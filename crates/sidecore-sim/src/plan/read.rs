@@ -229,7 +229,7 @@ impl Naming<'_> {
         let shape = written.table.as_ref().and_then(|table| self.shape(table, &cases));
         let plot = written.plot.iter().filter_map(|name| self.metric(name)).collect();
         let variants = written.variant.into_iter().map(|variant| self.variant(variant)).collect();
-        let headings = written.heading.into_iter().filter_map(|heading| self.heading(heading)).collect();
+        let headings = written.heading.into_iter().map(|heading| self.heading(heading)).collect();
         let choice = written.choose.as_ref().map(|choice| self.choice(choice.get_ref()));
         Some(Plan {
             path: self.file.path.clone(),
@@ -336,12 +336,12 @@ impl Naming<'_> {
         Some(Choice { load: load?, latency: latency?, rate: rate?, over, cost, error: written.error })
     }
 
-    fn heading(&mut self, written: WrittenHeading) -> Option<Heading> {
+    fn heading(&mut self, written: WrittenHeading) -> Heading {
         let (says, set) = (written.says.get_ref(), self.changes(&written.set, true));
         if set.iter().any(|(_, value)| value == NUMBER) && says.matches(NUMBER).count() != 1 {
             let message = format!("heading {says:?} sets a number but has no {NUMBER}, or several");
             self.errors.push(self.file.wrong(&written.says)(message));
         }
-        Some(Heading { says: written.says.into_inner(), set })
+        Heading { says: written.says.into_inner(), set }
     }
 }
