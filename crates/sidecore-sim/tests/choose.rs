@@ -46,7 +46,7 @@ set = { "host.notify" = "park", "host.wake_us" = 40 }
 "#;
 
 /// Two operations, of which one is done by one kind only.
-const MIXED: &str = r#"
+const MIXED: &str = r"
 [requests]
 rate_per_s = 1000
 count = 20_000
@@ -61,7 +61,7 @@ seal = { us = 5 }
 count = 0
 engines = 2
 sign = { us = 80 }
-"#;
+";
 
 fn pool(text: &str) -> Plan {
     let text = format!("system = \"pool\"\ntitle = \"A pool\"\n{text}\n{TABLE}");
