@@ -214,11 +214,17 @@ pub(crate) struct New {
     /// Number of cores that do it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=64))]
     pub(crate) cores: Option<u32>,
-    /// A card, as in engines=8,ring=64,latency_us=60,rate_per_s=100000; or none
-    #[arg(long, value_name = "NAME=VALUE,…")]
+    #[arg(
+        long,
+        value_name = "NAME=VALUE,…",
+        help = "A card, as in engines=8,ring=64,latency_us=60,rate_per_s=100000; or none"
+    )]
     pub(crate) card: Option<String>,
-    /// A device that works in batches, as in batch_max=4096,launch_us=2000,linger_us=500,us=2.5; or none
-    #[arg(long, value_name = "NAME=VALUE,…")]
+    #[arg(
+        long,
+        value_name = "NAME=VALUE,…",
+        help = "A device that works in batches, as in batch_max=4096,launch_us=2000,linger_us=500,us=2.5; or none"
+    )]
     pub(crate) batch: Option<String>,
 }
 

@@ -26,7 +26,9 @@ pub(super) fn run(args: &Explain) -> Result<bool, LabError> {
         (None, None) => of_plan(&tables::read(std::slice::from_ref(&args.plan), &args.set)?[0]),
     };
     if let Some(name) = &args.name {
-        grids.iter_mut().for_each(|grid| grid.rows.retain(|row| is_named(&row[0], name)));
+        for grid in &mut grids {
+            grid.rows.retain(|row| is_named(&row[0], name));
+        }
         grids.retain(|grid| !grid.rows.is_empty());
         if grids.is_empty() {
             let place = args.plan.display();

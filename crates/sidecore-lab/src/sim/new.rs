@@ -95,7 +95,7 @@ impl Question<'_> {
     /// The answer from the option, else from the terminal, else the default.
     fn answer<T>(
         &self,
-        given: Option<String>,
+        given: Option<&str>,
         terminal: Option<&mut Terminal<'_, impl BufRead>>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, LabError> {
@@ -141,11 +141,12 @@ struct Hardware {
 impl Hardware {
     fn asked(args: &New, mut terminal: Option<&mut Terminal<'_, impl BufRead>>) -> Result<Self, LabError> {
         let op = Question { option: "--op", words: "Operation", default: Some("rsa-2048") };
-        let op = op.answer(args.op.clone(), terminal.as_deref_mut(), operation)?;
+        let op = op.answer(args.op.as_deref(), terminal.as_deref_mut(), operation)?;
         let us = Question { option: "--us", words: "Its time on a core, us", default: None };
-        let us = us.answer(args.us.map(|us| us.to_string()), terminal.as_deref_mut(), time)?;
+        let us = us.answer(args.us.map(|us| us.to_string()).as_deref(), terminal.as_deref_mut(), time)?;
         let cores = Question { option: "--cores", words: "Cores that do it", default: Some("4") };
-        let cores = cores.answer(args.cores.map(|cores| cores.to_string()), terminal.as_deref_mut(), count)?;
+        let cores =
+            cores.answer(args.cores.map(|cores| cores.to_string()).as_deref(), terminal.as_deref_mut(), count)?;
         let mut hardware = Self { op, us, cores, devices: Vec::new() };
         let card = "A card, as engines=8,ring=64,latency_us=60,rate_per_s=100000";
         let batch = "A batch device, as batch_max=4096,launch_us=2000,linger_us=500,us=2.5";
@@ -153,7 +154,8 @@ impl Hardware {
             [("--card", "card", card, &args.card), ("--batch", "batch", batch, &args.batch)]
         {
             let question = Question { option, words, default: Some(NO_DEVICE) };
-            let device = question.answer(given.clone(), terminal.as_deref_mut(), |text| hardware.device(kind, text))?;
+            let device =
+                question.answer(given.as_deref(), terminal.as_deref_mut(), |text| hardware.device(kind, text))?;
             hardware.devices.extend(device);
         }
         Ok(hardware)
