@@ -57,7 +57,7 @@ pub(super) fn run(args: &New) -> Result<bool, LabError> {
     }
     let (input, mut questions) = (io::stdin(), io::stderr());
     let mut terminal = input.is_terminal().then(|| Terminal { input: input.lock(), questions: &mut questions });
-    let hardware = Hardware::asked(args, terminal.as_mut())?;
+    let hardware = Hardware::asked(args, &mut terminal)?;
     let text = hardware.plan();
     Plan::parse(file, &text).map_err(|error| LabError::Usage(reason(error)))?;
     write(file, &text)?;
@@ -96,7 +96,7 @@ impl Question<'_> {
     fn answer<T>(
         &self,
         given: Option<&str>,
-        terminal: Option<&mut Terminal<'_, impl BufRead>>,
+        terminal: &mut Option<Terminal<'_, impl BufRead>>,
         read: impl Fn(&str) -> Result<T, String>,
     ) -> Result<T, LabError> {
         let Self { option, words, default } = self;
@@ -139,14 +139,13 @@ struct Hardware {
 }
 
 impl Hardware {
-    fn asked(args: &New, mut terminal: Option<&mut Terminal<'_, impl BufRead>>) -> Result<Self, LabError> {
+    fn asked(args: &New, terminal: &mut Option<Terminal<'_, impl BufRead>>) -> Result<Self, LabError> {
         let op = Question { option: "--op", words: "Operation", default: Some("rsa-2048") };
-        let op = op.answer(args.op.as_deref(), terminal.as_deref_mut(), operation)?;
+        let op = op.answer(args.op.as_deref(), terminal, operation)?;
         let us = Question { option: "--us", words: "Its time on a core, us", default: None };
-        let us = us.answer(args.us.map(|us| us.to_string()).as_deref(), terminal.as_deref_mut(), time)?;
+        let us = us.answer(args.us.map(|us| us.to_string()).as_deref(), terminal, time)?;
         let cores = Question { option: "--cores", words: "Cores that do it", default: Some("4") };
-        let cores =
-            cores.answer(args.cores.map(|cores| cores.to_string()).as_deref(), terminal.as_deref_mut(), count)?;
+        let cores = cores.answer(args.cores.map(|cores| cores.to_string()).as_deref(), terminal, count)?;
         let mut hardware = Self { op, us, cores, devices: Vec::new() };
         let card = "A card, as engines=8,ring=64,latency_us=60,rate_per_s=100000";
         let batch = "A batch device, as batch_max=4096,launch_us=2000,linger_us=500,us=2.5";
@@ -154,8 +153,7 @@ impl Hardware {
             [("--card", "card", card, &args.card), ("--batch", "batch", batch, &args.batch)]
         {
             let question = Question { option, words, default: Some(NO_DEVICE) };
-            let device =
-                question.answer(given.as_deref(), terminal.as_deref_mut(), |text| hardware.device(kind, text))?;
+            let device = question.answer(given.as_deref(), terminal, |text| hardware.device(kind, text))?;
             hardware.devices.extend(device);
         }
         Ok(hardware)
@@ -289,8 +287,8 @@ mod tests {
 
     fn asked(typed: &str, given: New) -> (Result<Hardware, LabError>, String) {
         let mut shown = Vec::new();
-        let mut terminal = Terminal { input: typed.as_bytes(), questions: &mut shown };
-        let hardware = Hardware::asked(&given, Some(&mut terminal));
+        let mut terminal = Some(Terminal { input: typed.as_bytes(), questions: &mut shown });
+        let hardware = Hardware::asked(&given, &mut terminal);
         (hardware, String::from_utf8(shown).unwrap())
     }
 
