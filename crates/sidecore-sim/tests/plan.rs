@@ -289,7 +289,7 @@ fn all_errors_come_together_in_the_order_of_lines() {
         "{said}"
     );
     // Twenty are told, and the number of the others.
-    let many: String = (0..30).map(|number| format!("unknown{number} = 1\n")).collect();
+    let many = (0..30).map(|number| format!("unknown{number} = 1\n")).collect::<Vec<_>>().concat();
     let said = error(&plan.replace("count = 2.5\n", &many), SERVERS);
     assert_eq!(said.lines().count(), 21, "{said}");
     assert!(said.lines().next().unwrap().starts_with("plan.toml:8: unknown parameter `arrivals.unknown0`"), "{said}");
