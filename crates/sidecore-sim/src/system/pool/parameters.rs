@@ -59,6 +59,13 @@ const REQUESTS: &[Field] = &[
     field("in_flight", "1", "1", Is::Whole(1.0, 1e4), "requests that each thread keeps in flight"),
     field("think_us", "us", "0", Is::Number(0.0, HOUR_US), "time of a thread between an answer and its next request"),
     field("count", "1", "200000", Is::Whole(1e3, 1e8), "requests of a run; the first tenth is not counted"),
+    field(
+        "measure_from_ms",
+        "ms",
+        "0",
+        Is::Number(0.0, DAY_MS),
+        "time before which arriving requests are not counted either: later than the run, nothing is; 0: all are",
+    ),
     field("change_at", "1", "1", Is::Number(0.0, 1.0), "part of the requests before the mix changes; 1: never"),
 ];
 
@@ -262,6 +269,7 @@ pub(in crate::system) struct Pool {
     pub(super) in_flight: u32,
     pub(super) think: Nanos,
     pub(super) count: u32,
+    pub(super) measure_from: Nanos,
     pub(super) change_at: f64,
     pub(super) cores: usize,
     pub(super) submit: Nanos,
@@ -402,6 +410,7 @@ impl Pool {
             in_flight: number("requests", "in_flight") as u32,
             think: reader.ns("requests", "think_us"),
             count: tape.as_ref().map_or(number("requests", "count") as u32, |tape| tape.arrivals.len() as u32),
+            measure_from: reader.ns("requests", "measure_from_ms"),
             change_at: number("requests", "change_at"),
             cores: number("host", "cores") as usize,
             submit: reader.ns("host", "submit_us"),

@@ -104,9 +104,11 @@ struct State<'a> {
     arrivals: u32,
     ended: u32,
     abandoned: u32,
-    /// Times of requests after the warm-up, ns.
+    /// Times of requests that are counted, ns.
     times: Vec<Nanos>,
-    /// End of the warm-up, ns, and what was used until then.
+    /// Whether measurement has begun.
+    measures: bool,
+    /// Begin of measurement, ns, and what was used until then.
     since: Nanos,
     used: Vec<f64>,
 }
@@ -148,6 +150,7 @@ impl<'a> State<'a> {
             ended: 0,
             abandoned: 0,
             times: Vec::with_capacity(set.count as usize),
+            measures: false,
             since: 0,
             used: Vec::new(),
         }
@@ -408,13 +411,17 @@ impl<'a> State<'a> {
 
     fn answered(&mut self, engine: &mut Engine<PoolEvent>, number: u32) {
         let arrived = self.requests[number as usize].arrived;
-        self.times.push(engine.now() - arrived);
+        if arrived >= self.set.measure_from {
+            self.times.push(engine.now() - arrived);
+        }
         self.end(engine, number);
     }
 
     fn end(&mut self, engine: &mut Engine<PoolEvent>, number: u32) {
         self.ended += 1;
-        if self.ended == self.set.count / WARM_UP {
+        let is_warm = self.ended >= self.set.count / WARM_UP && engine.now() >= self.set.measure_from;
+        if is_warm && !self.measures {
+            self.measures = true;
             self.times.clear();
             self.since = engine.now();
             self.used = self.use_of().into_iter().map(|(_, used, _)| used).collect();
