@@ -19,7 +19,7 @@
 
 use crate::inflight::{Entry, InFlight, RequestState, Ticket};
 use crate::policy::admission::Share;
-use crate::policy::balance::{Balance, Balancer, BatchEstimate, Load, Rates};
+use crate::policy::balance::{Balance, Balancer, BatchEstimate, Load, Rates, SteadyRates};
 use crate::policy::notify::{Moderator, Notify, WakeDecision};
 use crate::session::{Class, Classes};
 use crate::time::Nanos;
@@ -163,6 +163,8 @@ struct Device {
     immediate: bool,
     remote_keys: Option<RemoteKeys>,
     rates: Rates,
+    /// Under `priced`, the rates that choose.
+    steady: Option<SteadyRates>,
     deferred: DeferredQueue,
     fills: Option<BatchEstimate>,
     /// The last estimate: requests mostly come in runs of one kind.
@@ -183,7 +185,7 @@ pub struct Dispatch {
 }
 
 impl Dispatch {
-    /// Empty tables of those sizes; nothing is allocated later except for added devices.
+    /// Empty tables of those sizes; nothing is allocated later except for added devices and for `priced`.
     pub fn new(limits: Limits, balance: Balance) -> Self {
         Self {
             quantum: limits.quantum,
@@ -222,9 +224,14 @@ impl Dispatch {
         self.clients.lane_mut(lane).moderator.set_policy(notify);
     }
 
-    /// Changes how devices are chosen.
+    /// Changes how devices are chosen. For `priced` it allocates.
     pub fn set_balance(&mut self, balance: Balance) {
         self.balancer.set_policy(balance);
+        let is_priced = balance == Balance::Priced;
+        for device in &mut self.devices {
+            let before = device.steady.take().filter(|_| is_priced);
+            device.steady = before.or_else(|| is_priced.then(|| SteadyRates::new(&device.rates)));
+        }
     }
 
     /// The policy in force.
@@ -238,7 +245,7 @@ impl Dispatch {
     pub fn reprice(&mut self, now: Nanos) -> bool {
         let devices = &self.devices;
         self.balancer.reprice(now, &self.loads, |i, class, size| {
-            devices[i].can(class, KeyLocation::LOCAL).then(|| devices[i].rates.estimate(class, size))
+            devices[i].can(class, KeyLocation::LOCAL).then(|| devices[i].learnt(class, size))
         })
     }
 
@@ -300,7 +307,7 @@ impl Dispatch {
         self.balancer.would_choose(
             loads,
             |i| devices[i].can(class, key_location),
-            |i| devices[i].rates.estimate(class, size),
+            |i| devices[i].learnt(class, size),
             |i, cost| devices[i].finish(&loads[i], class, size, cost),
         )
     }
@@ -361,7 +368,17 @@ impl Dispatch {
     /// How long an immediate device took for a request, where it was measured.
     #[inline]
     pub fn observe(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
-        self.devices[device].observe(class, size, took);
+        self.learn(device, class, size, took);
+    }
+
+    #[inline]
+    fn learn(&mut self, device: usize, class: Class, size: u32, took: Nanos) {
+        let device = &mut self.devices[device];
+        device.rates.observe(class, size, took);
+        device.last = None;
+        if let Some(steady) = &mut device.steady {
+            self.balancer.learnt(steady.observe(class, size, took));
+        }
     }
 
     /// A device is done with a request. `took`: time on the device, where it was measured.
@@ -373,7 +390,7 @@ impl Dispatch {
         let device = usize::from(entry.device);
         self.unload(&entry);
         if let Some(took) = took {
-            self.devices[device].observe(entry.work.class, entry.work.size, took);
+            self.learn(device, entry.work.class, entry.work.size, took);
         }
         Some(self.finish(entry))
     }
@@ -457,7 +474,7 @@ impl Dispatch {
         self.balancer.choose(
             loads,
             |i| devices[i].can(work.class, work.key_location),
-            |i| devices[i].rates.estimate(work.class, work.size),
+            |i| devices[i].learnt(work.class, work.size),
             |i, cost| devices[i].finish(&loads[i], work.class, work.size, cost),
         )
     }
@@ -514,10 +531,13 @@ impl Device {
         cost
     }
 
+    /// Expected time for the choice of a device, ns.
     #[inline]
-    fn observe(&mut self, class: Class, size: u32, took: Nanos) {
-        self.rates.observe(class, size, took);
-        self.last = None;
+    fn learnt(&self, class: Class, size: u32) -> Nanos {
+        match &self.steady {
+            None => self.rates.estimate(class, size),
+            Some(steady) => steady.estimate(class, size),
+        }
     }
 
     /// Time until a request with this cost on the device would be answered, ns.

@@ -3,7 +3,7 @@
 use super::deferred::DeferredQueue;
 use super::remote_keys::RemoteKeys;
 use super::{Capability, Device, DeviceState, Dispatch, KeyLocation, MAX_DEVICES};
-use crate::policy::balance::{BatchEstimate, Load, Measured, Rates};
+use crate::policy::balance::{Balance, BatchEstimate, Load, Measured, Rates, SteadyRates};
 use crate::session::Class;
 use crate::time::Nanos;
 use alloc::vec::Vec;
@@ -25,12 +25,14 @@ impl Dispatch {
         let most = self.inflight.capacity().min(depth.saturating_add(self.deferred) as usize);
         let deferred = DeferredQueue::new(most);
         let remote_keys = remote_keys.then(RemoteKeys::default);
+        let steady = (self.balance() == Balance::Priced).then(|| SteadyRates::new(&rates));
         let device = Device {
             state: DeviceState::Active,
             classes,
             immediate,
             remote_keys,
             rates,
+            steady,
             deferred,
             fills: None,
             last: None,
@@ -46,6 +48,9 @@ impl Dispatch {
     pub fn measured(&mut self, device: usize, measured: &Measured) {
         let known = &mut self.devices[device];
         known.rates.scale(measured);
+        if let Some(steady) = &mut known.steady {
+            steady.scale(measured);
+        }
         known.last = None;
         let fills = known.fills.get_or_insert_with(BatchEstimate::new);
         fills.set(measured);
@@ -60,7 +65,11 @@ impl Dispatch {
 
     /// Sets the weight, and the rates of classes without an observation.
     pub fn estimate_device(&mut self, device: usize, weight: u32, rates: &Rates) {
-        self.devices[device].rates.adopt(rates);
+        let known = &mut self.devices[device];
+        known.rates.adopt(rates);
+        if let Some(steady) = &mut known.steady {
+            steady.adopt(rates);
+        }
         self.loads[device].weight = weight;
     }
 

@@ -11,12 +11,14 @@ mod mix;
 mod priced;
 mod program;
 mod rates;
+mod steady;
 mod tokens;
 
 pub(crate) use fills::BatchEstimate;
 pub use fills::Measured;
 pub use program::{Program, Progress};
 pub use rates::Rates;
+pub(crate) use steady::{Learnt, SteadyRates};
 
 use crate::policy::ParseError;
 use crate::session::Class;
@@ -141,6 +143,16 @@ impl Balancer {
     /// more devices than before is allocated here.
     pub fn devices_changed(&mut self, devices: usize) {
         self.prices.devices_changed(devices);
+    }
+
+    /// A device's [`SteadyRates`] observed a request.
+    #[inline]
+    pub(crate) fn learnt(&mut self, learnt: Learnt) {
+        match learnt {
+            Learnt::Little => {}
+            Learnt::Change => self.prices.rates_changed(),
+            Learnt::Enough => self.prices.rates_settled(),
+        }
     }
 
     /// Whether a device would be given one more request that it can do.

@@ -46,6 +46,8 @@ pub(super) struct Prices {
     by_device: Vec<f64>,
     arrived: u32,
     next: Nanos,
+    /// A device changed since the last call of [`Prices::reprice`].
+    is_upset: bool,
     /// Times of one request on each device; kept between the two passes of a choice.
     times: Vec<Nanos>,
 }
@@ -60,6 +62,7 @@ impl Prices {
             by_device: Vec::new(),
             arrived: 0,
             next: 0,
+            is_upset: false,
             times: Vec::new(),
         }
     }
@@ -76,6 +79,19 @@ impl Prices {
         self.next = 0;
     }
 
+    /// A device became slower or faster. Prices are unknown until its rates settle, or for one period.
+    pub(super) fn rates_changed(&mut self) {
+        self.by_device.clear();
+        self.solving = false;
+        self.is_upset = true;
+    }
+
+    /// A rate has enough observations for new prices.
+    pub(super) fn rates_settled(&mut self) {
+        self.is_upset = false;
+        self.next = 0;
+    }
+
     #[inline]
     pub(super) fn known(&self) -> bool {
         !self.by_device.is_empty()
@@ -89,7 +105,7 @@ impl Prices {
 
     #[inline]
     pub(super) fn is_due(&self, now: Nanos) -> bool {
-        self.solving || (now >= self.next && self.arrived > 0)
+        self.solving || self.is_upset || (now >= self.next && self.arrived > 0)
     }
 
     #[inline]
@@ -141,6 +157,10 @@ impl Prices {
         loads: &[Load],
         estimate: impl Fn(usize, Class, u32) -> Option<Nanos>,
     ) {
+        if self.is_upset {
+            (self.is_upset, self.next) = (false, now + PERIOD);
+            return;
+        }
         if !self.solving {
             self.mix.age(now);
             self.begin(loads, estimate);

@@ -19,7 +19,7 @@ const SMALLEST: u32 = 8;
 /// Stands for no neighbour.
 const NONE: u8 = u8::MAX;
 /// A new observation has the weight 1 in this number, once there are as many.
-const WINDOW: u8 = 8;
+const WINDOW: u16 = 8;
 /// Limit of an observation, in multiples of its estimate.
 const CLAMP: f32 = 8.0;
 /// An observation up to this many ns is never cut: a clock's tick is no outlier.
@@ -51,7 +51,31 @@ impl Rates {
     /// It weighs one in eight, the first ones of a cell equally. An outlier counts as eight times its estimate, and the
     /// very first observation of a class in full.
     pub fn observe(&mut self, class: Class, size: u32, took: Nanos) {
-        self.rows[class.index()].observe(size, took as f32, self.prior);
+        self.observe_within(class, size, took, WINDOW);
+    }
+
+    /// As [`Rates::observe`], with the weight one in `window`.
+    #[inline]
+    pub(super) fn observe_within(&mut self, class: Class, size: u32, took: Nanos, window: u16) {
+        self.rows[class.index()].observe(size, took as f32, self.prior, window);
+    }
+
+    /// As [`Rates::estimate`], with fractions.
+    #[inline]
+    pub(super) fn expected(&self, class: Class, size: u32) -> f32 {
+        self.rows[class.index()].estimate(size, self.prior)
+    }
+
+    /// Observations in the average of this class and half-octave, up to the window.
+    #[inline]
+    pub(super) fn seen(&self, class: Class, size: u32) -> u16 {
+        self.rows[class.index()].cells[bucket(size)].seen
+    }
+
+    /// The average of this class and half-octave is this multiple now, and that of `count` observations.
+    pub(super) fn restart(&mut self, class: Class, size: u32, factor: f32, count: u16) {
+        let cell = &mut self.rows[class.index()].cells[bucket(size)];
+        (cell.time, cell.seen) = ((cell.time * factor).min(MAX_TIME_NS), count);
     }
 
     /// Time that a request of this class and size (bytes) is expected to take, ns, at most 2^40.
@@ -69,7 +93,7 @@ impl Rates {
         let Measured { class, size, from, part, .. } = *measured;
         let row = &mut self.rows[class.index()];
         if !row.known {
-            return row.observe(size, part as f32, self.prior);
+            return row.observe(size, part as f32, self.prior, WINDOW);
         }
         let factor = part as f32 / row.estimate(size, self.prior).max(1.0);
         row.cells[bucket(from)..].iter_mut().for_each(|cell| cell.time = (cell.time * factor).min(MAX_TIME_NS));
@@ -105,7 +129,7 @@ impl Rates {
             if !(0.0..=u32::MAX as f32).contains(&size) {
                 return None;
             }
-            row.restore(usize::from(bucket), seen, time, size)?;
+            row.restore(usize::from(bucket), seen.into(), time, size)?;
         }
         Some(rates)
     }
@@ -133,8 +157,8 @@ struct Row {
 struct Cell {
     time: f32,
     size: f32,
-    /// Observations, up to `WINDOW`.
-    seen: u8,
+    /// Observations, up to the window.
+    seen: u16,
     below: u8,
     above: u8,
 }
@@ -143,12 +167,12 @@ impl Row {
     const EMPTY: Self =
         Self { known: false, cells: [Cell { time: 0.0, size: 0.0, seen: 0, below: NONE, above: NONE }; BUCKETS] };
 
-    fn observe(&mut self, size: u32, took: f32, prior: f32) {
+    fn observe(&mut self, size: u32, took: f32, prior: f32, window: u16) {
         let believed = if self.known { (self.estimate(size, prior) * CLAMP).max(CREDIBLE) } else { MAX_TIME_NS };
         let index = bucket(size);
         let cell = &mut self.cells[index];
         let first = cell.seen == 0;
-        cell.seen = (cell.seen + 1).min(WINDOW);
+        cell.seen = (cell.seen + 1).min(window);
         let weight = 1.0 / f32::from(cell.seen);
         cell.time += (took.min(believed).min(MAX_TIME_NS) - cell.time) * weight;
         cell.size += (size as f32 - cell.size) * weight;
@@ -159,7 +183,7 @@ impl Row {
     }
 
     /// Restores an empty cell. `None`: there is no such cell, or no cell can have these values.
-    fn restore(&mut self, index: usize, seen: u8, time: f32, size: f32) -> Option<()> {
+    fn restore(&mut self, index: usize, seen: u16, time: f32, size: f32) -> Option<()> {
         let cell = self.cells.get_mut(index).filter(|cell| cell.seen == 0)?;
         let possible =
             (1..=WINDOW).contains(&seen) && (0.0..=MAX_TIME_NS).contains(&time) && bucket(size as u32) == index;
