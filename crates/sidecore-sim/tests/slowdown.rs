@@ -84,7 +84,8 @@ impl Pool {
                 writeln!(text, "op{operation} = {{ us = {time} }}").unwrap();
             }
         }
-        text += "[table]\ncell = \"p99_us\"\nrows = { \"requests.clients\" = [0] }\ncolumns = { \"host.cores\" = [1] }\n";
+        text +=
+            "[table]\ncell = \"p99_us\"\nrows = { \"requests.clients\" = [0] }\ncolumns = { \"host.cores\" = [1] }\n";
         Plan::parse(Path::new("pool.toml"), &text).unwrap_or_else(|error| panic!("{error}\n{text}"))
     }
 }
@@ -135,5 +136,40 @@ fn steady() {
     });
     for (seed, [priced, eft]) in found.iter().enumerate() {
         println!("steady {seed}: {:.3} {:.3} {:.3} {:.3}", priced.0, priced.1, eft.0, eft.1);
+    }
+}
+
+#[test]
+fn a_device_that_recovers_is_used_again() {
+    for (from, until) in [(0.25, 0.5), (0.45, 0.5)] {
+        let found = of_pools(|seed, pool| {
+            let rate = LOAD * pool.capacity(SLOWER);
+            let all = f64::from(COUNT) / rate / 1e3;
+            // 1,000 requests after it became quick again.
+            let measure = 0.5 * all + 1.0 / rate;
+            let recovered = pool.plan(rate, (from * all, until * all), measure);
+            let never = pool.plan(rate, (0.0, 0.0), measure);
+            [(&recovered, Balance::Priced), (&never, Balance::Priced), (&recovered, Balance::Eft)]
+                .map(|(plan, balance)| judged(plan, balance, seed).1)
+        });
+        for (seed, [recovered, never, eft]) in found.iter().enumerate() {
+            println!("recovery {seed}: {recovered:.2} {never:.2} {eft:.2} us, {:.2}", recovered / never);
+        }
+    }
+}
+
+#[test]
+fn full_load_recovery() {
+    let found = of_pools(|seed, pool| {
+        let rate = LOAD * pool.capacity(1.0);
+        let all = f64::from(COUNT) / rate / 1e3;
+        let measure = 0.5 * all;
+        let recovered = pool.plan(rate, (0.23 * all, 0.25 * all), measure);
+        let never = pool.plan(rate, (0.0, 0.0), measure);
+        [(&recovered, Balance::Priced), (&never, Balance::Priced), (&recovered, Balance::Eft)]
+            .map(|(plan, balance)| judged(plan, balance, seed).1)
+    });
+    for (seed, [recovered, never, eft]) in found.iter().enumerate() {
+        println!("full recovery {seed}: {recovered:.2} {never:.2} {eft:.2} us, {:.2}", recovered / never);
     }
 }

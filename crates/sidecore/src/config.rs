@@ -168,6 +168,9 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
+    /// Emulated: after this number of requests each takes four times as long, as a drill; 0: never.
+    #[serde(default)]
+    pub slow_after: u32,
     /// Batch: disturbs one result in this number of batches before the check, as a test of check and alarm; 0: none.
     #[serde(default)]
     pub disturb: u32,
@@ -275,6 +278,7 @@ impl DeviceConfig {
             weight: None,
             fixed_ns: 0,
             per_byte_ns: 0.0,
+            slow_after: 0,
             disturb: 0,
             farm: None,
             user: None,
@@ -446,6 +450,7 @@ impl DeviceConfig {
         demand(has_farm, DeviceConfigError::Farm)?;
         demand(is_remote || self.user.is_none(), DeviceConfigError::User)?;
         demand(self.kind == DeviceKind::Batch || self.disturb == 0, DeviceConfigError::Disturb)?;
+        demand(self.kind == DeviceKind::Emulated || self.slow_after == 0, DeviceConfigError::SlowAfter)?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
         let has_times = (0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000;

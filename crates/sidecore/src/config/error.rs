@@ -161,6 +161,9 @@ pub enum DeviceConfigError {
     /// A drill of no batch device.
     #[error("disturb is a drill for devices of kind = \"batch\": leave it out")]
     Disturb,
+    /// A drill of no emulated device.
+    #[error("slow_after is a drill for devices of kind = \"emulated\": leave it out")]
+    SlowAfter,
     /// Modelled times outside their ranges.
     #[error("fixed_ns up to 1e9, per_byte_ns 0 to 1e6")]
     Times,

@@ -6,6 +6,7 @@
 mod server;
 
 use super::{Port, Request};
+use crate::config::DeviceConfig;
 use crate::engine::execute::{Scratch, compute, deliver};
 use crate::sys::clock;
 use server::Server;
@@ -30,24 +31,40 @@ pub(crate) struct Emulated {
     scratch: Scratch,
     spare: Vec<Vec<u8>>,
     dead: bool,
+    /// Requests until each takes [`SLOWER`] times as long; `None`: never.
+    until_slow: Option<u32>,
 }
 
+const SLOWER: Nanos = 4;
+
 impl Emulated {
-    pub(crate) fn new(fixed: Nanos, per_byte: f64, depth: u32, max_request: u32) -> Self {
-        let depth = depth as usize;
+    pub(crate) fn new(config: &DeviceConfig, max_request: u32) -> Self {
+        let depth = config.depth as usize;
         Self {
-            fixed,
-            per_byte,
+            fixed: config.fixed_ns,
+            per_byte: config.per_byte_ns,
             server: Server::new(depth),
             scratch: Scratch::new(max_request),
             spare: Vec::with_capacity(depth),
             dead: false,
+            until_slow: Some(config.slow_after).filter(|requests| *requests > 0),
         }
     }
 
     /// Modelled time of a request, ns: `fixed` ns and `per_byte` ns for each byte of input.
     pub(crate) fn time(fixed: Nanos, per_byte: f64, bytes: u64) -> Nanos {
         fixed + (per_byte * bytes as f64) as Nanos
+    }
+
+    fn slower(&mut self) -> Nanos {
+        match &mut self.until_slow {
+            None => 1,
+            Some(0) => SLOWER,
+            Some(left) => {
+                *left -= 1;
+                1
+            }
+        }
     }
 }
 
@@ -64,7 +81,7 @@ impl Port for Emulated {
             buffer.extend_from_slice(result);
             buffer
         });
-        let took = Self::time(self.fixed, self.per_byte, request.submission.input_len());
+        let took = Self::time(self.fixed, self.per_byte, request.submission.input_len()) * self.slower();
         self.server.submit(begun, took, Pending { ticket, request, result, took });
     }
 

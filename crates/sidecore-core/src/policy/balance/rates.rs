@@ -66,16 +66,10 @@ impl Rates {
         self.rows[class.index()].estimate(size, self.prior)
     }
 
-    /// Observations in the average of this class and half-octave, up to the window.
+    /// Cells are numbered by class, then by bucket.
     #[inline]
-    pub(super) fn seen(&self, class: Class, size: u32) -> u16 {
-        self.rows[class.index()].cells[bucket(size)].seen
-    }
-
-    /// The average of this class and half-octave is this multiple now, and that of `count` observations.
-    pub(super) fn restart(&mut self, class: Class, size: u32, factor: f32, count: u16) {
-        let cell = &mut self.rows[class.index()].cells[bucket(size)];
-        (cell.time, cell.seen) = ((cell.time * factor).min(MAX_TIME_NS), count);
+    pub(super) fn cell_mut(&mut self, number: usize) -> &mut Cell {
+        &mut self.rows[number / BUCKETS].cells[number % BUCKETS]
     }
 
     /// Time that a request of this class and size (bytes) is expected to take, ns, at most 2^40.
@@ -154,13 +148,26 @@ struct Row {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Cell {
+pub(super) struct Cell {
     time: f32,
     size: f32,
     /// Observations, up to the window.
     seen: u16,
     below: u8,
     above: u8,
+}
+
+impl Cell {
+    /// Observations in its average, up to the window.
+    #[inline]
+    pub(super) fn seen(&self) -> u16 {
+        self.seen
+    }
+
+    /// The average is this multiple now, and that of `count` observations.
+    pub(super) fn restart(&mut self, factor: f32, count: u16) {
+        (self.time, self.seen) = ((self.time * factor).min(MAX_TIME_NS), count);
+    }
 }
 
 impl Row {

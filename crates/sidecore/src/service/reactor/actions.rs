@@ -138,10 +138,7 @@ impl Reactor {
                 })?;
                 Ok(Some(Box::new(worker)))
             }
-            DeviceKind::Emulated => {
-                let emulated = Emulated::new(config.fixed_ns, config.per_byte_ns, config.depth, max_request);
-                Ok(Some(Box::new(emulated)))
-            }
+            DeviceKind::Emulated => Ok(Some(Box::new(Emulated::new(config, max_request)))),
             DeviceKind::Remote => Err(DeviceError::Remote(config.name.clone())),
         }
     }
