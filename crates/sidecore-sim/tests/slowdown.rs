@@ -112,6 +112,8 @@ fn of_pools<T: Send>(find: impl Fn(u64, &Pool) -> T + Sync) -> Vec<T> {
     })
 }
 
+/// p99 of `priced` and `eft` from the change on. With averages of weight 1/8 and prices of 10 ms, `priced` was worse than 1.2 times `eft`
+/// in 12 of these pools, up to 256 times.
 #[test]
 fn a_device_that_slows_down_harms_priced_no_more_than_eft() {
     let found = of_pools(|seed, pool| {
@@ -120,56 +122,54 @@ fn a_device_that_slows_down_harms_priced_no_more_than_eft() {
         let plan = pool.plan(rate, (half, 0.0), half);
         [Balance::Priced, Balance::Eft].map(|balance| judged(&plan, balance, seed).1)
     });
-    for (seed, [priced, eft]) in found.iter().enumerate() {
-        println!("pool {seed}: {priced:.2} {eft:.2} us, {:.2}", priced / eft);
-    }
-    let worse = found.iter().filter(|[priced, eft]| *priced > 1.2 * eft).count();
-    assert_eq!(worse, 0);
+    no_worse(&found, 1.2);
 }
 
+/// Noise gives no wrong prices. With averages of weight 1/8, p99 of `priced` was worse than 1.1 times that of `eft` in 9 of
+/// these pools, up to 279 times.
 #[test]
-fn steady() {
+fn in_steady_pools_priced_is_no_worse_than_eft() {
     let found = of_pools(|seed, pool| {
-        let rate = LOAD * pool.capacity(1.0);
-        let plan = pool.plan(rate, (0.0, 0.0), 0.0);
+        let plan = pool.plan(LOAD * pool.capacity(1.0), (0.0, 0.0), 0.0);
         [Balance::Priced, Balance::Eft].map(|balance| judged(&plan, balance, seed))
     });
-    for (seed, [priced, eft]) in found.iter().enumerate() {
-        println!("steady {seed}: {:.3} {:.3} {:.3} {:.3}", priced.0, priced.1, eft.0, eft.1);
-    }
+    let (means, p99s): (Vec<_>, Vec<_>) =
+        found.iter().map(|[priced, eft]| ([priced.0, eft.0], [priced.1, eft.1])).unzip();
+    no_worse(&means, 1.05);
+    no_worse(&p99s, 1.05);
 }
 
+/// p99 of `priced` after a device recovered, and in the same pool without slowness. The load is that of the slow device's pool.
 #[test]
 fn a_device_that_recovers_is_used_again() {
-    for (from, until) in [(0.25, 0.5), (0.45, 0.5)] {
-        let found = of_pools(|seed, pool| {
-            let rate = LOAD * pool.capacity(SLOWER);
-            let all = f64::from(COUNT) / rate / 1e3;
-            // 1,000 requests after it became quick again.
-            let measure = 0.5 * all + 1.0 / rate;
-            let recovered = pool.plan(rate, (from * all, until * all), measure);
-            let never = pool.plan(rate, (0.0, 0.0), measure);
-            [(&recovered, Balance::Priced), (&never, Balance::Priced), (&recovered, Balance::Eft)]
-                .map(|(plan, balance)| judged(plan, balance, seed).1)
-        });
-        for (seed, [recovered, never, eft]) in found.iter().enumerate() {
-            println!("recovery {seed}: {recovered:.2} {never:.2} {eft:.2} us, {:.2}", recovered / never);
-        }
-    }
+    let found = of_pools(|seed, pool| {
+        let rate = LOAD * pool.capacity(SLOWER);
+        let half = f64::from(COUNT) / 2.0 / rate / 1e3;
+        // From 1,000 requests after the recovery on.
+        let from = half + 1.0 / rate;
+        [(half / 2.0, half), (0.0, 0.0)].map(|slow| judged(&pool.plan(rate, slow, from), Balance::Priced, seed).1)
+    });
+    no_worse(&found, 1.2);
 }
 
+/// As above, with the load of the pool without slowness: for 2 % of the run it is more than the devices can carry. A device
+/// that kept its long times for an operation would be missing later.
 #[test]
-fn full_load_recovery() {
+fn a_device_that_recovers_is_used_in_full() {
     let found = of_pools(|seed, pool| {
         let rate = LOAD * pool.capacity(1.0);
         let all = f64::from(COUNT) / rate / 1e3;
-        let measure = 0.5 * all;
-        let recovered = pool.plan(rate, (0.23 * all, 0.25 * all), measure);
-        let never = pool.plan(rate, (0.0, 0.0), measure);
-        [(&recovered, Balance::Priced), (&never, Balance::Priced), (&recovered, Balance::Eft)]
-            .map(|(plan, balance)| judged(plan, balance, seed).1)
+        let slow = (0.23 * all, 0.25 * all);
+        [slow, (0.0, 0.0)].map(|slow| judged(&pool.plan(rate, slow, all / 2.0), Balance::Priced, seed).1)
     });
-    for (seed, [recovered, never, eft]) in found.iter().enumerate() {
-        println!("full recovery {seed}: {recovered:.2} {never:.2} {eft:.2} us, {:.2}", recovered / never);
-    }
+    no_worse(&found, 1.2);
+}
+
+/// The first of each pair is at most this multiple of the second.
+#[track_caller]
+fn no_worse(found: &[[f64; 2]], most: f64) {
+    let is_worse = |[first, second]: &[f64; 2]| *first > most * second;
+    let ratios: Vec<String> = found.iter().map(|[first, second]| format!("{:.2}", first / second)).collect();
+    println!("{}", ratios.join(" "));
+    assert!(!found.iter().any(is_worse), "{found:.2?}");
 }

@@ -106,7 +106,9 @@ impl SteadyRates {
         for (index, test) in self.tests.iter_mut().enumerate() {
             let cell = self.rates.cell_mut(index);
             if test.slowed > 1.0 && cell.seen() < WINDOW {
-                cell.restart(factor.max(1.0 / test.slowed), GUESSED);
+                // Its time from before is known better than the factor.
+                let whole = 1.0 / test.slowed;
+                cell.restart(if factor * factor < whole { whole } else { factor }, GUESSED);
                 *test = ChangeTest { variance: test.variance, ..ChangeTest::NEW };
             }
         }
