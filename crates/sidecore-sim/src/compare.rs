@@ -1,12 +1,12 @@
 //! Compares a published table with a plan at the same cells.
 //!
-//! A published table is a CSV file. Lines that begin with `#` name its source. A line of headings follows: the first
+//! A published table is a CSV file. Lines that begin with `#` above its headings name its source. A line of headings follows: the first
 //! is a parameter's name, `case` or `metric`, the others are values of the plan's columns. Then there is one line per
 //! row.
 
 use crate::estimate::{Effort, Estimate};
 use crate::plan::{Axis, MAX_CELLS, Plan, PlanError, Shape, metric, read_text};
-use crate::rule;
+use crate::rule::{self, Figure};
 use crate::settings::Settings;
 use crate::table::{self, Progress, Table};
 use std::fmt::Display;
@@ -21,7 +21,7 @@ const MAX_BYTES: u64 = 1 << 20;
 pub struct Published {
     /// Its file.
     pub path: PathBuf,
-    /// Its comment lines, without their `#`, in lower case.
+    /// Its comment lines above the headings, without their `#`, in lower case.
     pub notes: String,
     /// Heading of the first column.
     pub corner: String,
@@ -73,6 +73,11 @@ impl Cell {
     pub fn rule_error(&self) -> Option<f64> {
         self.rule.map(|rule| (rule - self.published) / self.published)
     }
+
+    /// Whether the simplest rule is nearer to the published value than the plan.
+    pub fn is_beaten(&self) -> bool {
+        self.rule_error().is_some_and(|rule| rule.abs() < self.error.abs())
+    }
 }
 
 /// A published table with the plan's values.
@@ -98,7 +103,8 @@ impl Published {
         let wrong = |line: Option<usize>, message: &dyn Display| PlanError::in_file(path, line, message);
         let unreadable = |error: csv::Error| wrong(None, &format!("cannot be read: {error}"));
         let text = read_text(path, MAX_BYTES).map_err(|error| wrong(None, &error))?;
-        let notes: Vec<&str> = text.lines().filter_map(|line| Some(line.strip_prefix('#')?.trim())).collect();
+        let above = text.lines().take_while(|line| line.starts_with('#') || line.trim().is_empty());
+        let notes: Vec<&str> = above.filter_map(|line| Some(line.strip_prefix('#')?.trim())).collect();
         let notes = notes.join(" ").to_lowercase();
         let mut reader =
             csv::ReaderBuilder::new().comment(Some(b'#')).trim(csv::Trim::All).from_reader(text.as_bytes());
@@ -238,7 +244,13 @@ fn understand(plan: &Plan, published: &Published, keep: &[&str]) -> Result<(Sett
 fn cells(rows: &[&(String, Vec<Option<f64>>)], columns: &[String], table: &Table) -> Vec<Cell> {
     let mut cells = Vec::new();
     let values: Vec<Vec<Option<f64>>> = rows.iter().map(|(_, values)| values.clone()).collect();
-    let guesses = rule::guesses(&values, columns);
+    let labels: Vec<String> = rows.iter().map(|(row, _)| row.clone()).collect();
+    let figure = match (table.shape.rows.is_metrics(), table.shape.columns.is_metrics()) {
+        (true, _) => Figure::EachRow,
+        (_, true) => Figure::EachColumn,
+        _ => Figure::Table,
+    };
+    let guesses = rule::guesses(&values, (&labels, columns), figure);
     for (r, (row, values)) in rows.iter().enumerate() {
         for (c, (column, value)) in columns.iter().zip(values).enumerate() {
             let published = value.filter(|value| *value != 0.0);

@@ -6,8 +6,9 @@
 //! Large errors count by their size and not by its square (pseudo-Huber; Hartley and Zisserman, "Multiple View
 //! Geometry", appendix 6.8), so one unexplained cell does not distort the others. The certainty of a fitted value
 //! follows from the derivatives at the end and from the remaining errors (the covariance of least squares, as if these
-//! were independent).
+//! were independent). It holds for one optimum only, so a fit may begin at several starts.
 
+mod left_out;
 mod problem;
 #[cfg(test)]
 mod tests;
@@ -18,7 +19,8 @@ use crate::plan::{Plan, PlanError};
 use crate::settings::{Origin, Parameter, SettingError, Settings, Source};
 use levenberg_marquardt::LevenbergMarquardt;
 use nalgebra::{DMatrix, DVector};
-use problem::Problem;
+pub use left_out::{LeftOut, leave_out};
+use problem::{End, Problem};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 use std::ops::ControlFlow;
 
@@ -28,6 +30,12 @@ const COUNTED: f64 = 50.0;
 const EVALUATIONS_PER_PARAMETER: usize = 12;
 /// A smaller relative change of the sum or of the parameters ends a fit: runs are not exact.
 const TOLERANCE: f64 = 1e-3;
+/// Starts after the first have each parameter within this factor up and down.
+const SPREAD: f64 = 2.0;
+/// Ends of several starts are equally good up to this ratio of their sums.
+const AS_GOOD: f64 = 1.1;
+/// Equally good values further apart than this factor are not told apart.
+const ALIKE: f64 = 1.25;
 /// A parameter whose interval extends further than this factor up and down is not determined by the tables.
 pub const FIXED: f64 = 1.5;
 
@@ -66,6 +74,8 @@ pub struct Fitted {
     /// Factor up and down that contains it with a probability of 95 %; infinite if the tables do not determine it.
     /// `None` if it was fixed while others changed, or the fit was stopped.
     pub factor: Option<f64>,
+    /// Least and largest value at the end of the starts whose fit is as good.
+    pub ends: [f64; 2],
     /// Relative change of each cell when the parameter grows by a tenth.
     pub effects: Vec<f64>,
 }
@@ -79,6 +89,8 @@ pub struct Fit {
     pub errors: [Vec<f64>; 2],
     /// Names of the cells, in the order of errors and effects.
     pub cells: Vec<String>,
+    /// Number of starts whose fit is as good as the best one.
+    pub as_good: usize,
     /// Whether it was stopped before its end.
     pub stopped: bool,
 }
@@ -154,18 +166,37 @@ pub fn free(targets: &[Target<'_>], which: Which<'_>) -> Result<Vec<Free>, FreeE
 /// result.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) -> ControlFlow<()> + Sync);
 
-/// Changes these parameters until the plans are as near to the tables as possible.
+/// Changes these parameters until the plans are as near to the tables as possible. `starts`: the number of starts, the
+/// first at the plans' values and the others near them, by the effort's seed.
 ///
 /// # Errors
 ///
 /// If a table does not match its plan, or there are not more cells than parameters.
-pub fn fit(targets: &[Target<'_>], free: Vec<Free>, effort: &Effort, progress: Progress<'_>) -> Result<Fit, PlanError> {
+pub fn fit(
+    targets: &[Target<'_>],
+    free: Vec<Free>,
+    effort: &Effort,
+    starts: u32,
+    progress: Progress<'_>,
+) -> Result<Fit, PlanError> {
     let problem = Problem::new(targets, free, effort, progress)?;
     let before = problem.first()?;
     problem.check(before.len())?;
-    let method = LevenbergMarquardt::new().with_patience(EVALUATIONS_PER_PARAMETER).with_tol(TOLERANCE);
-    let (problem, _) = method.minimize(problem);
-    Ok(problem.found(before, |_| true))
+    let (problem, ends) = least(problem, starts);
+    Ok(problem.found(before, &ends, |_| true))
+}
+
+/// The ends of all starts, the best one first.
+fn least<'a>(mut problem: Problem<'a>, starts: u32) -> (Problem<'a>, Vec<End>) {
+    let mut ends = Vec::new();
+    for start in 0..starts {
+        problem.begin(start);
+        let method = LevenbergMarquardt::new().with_patience(EVALUATIONS_PER_PARAMETER).with_tol(TOLERANCE);
+        (problem, _) = method.minimize(problem);
+        ends.extend(problem.end());
+    }
+    ends.sort_by(|a, b| a.sum.total_cmp(&b.sum));
+    (problem, ends)
 }
 
 /// The effect of each of these parameters on each cell, and how well the tables determine the fitted ones, if the
@@ -182,7 +213,8 @@ pub fn sensitivity(
 ) -> Result<Fit, PlanError> {
     let problem = Problem::new(targets, free, effort, progress)?;
     let errors = problem.first()?;
-    Ok(problem.found(errors, |free| free.is_fitted))
+    let ends = problem.end().into_iter().collect::<Vec<_>>();
+    Ok(problem.found(errors, &ends, |free| free.is_fitted))
 }
 
 /// Factors up and down that contain the parameters: from the derivatives of the cells' errors by the parameters'
@@ -225,6 +257,11 @@ impl Free {
         (!is_whole || value >= COUNTED).then_some(Self { name, value, unit, meaning, targets, is_whole, is_fitted })
     }
 
+    /// Whether the target of this number has it.
+    pub fn is_of(&self, target: usize) -> bool {
+        self.targets.contains(&target)
+    }
+
     fn is_same(&self, other: &Self) -> bool {
         let is_set_alike = self.value.total_cmp(&other.value).is_eq() && self.meaning == other.meaning;
         self.name == other.name && is_set_alike
@@ -233,6 +270,14 @@ impl Free {
     /// The value in the format of plans.
     pub fn text(&self, value: f64) -> String {
         if self.is_whole { format!("{value:.0}") } else { value.to_string() }
+    }
+}
+
+impl Fitted {
+    /// Whether the tables determine its value.
+    pub fn is_determined(&self) -> bool {
+        let [least, most] = self.ends;
+        most / least <= ALIKE && self.factor.is_none_or(|factor| factor <= FIXED)
     }
 }
 

@@ -1,24 +1,49 @@
 //! Guesses a table's cell from its other cells, without any knowledge of the subject.
 //!
-//! This rule is the yardstick of a model: a model that is no better explains nothing. The guess for a cell is its
-//! row's factor times its column's, from all other cells (two-way analysis on logarithms, repeated until convergence;
-//! Tukey, "Exploratory Data Analysis", chapter 11, with means). In a table of one row the guess is on the straight
-//! line through the two nearest columns, on logarithmic scales.
+//! This rule is the yardstick of a model: a model that is no better explains nothing. Only cells of the same figure and
+//! unit tell of each other. In a table of one metric the guess for a cell is its row's factor times its column's, from
+//! all other cells (two-way analysis on logarithms, repeated until convergence; Tukey, "Exploratory Data Analysis",
+//! chapter 11, with means). In a single row or column the guess is on the straight line through the two nearest cells,
+//! on logarithmic scales. Where labels are words, it is the others' geometric mean.
 
 /// Rounds of adjusting the factors of rows and columns: without gaps in the table two are enough.
 const TURNS: usize = 50;
 
+/// The cells of one figure.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Figure {
+    Table,
+    EachRow,
+    EachColumn,
+}
+
 /// The guess for each cell; `None` if the others do not determine it.
 ///
-/// `rows` has the cells, all rows of the length of `columns`. The columns' labels matter in a table of one row.
-pub(crate) fn guesses(rows: &[Vec<Option<f64>>], columns: &[String]) -> Vec<Vec<Option<f64>>> {
+/// `rows` has the cells, all rows of the length of `columns`; `labels` are those of the rows.
+pub(crate) fn guesses(
+    rows: &[Vec<Option<f64>>],
+    (labels, columns): (&[String], &[String]),
+    figure: Figure,
+) -> Vec<Vec<Option<f64>>> {
     let logarithms: Vec<Vec<Option<f64>>> =
         rows.iter().map(|row| row.iter().map(|value| value.filter(|v| *v > 0.0).map(f64::ln)).collect()).collect();
-    let guess = |r: usize, c: usize| match &logarithms[..] {
-        [row] => on_line(row, columns, c),
-        all => by_factors(all, (r, c)),
+    let guess = |r: usize, c: usize| match (&logarithms[..], figure) {
+        (all, Figure::EachColumn) => {
+            let column: Vec<Option<f64>> = all.iter().map(|row| row.get(c).copied().flatten()).collect();
+            along(&column, labels, r)
+        }
+        ([row], _) => along(row, columns, c),
+        (all, Figure::EachRow) => along(&all[r], columns, c),
+        (all, Figure::Table) => by_factors(all, (r, c)),
     };
     (0..rows.len()).map(|r| (0..columns.len()).map(|c| guess(r, c).map(f64::exp)).collect()).collect()
+}
+
+fn along(cells: &[Option<f64>], labels: &[String], at: usize) -> Option<f64> {
+    if labels.iter().any(|label| label.parse::<f64>().is_ok()) {
+        return on_line(cells, labels, at);
+    }
+    mean(cells.iter().enumerate().filter(|(cell, _)| *cell != at).filter_map(|(_, value)| *value))
 }
 
 fn by_factors(all: &[Vec<Option<f64>>], (row, column): (usize, usize)) -> Option<f64> {
@@ -72,6 +97,8 @@ mod tests {
         let mut rows: Vec<Vec<Option<f64>>> =
             [1.0, 3.0, 7.0].map(|row| [2.0, 5.0, 11.0].map(|column| Some(row * column)).to_vec()).to_vec();
         let columns = labels(&["a", "b", "c"]);
+        let names = labels(&["x", "y", "z"]);
+        let guesses = |rows: &[Vec<Option<f64>>], columns: &[String]| guesses(rows, (&names, columns), Figure::Table);
         let all = guesses(&rows, &columns);
         for (row, found) in rows.iter().zip(&all) {
             for (value, guess) in row.iter().zip(found) {
@@ -87,6 +114,8 @@ mod tests {
     #[test]
     fn one_row_is_guessed_along_a_line_on_logarithmic_scales() {
         let row = vec![Some(1.0), Some(4.0), Some(16.0), None];
+        let one = labels(&["x"]);
+        let guesses = |rows: &[Vec<Option<f64>>], columns: &[String]| guesses(rows, (&one, columns), Figure::Table);
         let found = guesses(&[row], &labels(&["1", "2", "4", "x"]));
         assert!(
             found[0][..3]
@@ -96,5 +125,16 @@ mod tests {
         );
         assert_eq!(found[0][3], None);
         assert_eq!(guesses(&[vec![Some(1.0), Some(2.0)]], &labels(&["1", "2"])), [[None, None]]);
+    }
+
+    #[test]
+    fn other_units_tell_nothing_of_a_figure() {
+        let rows = [vec![Some(4.0), Some(9.0), None], vec![Some(50_000.0), Some(60_000.0), Some(70_000.0)]];
+        let (names, columns) = (labels(&["us", "1/s"]), labels(&["a", "b", "c"]));
+        let found = guesses(&rows, (&names, &columns), Figure::EachRow);
+        assert!((found[0][0].unwrap() - 9.0).abs() < 1e-9 && (found[0][2].unwrap() - 6.0).abs() < 1e-9, "{found:?}");
+        let turned: Vec<Vec<Option<f64>>> = (0..3).map(|c| rows.iter().map(|row| row[c]).collect()).collect();
+        let found = guesses(&turned, (&columns, &names), Figure::EachColumn);
+        assert!((found[1][0].unwrap() - 4.0).abs() < 1e-9 && found[2][1].unwrap() > 50_000.0, "{found:?}");
     }
 }

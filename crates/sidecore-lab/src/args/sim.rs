@@ -245,6 +245,12 @@ pub(crate) struct Fit {
     /// Write the found values as a parameter file; a plan includes it after its other files
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) write: Option<PathBuf>,
+    /// Number of starts: the plans' values, and others near them by the seed
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
+    pub(crate) starts: u32,
+    /// Also fit without each table and without each column, and show the errors of what was left out
+    #[arg(long)]
+    pub(crate) leave_out: bool,
     /// Seed of everything random
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,

@@ -34,12 +34,13 @@ fn half(within: Option<f64>, mean: f64) -> String {
 fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     let Comparison { cells, understood, left_out, table } = comparison;
     let titles = (table.shape.rows.title(), table.shape.columns.title());
-    let headings = [titles.0, titles.1, "published", "predicted", "+-", "error", "simplest rule"];
-    let mut grid = Grid::new(&plan.title, &headings);
+    let headings = [titles.0, titles.1, "published", "predicted", "+-", "error", "simplest rule", ""];
+    let mut grid = Grid::new(headed(&plan.title, understood), &headings);
     for cell in cells {
         let rule = cell.rule_error().map_or(String::new(), percent);
         let half = half(cell.within, cell.predicted);
-        let figures = [digits(cell.published), digits(cell.predicted), half, percent(cell.error), rule];
+        let nearer = if cell.is_beaten() { "rule nearer" } else { "" }.to_owned();
+        let figures = [digits(cell.published), digits(cell.predicted), half, percent(cell.error), rule, nearer];
         grid.push([cell.row.clone(), cell.column.clone()].into_iter().chain(figures));
     }
     grid.notes.extend(comparison.worst().map(|worst| {
@@ -49,18 +50,24 @@ fn grid(plan: &Plan, comparison: &Comparison) -> Grid {
     }));
     grid.notes.extend(comparison.rule_errors().map(|(median, worst)| {
         let (median, worst) = (median * 100.0, worst * 100.0);
+        let beaten = cells.iter().filter(|cell| cell.is_beaten()).count();
         format!(
-            "The simplest rule, which knows nothing but the other cells published: median error {median:.1} %, worst {worst:.1} %"
+            "The simplest rule, which knows nothing but the other published cells of the same figure: median error \
+             {median:.1} %, worst {worst:.1} %; nearer than the plan in {beaten} cells"
         )
     }));
     grid.notes.extend(sureness(comparison));
-    for (what, said) in
-        [("Left out, for the plan has no such metric", left_out), ("From the table's heading", understood)]
-    {
-        grid.notes.extend((!said.is_empty()).then(|| format!("{what}: {}", said.join(", "))));
-    }
+    let left_out = (!left_out.is_empty()).then(|| left_out.join(", "));
+    grid.notes.extend(left_out.map(|rows| format!("Left out, for the plan has no such metric: {rows}")));
     grid.notes.extend(table.stopped.then(|| STOPPED.to_owned()));
     grid
+}
+
+fn headed(title: &str, understood: &[String]) -> String {
+    match understood {
+        [] => title.to_owned(),
+        set => format!("{title}; set by the heading: {}", set.join(", ").replace('=', " = ")),
+    }
 }
 
 fn sureness(comparison: &Comparison) -> Vec<String> {
@@ -75,7 +82,8 @@ fn sureness(comparison: &Comparison) -> Vec<String> {
     let mut notes = Vec::new();
     if most > 1 {
         notes.push(format!(
-            "+-: half of the 95 % interval around the mean of {count} runs, each with a seed of its own"
+            "+-: noise of the simulation, not the error of the prediction: half of the 95 % interval around the mean of \
+             {count} runs, each with a seed of its own"
         ));
     }
     for cell in &comparison.cells {

@@ -9,11 +9,11 @@ use crate::export;
 use crate::report::{Grid, digits};
 use sidecore_sim::compare::{Published, median};
 use sidecore_sim::estimate::Effort;
-use sidecore_sim::fit::{self, FIXED, Fitted, Free, Target, Which};
+use sidecore_sim::fit::{self, FIXED, Fitted, Free, LeftOut, Target, Which};
 use sidecore_sim::plan::Plan;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let plans = tables::read(&args.plans, &args.set)?;
@@ -23,12 +23,23 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let free = fit::free(&targets, which)?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
     let progress = progress("fit")?;
-    let found = fit::fit(&targets, free, &effort, &progress)?;
+    let found = fit::fit(&targets, free.clone(), &effort, args.starts, &progress)?;
+    for (path, text) in args.write.iter().flat_map(|path| files(&found, &plans, path, &names(&args.to))) {
+        export::write(Some(&path), &text)?;
+    }
+    let left_out = if args.leave_out && !found.stopped {
+        fit::leave_out(&targets, &free, &effort, args.starts, &progress)?
+    } else {
+        Vec::new()
+    };
     drop(progress);
-    export::write(args.write.as_deref(), &file(&found, &names(&args.to)))?;
     let title = format!("{}, fitted", plans[0].title);
-    let command = format!("fit {} --to {} --seeds {}", names(&args.plans), names(&args.to), args.seeds);
-    show(&args.output, &lines(&found), (&title, &command), &[grid(&title, &found)])
+    let starts = if args.starts == 1 { String::new() } else { format!(" --starts {}", args.starts) };
+    let leave = if args.leave_out { " --leave-out" } else { "" };
+    let command = format!("fit {} --to {} --seeds {}{starts}{leave}", names(&args.plans), names(&args.to), args.seeds);
+    let mut grids = vec![grid(&title, &found, args.starts)];
+    grids.extend((!left_out.is_empty()).then(|| predictions(&left_out)));
+    show(&args.output, &lines(&found), (&title, &command), &grids)
 }
 
 pub(super) fn sensitivity(plans: &[Plan], args: &Plans) -> Result<bool, LabError> {
@@ -87,11 +98,49 @@ fn sure(factor: Option<f64>, none: &str) -> String {
     }
 }
 
-fn grid(title: &str, found: &fit::Fit) -> Grid {
+/// The interval of a fitted value; none is claimed for one that the tables do not determine.
+fn interval(fitted: &Fitted) -> String {
+    let [least, most] = fitted.ends.map(digits);
+    match fitted.factor {
+        None => "-".to_owned(),
+        Some(_) if !fitted.is_determined() && least != most => format!("not determined: {least} to {most}"),
+        Some(factor) if factor <= FIXED => format!("x/ {factor:.2}"),
+        Some(_) => "not determined".to_owned(),
+    }
+}
+
+/// Errors of prediction.
+fn predictions(left_out: &[LeftOut]) -> Grid {
+    let mut grid = Grid::new("Predicted by a fit to the others", &["left out", "cells", "median error", "worst", "at"]);
+    for LeftOut { name, cells, errors, alone } in left_out {
+        let worst = errors.iter().zip(cells).max_by(|a, b| a.0.total_cmp(b.0));
+        let (median, most, at) = match worst {
+            Some((_, cell)) => {
+                let (median, most) = sizes(errors);
+                (format!("{median:.1} %"), format!("{most:.1} %"), cell.clone())
+            }
+            None => ("-".to_owned(), "-".to_owned(), format!("it alone determines {}", alone.join(", "))),
+        };
+        grid.push([name.clone(), cells.len().to_string(), median, most, at]);
+    }
+    for (kind, what) in [("table ", "tables"), ("column ", "columns")] {
+        let of = left_out.iter().filter(|part| part.name.starts_with(kind));
+        let errors: Vec<f64> = of.flat_map(|part| part.errors.iter().copied()).collect();
+        let (median, most) = sizes(&errors);
+        let text = format!(
+            "Error of prediction by left-out {what}: median {median:.1} %, worst {most:.1} %, {} cells",
+            errors.len()
+        );
+        grid.notes.extend((!errors.is_empty()).then_some(text));
+    }
+    grid
+}
+
+fn grid(title: &str, found: &fit::Fit, starts: u32) -> Grid {
     let mut grid = Grid::new(title, &["parameter", "unit", "before", "fitted", "95 %", "+10 % moves a cell by"]);
-    for Fitted { free, value, factor, effects } in &found.parameters {
+    for fitted @ Fitted { free, value, effects, .. } in &found.parameters {
         let effect = if effects.is_empty() { "-".to_owned() } else { format!("{:.1} %", sizes(effects).1) };
-        let figures = [digits(free.value), digits(*value), sure(*factor, "-"), effect];
+        let figures = [digits(free.value), digits(*value), interval(fitted), effect];
         grid.push([free.name.clone(), free.unit.to_owned()].into_iter().chain(figures));
     }
     let [before, after] = found.errors.each_ref().map(|errors| sizes(errors));
@@ -108,9 +157,16 @@ fn grid(title: &str, found: &fit::Fit) -> Grid {
     let worst: Vec<String> = worst.iter().take(5).map(|(cell, error)| format!("{cell} {}", percent(*error))).collect();
     grid.notes.push(format!("The largest: {}", worst.join("; ")));
     grid.notes.push(
-        "95 %: the factor up and down within which the value lies; the last column is the cell that is moved most"
+        "95 %: the factor up and down within which the value lies, if the model is correct; the last column is the cell \
+         that is moved most"
             .to_owned(),
     );
+    let open: Vec<&str> =
+        found.parameters.iter().filter(|it| !it.is_determined()).map(|it| it.free.name.as_str()).collect();
+    let open = (!open.is_empty()).then(|| format!("Not determined by the tables: {}", open.join(", ")));
+    grid.notes.extend(open);
+    let ends = (starts > 1).then(|| format!("{} of {starts} starts end as well as the best one", found.as_good));
+    grid.notes.extend(ends);
     grid.notes.extend(found.stopped.then(|| STOPPED.to_owned()));
     grid
 }
@@ -145,7 +201,7 @@ fn influences(title: &str, found: &fit::Fit, is_published: bool) -> Grid {
 }
 
 fn lines(found: &fit::Fit) -> Vec<Members<7>> {
-    let line = |Fitted { free, value, factor, effects }: &Fitted| {
+    let line = |Fitted { free, value, factor, effects, .. }: &Fitted| {
         Members([
             ("parameter", free.name.as_str().into()),
             ("unit", free.unit.into()),
@@ -159,17 +215,31 @@ fn lines(found: &fit::Fit) -> Vec<Members<7>> {
     found.parameters.iter().map(line).collect()
 }
 
-fn file(found: &fit::Fit, tables: &str) -> String {
+/// One file; or one for each plan, where plans have values of their own under the same name.
+fn files(found: &fit::Fit, plans: &[Plan], path: &Path, tables: &str) -> Vec<(PathBuf, String)> {
+    let names: BTreeSet<&str> = found.parameters.iter().map(|it| it.free.name.as_str()).collect();
+    if names.len() == found.parameters.len() {
+        return vec![(path.to_owned(), file(&found.parameters.iter().collect::<Vec<_>>(), tables))];
+    }
+    let stem = |path: &Path| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let of = |(number, plan): (usize, &Plan)| {
+        let own: Vec<&Fitted> = found.parameters.iter().filter(|it| it.free.is_of(number)).collect();
+        (path.with_file_name(format!("{}-{}.toml", stem(path), stem(&plan.path))), file(&own, tables))
+    };
+    plans.iter().enumerate().map(of).collect()
+}
+
+fn file(found: &[&Fitted], tables: &str) -> String {
     let mut parts = BTreeMap::<&str, Vec<(&str, &Fitted)>>::new();
-    for fitted in &found.parameters {
+    for fitted in found {
         let (part, name) = fitted.free.name.split_once('.').unwrap_or(("", &fitted.free.name));
         parts.entry(part).or_default().push((name, fitted));
     }
     let mut text = format!("# Found by `sidecore sim fit` from {tables}.\n");
     for (part, parameters) in parts {
         _ = writeln!(text, "\n[{part}]");
-        for (name, Fitted { free: free @ Free { unit, meaning, .. }, value, factor, .. }) in parameters {
-            let meaning = format!("{meaning} ({})", sure(*factor, "not known")).replace(['"', '\\'], "'");
+        for (name, Fitted { free: free @ Free { unit, meaning, .. }, value, .. }) in parameters {
+            let meaning = meaning.replace(['"', '\\'], "'");
             let value = free.text(significant(*value));
             _ = writeln!(
                 text,

@@ -1,13 +1,15 @@
 //! The cells of all tables as functions of the changing parameters.
 
-use super::{Fit, Fitted, Free, Progress, Target, factors, set};
+use super::{AS_GOOD, Fit, Fitted, Free, Progress, SPREAD, Target, factors, set};
 use crate::compare::{Cell, Cells};
+use crate::engine::Random;
 use crate::estimate::Effort;
 use crate::plan::PlanError;
 use levenberg_marquardt::LeastSquaresProblem;
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
+use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -28,13 +30,19 @@ pub(super) struct Problem<'a> {
     effort: &'a Effort,
     progress: Progress<'a>,
     at: DVector<f64>,
+    /// Numbers of the cells that do not count.
+    left_out: BTreeSet<usize>,
     evaluations: AtomicUsize,
     stopped: AtomicBool,
-    best: Mutex<Option<Best>>,
+    best: Mutex<Option<End>>,
 }
 
-/// The evaluation with the least sum so far: sum, parameters, errors.
-type Best = (f64, DVector<f64>, Vec<f64>);
+/// The evaluation with the least sum.
+pub(super) struct End {
+    pub(super) sum: f64,
+    at: DVector<f64>,
+    pub(super) errors: Vec<f64>,
+}
 
 impl<'a> Problem<'a> {
     pub(super) fn new(
@@ -45,8 +53,35 @@ impl<'a> Problem<'a> {
     ) -> Result<Self, PlanError> {
         let cells = targets.iter().map(Target::cells).collect::<Result<_, _>>()?;
         let at = DVector::from_iterator(free.len(), free.iter().map(|free| free.value.ln()));
-        let (evaluations, stopped) = (AtomicUsize::new(0), AtomicBool::new(false));
-        Ok(Self { targets, cells, free, effort, progress, at, evaluations, stopped, best: Mutex::new(None) })
+        let (evaluations, stopped, best) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
+        let left_out = BTreeSet::new();
+        Ok(Self { targets, cells, free, effort, progress, at, left_out, evaluations, stopped, best })
+    }
+
+    /// The same fit without these cells.
+    pub(super) fn without(self, left_out: BTreeSet<usize>) -> Self {
+        Self { left_out, ..self }
+    }
+
+    /// Begins at the plans' values, or near them. A value beyond its limits is nearer.
+    pub(super) fn begin(&mut self, start: u32) {
+        let mut random = Random::new(self.effort.seed.wrapping_add(u64::from(start)));
+        for (at, free) in self.at.iter_mut().zip(&self.free) {
+            let mut by = if start == 0 { 0.0 } else { SPREAD.ln() * (2.0 * random.uniform() - 1.0) };
+            let accepts = |value: f64| {
+                let of = |target: &usize| self.cells[*target].settings.accepts(&free.name, &free.text(value)).is_ok();
+                free.targets.iter().all(of)
+            };
+            while by.abs() > 1e-3 && !accepts(free.value * by.exp()) {
+                by /= 2.0;
+            }
+            *at = free.value.ln() + by;
+        }
+        *self.best.get_mut().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    pub(super) fn end(&self) -> Option<End> {
+        self.best.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     pub(super) fn first(&self) -> Result<Vec<f64>, PlanError> {
@@ -72,12 +107,17 @@ impl<'a> Problem<'a> {
         if (self.progress)(done, (super::EVALUATIONS_PER_PARAMETER + 1) * (self.free.len() + 1)).is_break() {
             self.stopped.store(true, Relaxed);
         }
-        let sum = errors.iter().map(|error| counted(*error).powi(2)).sum();
+        let sum = self.counted(&errors).iter().map(|counted| counted.powi(2)).sum();
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
-        if best.as_ref().is_none_or(|(least, ..)| sum < *least) {
-            *best = Some((sum, at.clone(), errors.clone()));
+        if best.as_ref().is_none_or(|best| sum < best.sum) {
+            *best = Some(End { sum, at: at.clone(), errors: errors.clone() });
         }
         Some(errors)
+    }
+
+    fn counted(&self, errors: &[f64]) -> Vec<f64> {
+        let one = |(cell, error): (usize, &f64)| if self.left_out.contains(&cell) { 0.0 } else { counted(*error) };
+        errors.iter().enumerate().map(one).collect()
     }
 
     fn run(&self, number: usize, cells: &Cells<'_>, at: &DVector<f64>) -> Option<Vec<Cell>> {
@@ -95,7 +135,7 @@ impl<'a> Problem<'a> {
 
     /// Derivatives of these errors by each parameter; 0 for one that can change neither up nor down. `None`: the fit
     /// was stopped.
-    fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
+    pub(super) fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
         let moved = |parameter: usize| {
             let mut at = self.at.clone();
             at[parameter] += STEP;
@@ -117,10 +157,22 @@ impl<'a> Problem<'a> {
         Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
     }
 
-    pub(super) fn found(mut self, before: Vec<f64>, is_free: impl Fn(&Free) -> bool) -> Fit {
-        let best = self.best.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (_, at, errors) = best.unwrap_or_else(|| (0.0, self.at.clone(), before.clone()));
-        self.at.copy_from(&at);
+    /// Moves to the best of these ends.
+    pub(super) fn move_to(&mut self, ends: &[End]) {
+        if let Some(best) = ends.first() {
+            self.at.copy_from(&best.at);
+        }
+    }
+
+    pub(super) fn found(mut self, before: Vec<f64>, ends: &[End], is_free: impl Fn(&Free) -> bool) -> Fit {
+        self.move_to(ends);
+        let (at, errors) = (self.at.clone(), ends.first().map_or_else(|| before.clone(), |best| best.errors.clone()));
+        let is_as_good = |end: &&End| end.sum <= ends[0].sum * AS_GOOD;
+        let as_good: Vec<&End> = ends.iter().filter(is_as_good).collect();
+        let between = |number: usize| {
+            let values = as_good.iter().map(|end| end.at[number].exp()).chain([at[number].exp()]);
+            values.fold([f64::INFINITY, 0.0], |[least, most]: [f64; 2], value| [least.min(value), most.max(value)])
+        };
         let derivatives = self.derivatives(&errors);
         let left = DVector::from_vec(errors.clone());
         let moved: Vec<usize> = (0..self.free.len()).filter(|number| is_free(&self.free[*number])).collect();
@@ -133,6 +185,7 @@ impl<'a> Problem<'a> {
             free: free.clone(),
             value: at[number].exp(),
             factor: factor(number),
+            ends: between(number),
             effects: derivatives.as_ref().map_or(Vec::new(), |found| {
                 found.column(number).iter().map(|slope| (slope * 1.1_f64.ln()).exp_m1()).collect()
             }),
@@ -140,10 +193,11 @@ impl<'a> Problem<'a> {
         let parameters = self.free.iter().enumerate().map(fitted).collect();
         let relative = |errors: Vec<f64>| errors.into_iter().map(f64::exp_m1).collect();
         let stopped = self.stopped.load(Relaxed);
-        Fit { parameters, errors: [relative(before), relative(errors)], cells: self.names(), stopped }
+        let errors = [relative(before), relative(errors)];
+        Fit { parameters, errors, cells: self.names(), as_good: as_good.len(), stopped }
     }
 
-    fn names(&self) -> Vec<String> {
+    pub(super) fn names(&self) -> Vec<String> {
         let names = |(cells, target): (&Cells<'_>, &Target<'_>)| {
             let file = target.published.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
             cells.names().map(|name| format!("{file}: {name}")).collect::<Vec<_>>()
@@ -184,14 +238,14 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
         }
         let cells = self.cells.iter().map(|cells| cells.names().count()).sum();
         let found = found.unwrap_or_else(|| vec![IMPOSSIBLE; cells]);
-        Some(DVector::from_iterator(found.len(), found.into_iter().map(counted)))
+        Some(DVector::from_vec(self.counted(&found)))
     }
 
     fn jacobian(&self) -> Option<DMatrix<f64>> {
         let errors = self.errors(&self.at)?;
         let mut found = self.derivatives(&errors)?;
-        for (mut row, error) in found.row_iter_mut().zip(errors) {
-            row *= counted_slope(error);
+        for (cell, (mut row, error)) in found.row_iter_mut().zip(errors).enumerate() {
+            row *= if self.left_out.contains(&cell) { 0.0 } else { counted_slope(error) };
         }
         Some(found)
     }

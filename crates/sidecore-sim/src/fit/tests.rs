@@ -33,7 +33,7 @@ fn a_time_is_found_again_with_an_interval_that_holds_it() {
     let targets = [Target { plan: &plan, published: &published }];
     let free = free(&targets, Which::Fitted).unwrap();
     assert_eq!(free.iter().map(|free| free.name.as_str()).collect::<Vec<_>>(), ["server.time_us"]);
-    let found = fit(&targets, free, &Effort { seed: 1, runs: 4, precision: 0.0 }, GO).unwrap();
+    let found = fit(&targets, free, &Effort { seed: 1, runs: 4, precision: 0.0 }, 1, GO).unwrap();
     let time = &found.parameters[0];
     assert!(
         (time.value / 10.0).ln().abs() < time.factor.unwrap().ln().max(0.02) && time.factor < Some(1.2),
@@ -56,7 +56,7 @@ fn what_the_table_does_not_tell_is_not_fixed() {
     let factor = |name: &str| found.parameters.iter().find(|it| it.free.name == name).unwrap().factor;
     assert!(factor("server.time_us") < Some(FIXED) && factor("arrivals.count").is_none(), "{:?}", found.parameters);
     // A second free parameter is found to be one that the table does not determine.
-    let both = fit(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), GO).unwrap();
+    let both = fit(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), 1, GO).unwrap();
     assert!(both.parameters.iter().any(|it| it.free.name == "arrivals.count" && it.factor > Some(FIXED)), "{both:?}");
 }
 
@@ -80,7 +80,7 @@ fn what_cannot_be_fitted_is_said() {
     };
     assert!(said(&["server.count"]).contains("server.count is 1, which cannot be moved by factors"));
     assert!(said(&["tme_us"]).contains("did you mean `server.time_us`?"));
-    let few = fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), GO).unwrap_err().to_string();
+    let few = fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), 1, GO).unwrap_err().to_string();
     assert!(few.contains("1 cells cannot fix 1 parameters"), "{few}");
 }
 
@@ -92,7 +92,7 @@ fn a_fit_that_is_stopped_keeps_the_best_that_it_had() {
     let after = |evaluations: usize| {
         let stop: Progress<'_> =
             &move |done, _| if done >= evaluations { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
-        fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), stop).unwrap()
+        fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), 1, stop).unwrap()
     };
     let (first, later) = (after(1), after(6));
     assert!(first.stopped && later.stopped);
@@ -101,4 +101,34 @@ fn a_fit_that_is_stopped_keeps_the_best_that_it_had() {
         sum(&first.errors[1]) >= sum(&later.errors[1]) && sum(&later.errors[1]) < sum(&later.errors[0]),
         "{later:?}"
     );
+}
+
+#[test]
+fn starts_end_at_one_place_where_the_table_determines_it() {
+    let (_folder, published) = published(EXACT);
+    let plan = plan("8");
+    let targets = [Target { plan: &plan, published: &published }];
+    let of = |names: &[&str]| {
+        let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
+        fit(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), 3, GO).unwrap()
+    };
+    let one = of(&["time_us"]);
+    assert!(one.as_good == 3 && one.parameters[0].is_determined(), "{one:?}");
+    let two = of(&["time_us", "arrivals.count"]);
+    let count = two.parameters.iter().find(|it| it.free.name == "arrivals.count").unwrap();
+    assert!(!count.is_determined(), "{two:?}");
+    let again = of(&["time_us", "arrivals.count"]);
+    assert!(two.parameters[0].ends.iter().zip(again.parameters[0].ends).all(|(a, b)| a.total_cmp(&b).is_eq()));
+}
+
+#[test]
+fn what_is_left_out_is_predicted_from_the_rest() {
+    // The last cell is twice what the others tell.
+    let (_folder, published) = published("1,2.5,10,80\n");
+    let plan = plan("4");
+    let targets = [Target { plan: &plan, published: &published }];
+    let free = free(&targets, Which::Fitted).unwrap();
+    let found = leave_out(&targets, &free, &Effort { seed: 1, runs: 4, precision: 0.0 }, 1, GO).unwrap();
+    assert_eq!(found.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["column 0.2", "column 0.5", "column 0.8"]);
+    assert!(found[2].cells == ["table: 1 0.8"] && (found[2].errors[0] - 0.5).abs() < 0.05, "{found:?}");
 }

@@ -3,8 +3,7 @@
 //! A world submits sections of work ([`Cpu::run`]), and an event reports the end of each. A section has an owner (a
 //! thread, an interrupt line), a level and an account. Levels: an interrupt preempts all others; a kernel section is
 //! preempted by interrupts only, and waiting kernel sections go before users; user sections go in turn. If the owner
-//! on a processor changes, a context switch is paid, except by interrupts. With two threads on a core, each is slower
-//! while its sibling is busy.
+//! on a processor changes, a context switch is paid, except by interrupts.
 
 use crate::engine::{Engine, Timer};
 use sidecore_core::time::Nanos;
@@ -41,10 +40,6 @@ impl Section {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Shape {
     pub(crate) cores: u32,
-    /// Threads per core: 1 or 2.
-    pub(crate) threads: u32,
-    /// Speed of a thread whose sibling is busy, relative to its speed alone.
-    pub(crate) shared_speed: f64,
     /// Time of a context switch, ns.
     pub(crate) switch: Nanos,
     pub(crate) accounts: usize,
@@ -53,10 +48,9 @@ pub(crate) struct Shape {
 #[derive(Clone, Copy, Debug)]
 struct Running {
     section: Section,
-    /// Work left at `since`, ns alone on its core.
+    /// Work left at `since`, ns.
     left: f64,
     since: Nanos,
-    speed: f64,
     timer: Timer,
 }
 
@@ -82,7 +76,7 @@ impl<E: Copy> Cpu<E> {
     /// Idle processors. `done` makes the event for the end of a section on a processor; the world must answer it with
     /// [`Cpu::finish`].
     pub(crate) fn new(shape: Shape, done: fn(u32) -> E) -> Self {
-        let processors = (0..shape.cores.max(1) * shape.threads.clamp(1, 2)).map(|_| Processor::default()).collect();
+        let processors = (0..shape.cores.max(1)).map(|_| Processor::default()).collect();
         let booked = vec![0.0; shape.accounts];
         Self { shape, processors, waiting: Default::default(), booked, switches: 0, done }
     }
@@ -122,7 +116,6 @@ impl<E: Copy> Cpu<E> {
             self.waiting[section.level as usize].push_back(*section);
         }
         self.next(engine, index);
-        self.touch_sibling(engine, index);
         for level in 0..LEVELS {
             let arrived = arrivals.iter().filter(|section| section.level as usize == level).count();
             let others = self.waiting[level].len().saturating_sub(arrived);
@@ -133,15 +126,11 @@ impl<E: Copy> Cpu<E> {
         done
     }
 
-    /// Chooses an idle thread: the last one of this owner (warm caches, even with a busy sibling), else one of an idle
-    /// core, else any.
+    /// Chooses an idle processor: the last one of this owner (warm caches), else any.
     fn free_processor(&self, section: &Section) -> Option<usize> {
         let idle = |index: &usize| self.processors[*index].running.is_none();
-        let rank = |index: &usize| {
-            let core_busy = self.sibling(*index).is_some_and(|sibling| !idle(&sibling));
-            (self.processors[*index].last_owner != Some(section.owner), core_busy)
-        };
-        (0..self.processors.len()).filter(idle).min_by_key(rank)
+        let is_other = |index: &usize| self.processors[*index].last_owner != Some(section.owner);
+        (0..self.processors.len()).filter(idle).min_by_key(is_other)
     }
 
     /// An interrupt takes the processor with the lowest level, a kernel section one with a user. The interrupted
@@ -158,31 +147,15 @@ impl<E: Copy> Cpu<E> {
         Some(lowest)
     }
 
-    fn sibling(&self, index: usize) -> Option<usize> {
-        (self.shape.threads >= 2).then_some(index ^ 1).filter(|sibling| *sibling < self.processors.len())
-    }
-
-    /// Starts the section with this work left, ns alone on its core, and with a context switch if another thread ran
-    /// last.
+    /// Starts the section with this work left, ns, and with a context switch if another thread ran last.
     fn start(&mut self, engine: &mut Engine<E>, index: usize, (section, mut left): (Section, f64)) {
         let last = &mut self.processors[index].last_owner;
         if section.level != Level::Interrupt && last.replace(section.owner) != Some(section.owner) {
             self.switches += 1;
             left += self.shape.switch as f64;
         }
-        self.resume(engine, index, section, left);
-        self.touch_sibling(engine, index);
-    }
-
-    fn resume(&mut self, engine: &mut Engine<E>, index: usize, section: Section, left: f64) {
-        let (since, speed) = (engine.now(), self.speed(index));
-        let timer = engine.after((left / speed).ceil() as Nanos, (self.done)(index as u32));
-        self.processors[index].running = Some(Running { section, left, since, speed, timer });
-    }
-
-    fn speed(&self, index: usize) -> f64 {
-        let shared = self.sibling(index).is_some_and(|sibling| self.processors[sibling].running.is_some());
-        if shared { self.shape.shared_speed } else { 1.0 }
+        let timer = engine.after(left.ceil() as Nanos, (self.done)(index as u32));
+        self.processors[index].running = Some(Running { section, left, since: engine.now(), timer });
     }
 
     /// Starts the next section on a processor. Order: waiting interrupts, interrupted kernel sections, waiting kernel
@@ -201,21 +174,8 @@ impl<E: Copy> Cpu<E> {
         if let Some(running) = &mut self.processors[index].running {
             let elapsed = (now - running.since) as f64;
             self.booked[running.section.account] += elapsed;
-            running.left = (running.left - elapsed * running.speed).max(0.0);
+            running.left = (running.left - elapsed).max(0.0);
             running.since = now;
-        }
-    }
-
-    fn touch_sibling(&mut self, engine: &mut Engine<E>, index: usize) {
-        let Some(sibling) = self.sibling(index) else { return };
-        self.settle(engine.now(), sibling);
-        let speed = self.speed(sibling);
-        if let Some(running) = &self.processors[sibling].running
-            && (running.speed - speed).abs() > f64::EPSILON
-        {
-            let (section, left) = (running.section, running.left);
-            engine.cancel(running.timer);
-            self.resume(engine, sibling, section, left);
         }
     }
 }
@@ -251,7 +211,7 @@ mod tests {
     }
 
     fn shape() -> Shape {
-        Shape { cores: 1, threads: 1, shared_speed: 0.5, switch: 10, accounts: 3 }
+        Shape { cores: 1, switch: 10, accounts: 3 }
     }
 
     fn run(shape: Shape, arrivals: &[(Nanos, u32, Level, Nanos)]) -> Machine {
@@ -298,11 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn siblings_slow_each_other() {
-        let smt = Shape { threads: 2, switch: 0, ..shape() };
-        let machine = run(smt, &[(0, 1, Level::User, 100), (50, 2, Level::User, 100)]);
-        // From 50 on each runs at half speed: 1 ends at 150, then 2 has 50 left alone.
-        assert_eq!(machine.done, [(150, 1), (200, 2)]);
+    fn two_cores_work_side_by_side() {
         let two = run(Shape { cores: 2, switch: 0, ..shape() }, &[(0, 1, Level::User, 100), (50, 2, Level::User, 100)]);
         assert_eq!(two.done, [(100, 1), (150, 2)]);
     }

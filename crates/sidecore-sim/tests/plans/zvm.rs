@@ -31,8 +31,7 @@ fn calibrated(seed: u64) -> Vec<((u32, u32), Cell)> {
         let published = Published::read(&root().join("docs/published").join(file)).unwrap();
         let go = &mut |_, _| ControlFlow::Continue(());
         let comparison = compare(&plan(&[]), &published, &[], &Effort::once(seed), go).unwrap();
-        let understood =
-            [format!("guest.threads={threads}"), "host.smt=off".to_owned(), format!("guest.poll_us={poll}")];
+        let understood = [format!("guest.threads={threads}"), format!("guest.poll_us={poll}")];
         assert_eq!(comparison.understood, understood);
         let (median, rule) = (comparison.median_error(), comparison.rule_errors().unwrap().0);
         assert!(median <= 0.05 && rule > 5.0 * median, "{file}: {median}, the simplest rule {rule}");
@@ -104,11 +103,11 @@ fn headings_say_which_table_it_is() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
     let text =
-        "# Table 2: ten guests, one thread each, with SMT, guest poll time 50 us\nmetric,interrupts\nETR,33000\n";
+        "# Table 2: ten guests, one thread each, guest poll time 50 us\nmetric,interrupts\nETR,33000\n# ten threads\n";
     std::fs::write(&path, text).unwrap();
     let published = Published::read(&path).unwrap();
     let found = compare(&plan(&[]), &published, &[], &Effort::once(1), &mut |_, _| ControlFlow::Continue(())).unwrap();
-    assert_eq!(found.understood, ["guest.threads=1", "host.smt=on", "guest.poll_us=50"]);
+    assert_eq!(found.understood, ["guest.threads=1", "guest.poll_us=50"]);
     // One request in each of ten guests every 50 us, or immediately.
     assert!(found.cells[0].predicted > 100_000.0, "{:?}", found.cells);
 }
@@ -118,25 +117,6 @@ fn a_guest_gets_its_depth_each_tick() {
     let settings = ["guest.count=8", "guest.threads=10", "host.mode=baseline", "guest.queue_depth=5"];
     let etr = metric(&run(&settings, 1), "ETR");
     assert!((etr * 1_500e-6 / 40.0 - 1.0).abs() < 0.02, "{etr}");
-}
-
-#[test]
-fn threads_of_a_core_share_it() {
-    let busy = |smt| metric(&run(&["host.cores=2", "host.mode=interrupts", smt], 1), "total_busy_per_1000");
-    assert!(busy("host.smt=on") > busy("host.smt=off") * 1.1);
-}
-
-/// Also with idle cores: a virtual CPU returns to its previous processor.
-#[test]
-fn siblings_cost_time_on_a_machine_that_is_hardly_used() {
-    let settings = ["host.mode=interrupts", "guest.threads=10"];
-    let busy = |smt: &[&str]| metric(&run(&[&settings[..], smt].concat(), 1), "total_busy_per_1000");
-    let (alone, fast, slow) = (
-        busy(&["host.smt=off"]),
-        busy(&["host.smt=on", "host.smt_speed=0.9"]),
-        busy(&["host.smt=on", "host.smt_speed=0.5"]),
-    );
-    assert!(alone < fast && fast * 1.05 < slow, "{alone} {fast} {slow}");
 }
 
 #[test]

@@ -52,7 +52,7 @@ pub(super) struct End {
 
 impl End {
     pub(super) fn new(set: &Lhcb, number: usize) -> Self {
-        let shape = Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: 0, accounts: 2 };
+        let shape = Shape { cores: 1, switch: 0, accounts: 2 };
         let done: fn(u32) -> LhcbEvent =
             if number == 0 { |_| LhcbEvent::Section(0) } else { |_| LhcbEvent::Section(1) };
         Self {

@@ -171,8 +171,7 @@ pub(super) fn run<S: Software>(set: &Ocf, software: S, seed: u64) -> (Counters, 
         engine.schedule(at, OcfEvent::Arrival(client));
     }
     let warm = WARM_UP_LEAST + WARM_UP * u64::from(set.clients() * set.client.in_flight.get());
-    let shape =
-        Shape { cores: 1, threads: 1, shared_speed: 1.0, switch: set.host.switch_us.nanos(), accounts: STEPS.len() };
+    let shape = Shape { cores: 1, switch: set.host.switch_us.nanos(), accounts: STEPS.len() };
     let machine = Machine {
         cards: Cards::new(set.hardware()),
         set: *set,

@@ -22,8 +22,6 @@ settings! {
         host: Host {
             mode: Mode,
             cores: Count<1, 64>,
-            smt: Smt,
-            smt_speed: Ratio<10, 100>,
             instruction_us: Us<0, 100_000>,
             dispatch_us: Us<0, 100_000>,
             enqueue_us: Us<10, 100_000>,
@@ -61,7 +59,6 @@ settings! {
         }
     }
     Mode = Baseline | Polling | Interrupts;
-    Smt = Off | On;
     Software = Zvm | Sidecore;
 }
 
@@ -109,13 +106,7 @@ impl Zvm {
     }
 
     pub(super) fn cpu(&self) -> cpu::Shape {
-        cpu::Shape {
-            cores: self.host.cores.get(),
-            threads: if self.host.smt == Smt::On { 2 } else { 1 },
-            shared_speed: self.host.smt_speed.get(),
-            switch: 0,
-            accounts: 2,
-        }
+        cpu::Shape { cores: self.host.cores.get(), switch: 0, accounts: 2 }
     }
 
     pub(super) fn poll(&self) -> Poll {

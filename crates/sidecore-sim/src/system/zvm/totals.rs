@@ -56,12 +56,11 @@ impl Totals {
 
     pub(super) fn limit(&self, set: &Zvm) -> String {
         let of = |time: f64, servers: u32| time / (self.time * f64::from(servers));
-        let cpu = set.cpu();
         let (name, busiest) = fullest(&[
             ("adapters", of(self.engines, set.adapter.count.get() * set.adapter.engines.get())),
             ("enqueue task", of(self.tasks[0], 1)),
             ("dequeue task", of(self.tasks[1], 1)),
-            ("cpu", of(self.guest + self.cp, cpu.cores * cpu.threads)),
+            ("cpu", of(self.guest + self.cp, set.host.cores.get())),
         ]);
         let part = format!("{name} {:.0} %", busiest * 100.0);
         if busiest >= BUSY { part } else { format!("waiting of guests ({part})") }
