@@ -138,6 +138,7 @@ fn what_a_service_did_can_come_once_more_to_other_devices() {
     let done = again(&["--devices", "2", "--balance", "priced"]);
     let said = String::from_utf8_lossy(&done.stdout).into_owned();
     assert!(done.status.success() && said.contains("2 like device 0 of the record, priced"), "{said}");
+    assert!(said.contains("of a closed loop: 1 of 1 lanes wait for answers"), "{said}");
     let lines = fs::read_to_string(&json).unwrap();
     let figures: Vec<serde_json::Value> = lines.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
     let [recorded, same, two] = [0, 1, 2].map(|line| figures[line]["mean_us"].as_f64().unwrap());

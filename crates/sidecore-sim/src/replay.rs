@@ -8,7 +8,7 @@ mod again;
 mod traffic;
 
 pub use again::{Again, Pool, again};
-pub use traffic::{Request, Traffic, traffic};
+pub use traffic::{ClosedLoop, Request, Traffic, traffic};
 
 use sidecore_core::dispatch::record::{Call, Decision, END, MAGIC, Start, apply, hash, is_possible};
 use sidecore_core::dispatch::{Dispatch, Limits};

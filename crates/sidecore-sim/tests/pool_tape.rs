@@ -160,7 +160,7 @@ fn open(load: f64) -> Vec<Done> {
 fn clients_that_wait_for_answers_are_noted() {
     for (in_flight, think) in [(1, 10.0), (1, 20_000.0), (4, 10.0), (32, 10.0), (2, 20_000.0)] {
         let bytes = record(&closed(in_flight, think));
-        assert!(traffic(&bytes).unwrap().is_closed(), "{in_flight} in flight, {think} ns");
+        assert!(traffic(&bytes).unwrap().closed_loop().is_some(), "{in_flight} in flight, {think} ns");
         let folder = tempfile::tempdir().unwrap();
         let sections = "[requests]\ntape = \"record\"\n[work.noop]\n[device.core]\nnoop = { us = 10 }\n";
         let plan = read(&folder, &bytes, sections).unwrap();
@@ -168,7 +168,7 @@ fn clients_that_wait_for_answers_are_noted() {
         assert!(note.starts_with("The recorded clients waited for answers"), "{note}");
     }
     for load in [0.01, 0.1, 0.5, 0.8, 0.95] {
-        assert!(!traffic(&record(&open(load))).unwrap().is_closed(), "load {load}");
+        assert!(!traffic(&record(&open(load))).unwrap().closed_loop().is_some(), "load {load}");
     }
     let plan = Plan::parse(
         Path::new("pool.toml"),

@@ -242,7 +242,8 @@ pub(crate) struct Fit {
     /// Set a parameter, as in threads=4
     #[arg(long, value_name = "NAME=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Write the found values as a parameter file; a plan includes it after its other files
+    /// Write the found values as a parameter file; a plan includes it after its other files. Plans with values of their
+    /// own under one name have a file each, FILE-PLAN.toml
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) write: Option<PathBuf>,
     /// Number of starts: the plans' values, and others near them by the seed

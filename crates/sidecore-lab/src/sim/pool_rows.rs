@@ -28,8 +28,7 @@ pub(super) fn case(plan: &Plan, row: &Row) -> Option<Case> {
         // A sleeping sidecore is woken for the first of several answers.
         set.push(("host.interrupt_us".to_owned(), plan.settings.text("host.wake_us")?.to_owned()));
     }
-    let mut measured = vec![("rate_per_s", row.number(column::OPS_PER_S)?)];
-    let times = [("p50_us", column::TOTAL_P50), ("p99_us", column::TOTAL_P99)];
-    measured.extend(times.into_iter().filter_map(|(name, key)| Some((name, row.number(key)?))));
+    let median = row.number(column::TOTAL_P50).map(|median| ("p50_us", median));
+    let measured = [("rate_per_s", row.number(column::OPS_PER_S)?)].into_iter().chain(median).collect();
     Some(Case { name: format!("pool {op} {size} B, load {load}, {notify}"), set, measured })
 }

@@ -6,7 +6,7 @@ use crate::error::LabError;
 use crate::export::print;
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
-use sidecore_sim::replay::{Again, Pool, Replayed, Traffic, again, replay, traffic};
+use sidecore_sim::replay::{Again, ClosedLoop, Pool, Replayed, Traffic, again, replay, traffic};
 use std::error::Error;
 use std::path::Path;
 
@@ -23,7 +23,9 @@ pub(super) fn run(args: &Replay) -> Result<bool, LabError> {
         return elsewhere(args, &traffic);
     }
     let replayed = replay(&bytes).map_err(|error| wrong(path, error))?;
-    print(&decided(path, &replayed).to_text())?;
+    let mut grid = decided(path, &replayed);
+    grid.notes.extend(traffic(&bytes).ok().as_ref().and_then(closed_loop));
+    print(&grid.to_text())?;
     Ok(replayed.first_difference.is_none())
 }
 
@@ -47,6 +49,15 @@ fn decided(path: &Path, replayed: &Replayed) -> Grid {
         grid.notes.push(cut_off.to_owned());
     }
     grid
+}
+
+fn closed_loop(traffic: &Traffic) -> Option<String> {
+    let ClosedLoop { lanes, of, in_flight } = traffic.closed_loop()?;
+    Some(format!(
+        "The record is of a closed loop: {lanes} of {of} lanes wait for answers, with at most {in_flight} requests in \
+         flight. Faster devices would have received more requests, slower ones fewer; --devices, --like and --depth keep \
+         the recorded arrivals."
+    ))
 }
 
 fn elsewhere(args: &Replay, traffic: &Traffic) -> Result<bool, LabError> {
@@ -126,6 +137,7 @@ fn grid(path: &Path, traffic: &Traffic, ways: &[(&str, Again); 3], asked: &Pool)
          column says how near that comes."
             .to_owned(),
     );
+    grid.notes.extend(closed_loop(traffic));
     if traffic.left_out > 0 {
         grid.notes
             .push(format!("{} requests are left out: refused, lost, or not done at the end.", count(traffic.left_out)));

@@ -129,6 +129,9 @@ fn what_is_left_out_is_predicted_from_the_rest() {
     let targets = [Target { plan: &plan, published: &published }];
     let free = free(&targets, Which::Fitted).unwrap();
     let found = leave_out(&targets, &free, &Effort { seed: 1, runs: 4, precision: 0.0 }, 1, GO).unwrap();
-    assert_eq!(found.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(), ["column 0.2", "column 0.5", "column 0.8"]);
+    assert_eq!(
+        found.iter().map(|part| part.name.as_str()).collect::<Vec<_>>(),
+        ["column 0.2", "column 0.5", "column 0.8"]
+    );
     assert!(found[2].cells == ["table: 1 0.8"] && (found[2].errors[0] - 0.5).abs() < 0.05, "{found:?}");
 }

@@ -5,8 +5,7 @@ use sidecore_core::dispatch::record::{Call, Decision};
 use sidecore_core::dispatch::{Capability, Limits, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::time::Nanos;
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
+use std::collections::{BTreeMap, HashMap};
 use std::ops::ControlFlow;
 
 /// A completed request.
@@ -41,64 +40,46 @@ pub struct Traffic {
     pub left_out: u64,
 }
 
-/// Least requests of a lane for a judgement about its client.
-const JUDGED: usize = 200;
-/// Least requests of a lane that would meet another one in flight if times of arrival were independent of answers.
-const MET: f64 = 20.0;
-/// Share of a closed client's requests that reach its limit in flight, at least. Of independent arrivals only few reach
-/// the highest number.
-const AT_LIMIT: f64 = 0.2;
+/// Lanes whose requests follow their own completions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClosedLoop {
+    /// Number of such lanes.
+    pub lanes: usize,
+    /// Number of all lanes with requests.
+    pub of: usize,
+    /// Most requests that one of them has in flight.
+    pub in_flight: usize,
+}
+
+/// A lane with fewer requests than this multiple of those in flight tells nothing.
+const REFILLS: usize = 8;
 
 impl Traffic {
-    /// Whether most requests are of clients that keep to a limit in flight: their times of arrival depend on times of
-    /// answers.
-    pub fn is_closed(&self) -> bool {
-        let mut lanes: HashMap<u32, Lane> = HashMap::new();
-        for request in &self.requests {
-            lanes.entry(request.work.lane.0).or_default().add(request);
+    /// Lanes of clients that wait for answers. `None`: the record shows none.
+    pub fn closed_loop(&self) -> Option<ClosedLoop> {
+        let mut lanes = BTreeMap::<u32, Vec<(Nanos, Nanos)>>::new();
+        for Request { came, done, work, .. } in &self.requests {
+            lanes.entry(work.lane.0).or_default().push((*came, *done));
         }
-        let of_closed: usize = lanes.values().filter(|lane| lane.is_closed()).map(|lane| lane.count).sum();
-        of_closed * 2 > self.requests.len()
+        let closed: Vec<usize> = lanes.values().filter_map(|requests| window(requests)).collect();
+        Some(ClosedLoop { lanes: closed.len(), of: lanes.len(), in_flight: closed.into_iter().max()? })
     }
 }
 
-#[derive(Default)]
-struct Lane {
-    count: usize,
-    first: Nanos,
-    last: Nanos,
-    /// Sum of times in flight, ns.
-    busy: f64,
-    /// Times of completion of requests in flight.
-    in_flight: BinaryHeap<Reverse<Nanos>>,
-    /// Most in flight, and the number of requests that reached it.
-    most: (usize, usize),
-}
-
-impl Lane {
-    fn add(&mut self, Request { came, done, .. }: &Request) {
-        if self.count == 0 {
-            self.first = *came;
-        }
-        self.count += 1;
-        self.last = *came;
-        self.busy += done.saturating_sub(*came) as f64;
-        while self.in_flight.peek().is_some_and(|Reverse(ends)| ends <= came) {
-            self.in_flight.pop();
-        }
-        self.in_flight.push(Reverse(*done));
-        let (most, reached) = self.most;
-        self.most = match self.in_flight.len() {
-            now if now > most => (now, 1),
-            now => (most, reached + usize::from(now == most)),
-        };
-    }
-
-    fn is_closed(&self) -> bool {
-        let in_flight = self.busy / self.last.saturating_sub(self.first).max(1) as f64;
-        let count = self.count as f64;
-        self.count >= JUDGED && count * in_flight >= MET && self.most.1 as f64 >= AT_LIMIT * count
-    }
+/// Most requests in flight of a lane, if each further request follows a completion: it arrives sooner after it than a
+/// request takes, in the median. `requests`: their arrivals, ascending, and completions.
+fn window(requests: &[(Nanos, Nanos)]) -> Option<usize> {
+    let mut done: Vec<Nanos> = requests.iter().map(|(_, done)| *done).collect();
+    done.sort_unstable();
+    let answered = |came: Nanos| done.partition_point(|done| *done <= came);
+    let most = requests.iter().enumerate().map(|(at, (came, _))| at + 1 - answered(*came).min(at)).max()?;
+    let median = |mut times: Vec<Nanos>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    let gaps = requests.iter().skip(most).zip(&done).map(|((came, _), done)| came.saturating_sub(*done));
+    let (gap, time) = (median(gaps.collect())?, median(requests.iter().map(|(came, done)| done - came).collect())?);
+    (requests.len() >= REFILLS * most && gap < time).then_some(most)
 }
 
 /// Codes in the first word of a placement decision: assigned, done immediately, full, deferred.
@@ -204,5 +185,38 @@ fn time_of(call: &Call) -> Option<Nanos> {
         | Call::Release(now, _)
         | Call::PassOn(now, _) => Some(*now),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Random;
+
+    /// One device that takes 10 us on average, with requests at these times at the earliest.
+    fn served(arrivals: impl Fn(usize, &[(Nanos, Nanos)], &mut Random) -> Nanos) -> Vec<(Nanos, Nanos)> {
+        let (mut random, mut all) = (Random::new(1), Vec::new());
+        for number in 0..2_000 {
+            let came = arrivals(number, &all, &mut random);
+            let free = all.last().map_or(0, |(_, done)| *done);
+            all.push((came, came.max(free) + random.exponential(10_000.0) as Nanos + 1));
+        }
+        all
+    }
+
+    #[test]
+    fn a_client_that_waits_for_answers_is_told_from_one_that_does_not() {
+        for window_of in [1, 4, 16] {
+            let closed = served(|number, all, random| {
+                number.checked_sub(window_of).map_or(0, |answered| all[answered].1 + random.below(1_000))
+            });
+            assert_eq!(window(&closed), Some(window_of));
+        }
+        for gap in [11_000.0, 20_000.0, 500_000.0] {
+            let open =
+                served(|_, all, random| all.last().map_or(0, |(came, _)| came + random.exponential(gap) as Nanos));
+            assert_eq!(window(&open), None, "a request each {gap} ns");
+        }
+        assert_eq!((window(&[]), window(&[(0, 5), (6, 9)])), (None, None));
     }
 }

@@ -72,7 +72,7 @@ impl Tape {
             of.count += 1;
             of.sizes.insert(arrival.bytes);
         }
-        Ok(Self { arrivals, recorded, is_closed: traffic.is_closed() })
+        Ok(Self { arrivals, recorded, is_closed: traffic.closed_loop().is_some() })
     }
 }
 
