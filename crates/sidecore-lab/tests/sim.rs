@@ -100,6 +100,40 @@ fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
 }
 
 #[test]
+fn found_values_are_read_back_by_the_plans() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/queue.toml");
+    let queue = fs::read_to_string(root).unwrap().replace("1_000_000", "30000");
+    let own = |us: u32| {
+        let time = "unit = \"us\", origin = \"fitted\", meaning = \"one request\" }";
+        queue.replace("time_us = 10", &format!("time_us = {{ value = {us}, {time}"))
+    };
+    fs::write(path("table.csv"), "server.count,0.2,0.5,0.8\n1,5,20,80\n").unwrap();
+    for (name, us) in [("a", 10), ("b", 10), ("c", 12)] {
+        fs::write(path(&format!("{name}.toml")), own(us)).unwrap();
+    }
+    // Two plans with one value have one file, and two with a value each have a file each.
+    for (plans, written) in [(["a", "b"], ["found", "found"]), (["a", "c"], ["found-a", "found-c"])] {
+        let files = plans.map(|plan| path(&format!("{plan}.toml")));
+        let (table, found) = (path("table.csv"), path("found.toml"));
+        let to = ["--to", &table, &table, "--seeds", "1", "--starts", "2", "--leave-out", "--write", &found];
+        let done = sim(&[&["fit", &files[0], &files[1]], &to[..]].concat());
+        let said = text(&done.stdout);
+        assert!(done.status.success() && said.contains("Error of prediction by left-out columns"), "{said}");
+        for name in written {
+            let plan = queue.replace("[arrivals]", &format!("include = [\"{name}.toml\"]\n[arrivals]"));
+            fs::write(path("again.toml"), plan.replace("time_us = 10\n", "")).unwrap();
+            let listed = sim(&[&path("again.toml"), "--parameters"]);
+            let shown = text(&listed.stdout);
+            let line = shown.lines().find(|line| line.starts_with("server.time_us"));
+            assert!(line.is_some_and(|line| line.contains("fitted")), "{shown}{}", text(&listed.stderr));
+            assert_eq!(fs::read_to_string(path(&format!("{name}.toml"))).unwrap().matches("time_us").count(), 1);
+        }
+    }
+}
+
+#[test]
 fn what_to_choose_is_answered_with_a_page() {
     let folder = tempfile::tempdir().unwrap();
     let (json, page) = (folder.path().join("ways.json"), folder.path().join("page.md"));
@@ -268,7 +302,7 @@ fn this_machine_is_measured_and_predicted() {
     let predicted = cell["predicted"].as_f64().unwrap();
     assert!((0.01e9..=1e9).contains(&(predicted * op_ns)), "{cell}, {op_ns} ns");
     // An open load is driven at the rate that the bench offered, independent of the plan's capacity.
-    let open = r#"{"scenario":"notify","variant":"open","op":"sha-256","notify":"park","clients":1,"size":16384,"load":0.5,"ops_per_s":1e3,"sent_per_s":1e3}"#;
+    let open = r#"{"scenario":"notify","variant":"open","op":"sha-256","notify":"park","clients":1,"size":16384,"load":0.5,"ops_per_s":1e3,"sent_per_s":1e3,"total_p50_us":9.0}"#;
     fs::write(folder.path().join(rows), open).unwrap();
     let compared = run(&["sim", plan, "--compare", rows, "--json", json]);
     let cells = fs::read_to_string(folder.path().join(json)).unwrap();

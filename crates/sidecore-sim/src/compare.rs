@@ -125,6 +125,10 @@ impl Published {
         }
     }
 
+    pub(crate) fn name(&self) -> String {
+        self.path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The plan's own table in the form of a published one.
     ///
     /// # Errors

@@ -1,7 +1,7 @@
 //! Certainty of results: a case runs again with other seeds until its mean is known well enough.
 //!
 //! Each run begins anew, so its value is one independent observation. Student's distribution gives the interval around
-//! the mean, and the wider one around a further run. Source: Law, "Simulation Modeling and Analysis", section 9.5.2
+//! the mean. Source: Law, "Simulation Modeling and Analysis", section 9.5.2
 //! (replication and deletion) and 9.5.1 for stopping at a relative precision. Values in two distant groups are
 //! reported as two regimes, because their mean is no run's value.
 
@@ -45,9 +45,6 @@ pub struct Estimate {
     pub mean: f64,
     /// Half-width of the interval that contains the mean with probability [`CONFIDENCE`]; not a number after one run.
     pub within: f64,
-    /// Half-width of the interval for the value of one more run, with the same probability, for normally distributed
-    /// values; not a number after one run.
-    pub one: f64,
     /// Number of runs with a value.
     pub runs: u32,
     /// The two groups of values, if there are two.
@@ -80,8 +77,7 @@ impl Estimate {
         let student =
             StudentsT::new(0.0, 1.0, freedom).map(|student| student.inverse_cdf(f64::midpoint(1.0, CONFIDENCE)));
         let factor = student.unwrap_or(f64::NAN) * (squares / freedom).sqrt();
-        let (within, one) = (factor / (count as f64).sqrt(), factor * (1.0 + 1.0 / count as f64).sqrt());
-        Self { mean, within, one, runs: count as u32, regimes: regimes(&known, mean) }
+        Self { mean, within: factor / (count as f64).sqrt(), runs: count as u32, regimes: regimes(&known, mean) }
     }
 
     /// Half-width of the interval as a fraction of the mean; infinite without an interval.
@@ -155,7 +151,6 @@ mod tests {
         let found = Estimate::of([9.0, 10.0, 11.0, 10.0, 10.0].into_iter());
         assert!(close(found.mean, 10.0) && close(found.within, 2.776 * (0.5_f64 / 5.0).sqrt()), "{found:?}");
         assert!(close(found.relative(), found.within / 10.0));
-        assert!(close(found.one, 2.776 * (0.5_f64 * 1.2).sqrt()), "{found:?}");
         let one = Estimate::of([3.0, f64::NAN].into_iter());
         assert!(one.within.is_nan() && one.relative().is_infinite() && one.runs == 1, "{one:?}");
         assert!(Estimate::of([7.0; 3].into_iter()).relative() < 1e-12);

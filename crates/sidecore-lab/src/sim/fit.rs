@@ -23,12 +23,12 @@ pub(super) fn run(args: &args::Fit) -> Result<bool, LabError> {
     let free = fit::free(&targets, which)?;
     let effort = Effort { seed: args.seed, runs: args.seeds, precision: 0.0 };
     let progress = progress("fit")?;
-    let found = fit::fit(&targets, free.clone(), &effort, args.starts, &progress)?;
+    let found = fit::fit(&targets, free, &effort, args.starts, &progress)?;
     for (path, text) in args.write.iter().flat_map(|path| files(&found, &plans, path, &names(&args.to))) {
         export::write(Some(&path), &text)?;
     }
     let left_out = if args.leave_out && !found.stopped {
-        fit::leave_out(&targets, &free, &effort, args.starts, &progress)?
+        fit::leave_out(&targets, &found, &effort, args.starts, &progress)?
     } else {
         Vec::new()
     };

@@ -1,7 +1,8 @@
 //! Errors of prediction: each table, and each column, is predicted by a fit to the others.
 
 use super::problem::Problem;
-use super::{Free, Progress, Target, least};
+use super::{Fit, Fitted, Free, Progress, Target, least};
+use crate::compare::Published;
 use crate::estimate::Effort;
 use crate::plan::PlanError;
 use std::collections::BTreeSet;
@@ -22,64 +23,105 @@ pub struct LeftOut {
     pub alone: Vec<String>,
 }
 
+enum Part {
+    Table(String),
+    Column(String),
+}
+
 /// Fits without each table, if there are several, and without each column of all tables; and predicts the cells that were
-/// left out.
+/// left out. The fits begin at the values of `found`, the fit to all.
 ///
 /// # Errors
 ///
 /// As [`fit`](super::fit()). Stopped: with the parts that are done.
 pub fn leave_out(
     targets: &[Target<'_>],
-    free: &[Free],
+    found: &Fit,
     effort: &Effort,
     starts: u32,
     progress: Progress<'_>,
 ) -> Result<Vec<LeftOut>, PlanError> {
-    let all = Problem::new(targets, free.to_vec(), effort, progress)?.names();
-    let of = |is_it: &dyn Fn(&str) -> bool| (0..all.len()).filter(|cell| is_it(&all[*cell])).collect::<BTreeSet<_>>();
-    let tables: BTreeSet<&str> = all.iter().filter_map(|cell| Some(cell.split_once(": ")?.0)).collect();
-    let columns: BTreeSet<&str> =
-        targets.iter().flat_map(|target| &target.published.columns).map(String::as_str).collect();
-    let table = |table: &&str| (format!("table {table}"), of(&|cell| cell.starts_with(&format!("{table}: "))));
-    let column = |column: &&str| (format!("column {column}"), of(&|cell| cell.ends_with(&format!(" {column}"))));
-    let several = |parts: &BTreeSet<&str>| parts.len() > 1;
-    let tables: Vec<_> = Some(&tables).filter(|it| several(it)).into_iter().flatten().map(table).collect();
-    let columns: Vec<_> = Some(&columns).filter(|it| several(it)).into_iter().flatten().map(column).collect();
-    let mut found = Vec::new();
-    for (name, cells) in tables.into_iter().chain(columns) {
-        let problem = Problem::new(targets, free.to_vec(), effort, progress)?.without(cells.clone());
-        match one(problem, (name, cells), (&all, free), starts) {
-            Some(part) => found.push(part),
-            None => break,
+    let tables: BTreeSet<String> = targets.iter().map(|target| target.published.name()).collect();
+    let columns: BTreeSet<String> = targets.iter().flat_map(|target| target.published.columns.clone()).collect();
+    let tables = Some(tables).filter(|tables| tables.len() > 1).into_iter().flatten().map(Part::Table);
+    let columns = Some(columns).filter(|columns| columns.len() > 1).into_iter().flatten().map(Part::Column);
+    let mut parts = Vec::new();
+    for part in tables.chain(columns) {
+        let has = |cell: &str| match &part {
+            Part::Table(table) => cell.starts_with(&format!("{table}: ")),
+            Part::Column(column) => cell.ends_with(&format!(" {column}")),
+        };
+        let left_out: BTreeSet<usize> = (0..found.cells.len()).filter(|cell| has(&found.cells[*cell])).collect();
+        if left_out.is_empty() {
+            continue;
         }
+        let is_known = found.cells.len() - left_out.len() > found.parameters.len();
+        let is_alone = |it: &&Fitted| !is_known || is_alone(it, &left_out);
+        let alone: Vec<String> = found.parameters.iter().filter(is_alone).map(|it| it.free.name.clone()).collect();
+        let mut errors = Vec::new();
+        if alone.is_empty() {
+            let Some(all) = predicted(targets, &part, found, (effort, starts, progress))? else { break };
+            errors = left_out.iter().map(|cell| all[*cell]).collect();
+        }
+        let cells = left_out.iter().map(|cell| found.cells[*cell].clone()).collect();
+        parts.push(LeftOut { name: part.name(), cells, errors, alone });
     }
-    Ok(found)
+    Ok(parts)
 }
 
-/// `None`: the fit was stopped.
-fn one(
-    problem: Problem<'_>,
-    (name, left_out): (String, BTreeSet<usize>),
-    (all, free): (&[String], &[Free]),
-    starts: u32,
-) -> Option<LeftOut> {
-    let cells = left_out.iter().map(|cell| all[*cell].clone()).collect();
-    if all.len() - left_out.len() <= free.len() {
-        let alone = free.iter().map(|free| free.name.clone()).collect();
-        return Some(LeftOut { name, cells, errors: Vec::new(), alone });
-    }
-    let (mut problem, ends) = least(problem, starts);
-    problem.move_to(&ends);
-    let errors = &ends.first()?.errors;
-    let derivatives = problem.derivatives(errors)?;
-    let most = |parameter: usize, is_left_out: bool| {
-        let column = derivatives.column(parameter);
-        let cells = column.iter().enumerate().filter(|(cell, _)| left_out.contains(cell) == is_left_out);
-        cells.map(|(_, slope)| (slope * 1.1_f64.ln()).abs()).fold(0.0, f64::max)
+/// Absolute errors of all cells after a fit without this part. `None`: it was stopped.
+fn predicted(
+    targets: &[Target<'_>],
+    part: &Part,
+    found: &Fit,
+    (effort, starts, progress): (&Effort, u32, Progress<'_>),
+) -> Result<Option<Vec<f64>>, PlanError> {
+    let rest = targets.iter().enumerate().filter_map(|(number, target)| Some((number, part.rest(target.published)?)));
+    let rest: Vec<(usize, Published)> = rest.collect();
+    let without: Vec<Target<'_>> =
+        rest.iter().map(|(number, published)| Target { plan: targets[*number].plan, published }).collect();
+    let begin = |it: &Fitted| Free { value: it.value, ..it.free.clone() };
+    let all: Vec<Free> = found.parameters.iter().map(begin).collect();
+    let kept = |free: &Free| {
+        let targets = (0..rest.len()).filter(|at| free.is_of(rest[*at].0)).collect();
+        Free { targets, ..free.clone() }
     };
-    let is_alone = |parameter: &usize| most(*parameter, false) < HARDLY && most(*parameter, true) >= HARDLY;
-    let alone: Vec<String> = (0..free.len()).filter(is_alone).map(|parameter| free[parameter].name.clone()).collect();
-    let errors = left_out.iter().map(|cell| errors[*cell].exp_m1().abs());
-    let errors = if alone.is_empty() { errors.collect() } else { Vec::new() };
-    Some(LeftOut { name, cells, errors, alone })
+    let problem = Problem::new(&without, all.iter().map(kept).collect(), effort, progress)?;
+    let (problem, ends) = least(problem, starts);
+    let Some(best) = ends.first().filter(|_| !problem.is_stopped()) else { return Ok(None) };
+    let values: Vec<f64> = best.at.iter().map(|value| value.exp()).collect();
+    Ok(Problem::new(targets, all, effort, progress)?.sizes(&values))
+}
+
+/// Whether only these cells determine the parameter.
+fn is_alone(fitted: &Fitted, left_out: &BTreeSet<usize>) -> bool {
+    let most = |is_left_out: bool| {
+        let cells = fitted.effects.iter().enumerate().filter(|(cell, _)| left_out.contains(cell) == is_left_out);
+        cells.map(|(_, effect)| effect.abs()).fold(0.0, f64::max)
+    };
+    most(false) < HARDLY && most(true) >= HARDLY
+}
+
+impl Part {
+    fn name(&self) -> String {
+        match self {
+            Self::Table(table) => format!("table {table}"),
+            Self::Column(column) => format!("column {column}"),
+        }
+    }
+
+    /// The table without this part; `None`: nothing of it is left.
+    fn rest(&self, published: &Published) -> Option<Published> {
+        let Self::Column(column) = self else {
+            return (self.name() != format!("table {}", published.name())).then(|| published.clone());
+        };
+        let kept: Vec<usize> = (0..published.columns.len()).filter(|at| published.columns[*at] != *column).collect();
+        let row = |(label, values): &(String, Vec<Option<f64>>)| {
+            (label.clone(), kept.iter().map(|at| values[*at]).collect::<Vec<_>>())
+        };
+        let columns: Vec<String> = kept.iter().map(|at| published.columns[*at].clone()).collect();
+        let rows: Vec<_> =
+            published.rows.iter().map(row).filter(|(_, values)| values.iter().any(Option::is_some)).collect();
+        (!columns.is_empty() && !rows.is_empty()).then(|| Published { rows, columns, ..published.clone() })
+    }
 }

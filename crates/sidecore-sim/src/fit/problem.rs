@@ -9,7 +9,6 @@ use levenberg_marquardt::LeastSquaresProblem;
 use nalgebra::storage::Owned;
 use nalgebra::{DMatrix, DVector, Dyn};
 use rayon::iter::{IntoParallelIterator, ParallelIterator};
-use std::collections::BTreeSet;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
@@ -30,8 +29,6 @@ pub(super) struct Problem<'a> {
     effort: &'a Effort,
     progress: Progress<'a>,
     at: DVector<f64>,
-    /// Numbers of the cells that do not count.
-    left_out: BTreeSet<usize>,
     evaluations: AtomicUsize,
     stopped: AtomicBool,
     best: Mutex<Option<End>>,
@@ -40,8 +37,8 @@ pub(super) struct Problem<'a> {
 /// The evaluation with the least sum.
 pub(super) struct End {
     pub(super) sum: f64,
-    at: DVector<f64>,
-    pub(super) errors: Vec<f64>,
+    pub(super) at: DVector<f64>,
+    errors: Vec<f64>,
 }
 
 impl<'a> Problem<'a> {
@@ -54,13 +51,7 @@ impl<'a> Problem<'a> {
         let cells = targets.iter().map(Target::cells).collect::<Result<_, _>>()?;
         let at = DVector::from_iterator(free.len(), free.iter().map(|free| free.value.ln()));
         let (evaluations, stopped, best) = (AtomicUsize::new(0), AtomicBool::new(false), Mutex::new(None));
-        let left_out = BTreeSet::new();
-        Ok(Self { targets, cells, free, effort, progress, at, left_out, evaluations, stopped, best })
-    }
-
-    /// The same fit without these cells.
-    pub(super) fn without(self, left_out: BTreeSet<usize>) -> Self {
-        Self { left_out, ..self }
+        Ok(Self { targets, cells, free, effort, progress, at, evaluations, stopped, best })
     }
 
     /// Begins at the plans' values, or near them. A value beyond its limits is nearer.
@@ -82,6 +73,12 @@ impl<'a> Problem<'a> {
 
     pub(super) fn end(&self) -> Option<End> {
         self.best.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Absolute errors at these values, as fractions of the published ones.
+    pub(super) fn sizes(&self, values: &[f64]) -> Option<Vec<f64>> {
+        let at = DVector::from_iterator(values.len(), values.iter().map(|value| value.ln()));
+        Some(self.errors(&at)?.into_iter().map(|error| error.exp_m1().abs()).collect())
     }
 
     pub(super) fn first(&self) -> Result<Vec<f64>, PlanError> {
@@ -107,17 +104,12 @@ impl<'a> Problem<'a> {
         if (self.progress)(done, (super::EVALUATIONS_PER_PARAMETER + 1) * (self.free.len() + 1)).is_break() {
             self.stopped.store(true, Relaxed);
         }
-        let sum = self.counted(&errors).iter().map(|counted| counted.powi(2)).sum();
+        let sum = errors.iter().map(|error| counted(*error).powi(2)).sum();
         let mut best = self.best.lock().unwrap_or_else(PoisonError::into_inner);
         if best.as_ref().is_none_or(|best| sum < best.sum) {
             *best = Some(End { sum, at: at.clone(), errors: errors.clone() });
         }
         Some(errors)
-    }
-
-    fn counted(&self, errors: &[f64]) -> Vec<f64> {
-        let one = |(cell, error): (usize, &f64)| if self.left_out.contains(&cell) { 0.0 } else { counted(*error) };
-        errors.iter().enumerate().map(one).collect()
     }
 
     fn run(&self, number: usize, cells: &Cells<'_>, at: &DVector<f64>) -> Option<Vec<Cell>> {
@@ -135,7 +127,7 @@ impl<'a> Problem<'a> {
 
     /// Derivatives of these errors by each parameter; 0 for one that can change neither up nor down. `None`: the fit
     /// was stopped.
-    pub(super) fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
+    fn derivatives(&self, errors: &[f64]) -> Option<DMatrix<f64>> {
         let moved = |parameter: usize| {
             let mut at = self.at.clone();
             at[parameter] += STEP;
@@ -157,15 +149,14 @@ impl<'a> Problem<'a> {
         Some(DMatrix::from_fn(errors.len(), columns.len(), |cell, parameter| columns[parameter][cell]))
     }
 
-    /// Moves to the best of these ends.
-    pub(super) fn move_to(&mut self, ends: &[End]) {
-        if let Some(best) = ends.first() {
-            self.at.copy_from(&best.at);
-        }
+    pub(super) fn is_stopped(&self) -> bool {
+        self.stopped.load(Relaxed)
     }
 
     pub(super) fn found(mut self, before: Vec<f64>, ends: &[End], is_free: impl Fn(&Free) -> bool) -> Fit {
-        self.move_to(ends);
+        if let Some(best) = ends.first() {
+            self.at.copy_from(&best.at);
+        }
         let (at, errors) = (self.at.clone(), ends.first().map_or_else(|| before.clone(), |best| best.errors.clone()));
         let is_as_good = |end: &&End| end.sum <= ends[0].sum * AS_GOOD;
         let as_good: Vec<&End> = ends.iter().filter(is_as_good).collect();
@@ -197,9 +188,9 @@ impl<'a> Problem<'a> {
         Fit { parameters, errors, cells: self.names(), as_good: as_good.len(), stopped }
     }
 
-    pub(super) fn names(&self) -> Vec<String> {
+    fn names(&self) -> Vec<String> {
         let names = |(cells, target): (&Cells<'_>, &Target<'_>)| {
-            let file = target.published.path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+            let file = target.published.name();
             cells.names().map(|name| format!("{file}: {name}")).collect::<Vec<_>>()
         };
         self.cells.iter().zip(self.targets).flat_map(names).collect()
@@ -238,14 +229,14 @@ impl LeastSquaresProblem<f64, Dyn, Dyn> for Problem<'_> {
         }
         let cells = self.cells.iter().map(|cells| cells.names().count()).sum();
         let found = found.unwrap_or_else(|| vec![IMPOSSIBLE; cells]);
-        Some(DVector::from_vec(self.counted(&found)))
+        Some(DVector::from_iterator(found.len(), found.into_iter().map(counted)))
     }
 
     fn jacobian(&self) -> Option<DMatrix<f64>> {
         let errors = self.errors(&self.at)?;
         let mut found = self.derivatives(&errors)?;
-        for (cell, (mut row, error)) in found.row_iter_mut().zip(errors).enumerate() {
-            row *= if self.left_out.contains(&cell) { 0.0 } else { counted_slope(error) };
+        for (mut row, error) in found.row_iter_mut().zip(errors) {
+            row *= counted_slope(error);
         }
         Some(found)
     }
