@@ -112,8 +112,9 @@ impl Part {
 
     /// The table without this part; `None`: nothing of it is left.
     fn rest(&self, published: &Published) -> Option<Published> {
-        let Self::Column(column) = self else {
-            return (self.name() != format!("table {}", published.name())).then(|| published.clone());
+        let column = match self {
+            Self::Table(table) => return (published.name() != *table).then(|| published.clone()),
+            Self::Column(column) => column,
         };
         let kept: Vec<usize> = (0..published.columns.len()).filter(|at| published.columns[*at] != *column).collect();
         let row = |(label, values): &(String, Vec<Option<f64>>)| {
