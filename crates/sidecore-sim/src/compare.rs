@@ -13,6 +13,8 @@ use std::fmt::Display;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+/// Errors that differ by no more than this are equal.
+const ALIKE: f64 = 0.001;
 /// Largest file, bytes.
 const MAX_BYTES: u64 = 1 << 20;
 
@@ -76,7 +78,7 @@ impl Cell {
 
     /// Whether the simplest rule is nearer to the published value than the plan.
     pub fn is_beaten(&self) -> bool {
-        self.rule_error().is_some_and(|rule| rule.abs() < self.error.abs())
+        self.rule_error().is_some_and(|rule| rule.abs() + ALIKE < self.error.abs())
     }
 }
 

@@ -187,7 +187,7 @@ pub fn fit(
 }
 
 /// The ends of all starts, the best one first.
-fn least<'a>(mut problem: Problem<'a>, starts: u32) -> (Problem<'a>, Vec<End>) {
+fn least(mut problem: Problem<'_>, starts: u32) -> (Problem<'_>, Vec<End>) {
     let mut ends = Vec::new();
     for start in 0..starts {
         problem.begin(start);
