@@ -164,4 +164,4 @@ pub fn plan(data: &[u8]) {
     }
 }
 
-const PLAN: &str = include_str!("../../plans/queue.toml");
+const PLAN: &str = include_str!("../../plans/pool-card.toml");

@@ -12,14 +12,13 @@ const DOCS: &str = "docs/results/simulated";
 
 type Page = (&'static str, &'static [&'static str]);
 
-const PAGES: [Page; 13] = [
+const PAGES: [Page; 12] = [
     (
         "what-would-have-helped.md",
         &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, "--seeds", "1", "--title", "What would have helped"],
     ),
     ("bakeoff.md", &["bakeoff", "--seeds", "60"]),
-    ("gather.md", &["gather"]),
-    ("queue.md", &["plans/queue.toml", "--seeds", "1", "--title", "Queues with known answers"]),
+    ("pool-batch.md", &["plans/pool-batch.toml", "--seeds", "1", "--title", "A batch device"]),
     ("ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
     ("ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
     ("ocf-bcm5820x4-many.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4_many.csv"]),

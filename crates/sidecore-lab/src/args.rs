@@ -13,7 +13,7 @@ pub(crate) use net::{
     InjectedProblem, LinkProperties, Net, NetCommand, NetJoint, NetLink, NetMeasure, NetPapers, NetPeer, NetTraffic,
     NetTune, NetWhere, PORT, Paper,
 };
-pub(crate) use sim::{Choose, Explain, Fit, Gathering, New, Output, Plans, Replay, Sim, SimCommand};
+pub(crate) use sim::{Choose, Explain, Fit, New, Output, Plans, Replay, Sim, SimCommand};
 
 use clap::{Args, Parser, Subcommand};
 use sidecore_terminal::arguments::Manuals;

@@ -7,7 +7,6 @@ mod compare;
 mod explain;
 mod farm_rows;
 mod fit;
-mod gathering;
 mod new;
 mod output;
 mod paper_rows;
@@ -29,13 +28,15 @@ use std::time::Instant;
 pub(crate) fn run(args: &Sim) -> Result<bool, LabError> {
     match &args.command {
         None => plans(&args.plans),
-        Some(SimCommand::Bakeoff { seeds, depth, burst, output }) => {
+        Some(SimCommand::Bakeoff { seeds, depth, burst, slow, output }) => {
             let depths = if depth.is_empty() { vec![None] } else { depth.iter().copied().map(Some).collect() };
-            bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst }, output)
+            bakeoff::run(&Setup { seeds: *seeds, depths, burst: *burst, slow: *slow }, output)
         }
-        Some(SimCommand::Waiting(_)) => Err(removed("waiting", "cargo test -p sidecore-sim --test waiting")),
-        Some(SimCommand::Gather(args)) => gathering::run(args),
-        Some(SimCommand::Faults(_)) => Err(removed("faults", "cargo xtask faults --seeds N")),
+        Some(SimCommand::Waiting(_)) => Err(is_test("waiting", "cargo test -p sidecore-sim --test waiting")),
+        Some(SimCommand::Gather(_)) => {
+            Err(LabError::usage("sim gather is a plan now: run sidecore sim plans/pool-batch.toml"))
+        }
+        Some(SimCommand::Faults(_)) => Err(is_test("faults", "cargo xtask faults --seeds N")),
         Some(SimCommand::Replay(args)) => replay::run(args),
         Some(SimCommand::Choose(args)) => choose::run(args),
         Some(SimCommand::Explain(args)) => explain::run(args),
@@ -65,7 +66,7 @@ fn plans(args: &Plans) -> Result<bool, LabError> {
     }
 }
 
-fn removed(command: &str, successor: &str) -> LabError {
+fn is_test(command: &str, successor: &str) -> LabError {
     LabError::Usage(format!("sim {command} is a test now: run {successor} in the source"))
 }
 

@@ -21,20 +21,31 @@ fn between<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     text.split_once(from).unwrap().1.split_once(to).unwrap().0
 }
 
+/// Queues whose mean times are known, as a plan in this folder.
+fn queue(folder: &Path) -> String {
+    let plan = "system = \"pool\"\ntitle = \"A queue\"\n[requests]\nrate_per_s = 50_000\ncount = 20_000\n[work.op]\n\
+                [device.server]\nwork = \"exponential\"\nop = { us = 10 }\n[table]\ncell = \"mean_us\"\n\
+                rows = { engines = [1, 2, 4, 8] }\ncolumns = { \"requests.rate_per_s\" = [20_000, 50_000, 80_000] }\n";
+    let path = folder.join("queue.toml");
+    fs::write(&path, plan).unwrap();
+    path.to_str().unwrap().to_owned()
+}
+
 #[test]
 fn a_plan_is_run_and_written() {
     let folder = tempfile::tempdir().unwrap();
+    let plan = queue(folder.path());
     let (json, page) = (folder.path().join("rows.json"), folder.path().join("page.md"));
     let files = ["--json", json.to_str().unwrap(), "--markdown", page.to_str().unwrap()];
-    let done = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seed", "3"], &files[..]].concat());
+    let done = sim(&[&[plan.as_str(), "--set", "requests.count=20000", "--seed", "3"], &files[..]].concat());
     assert!(done.status.success(), "{}", text(&done.stderr));
-    assert!(text(&done.stdout).contains("count \\ load"), "{}", text(&done.stdout));
+    assert!(text(&done.stdout).contains("engines \\ rate_per_s"), "{}", text(&done.stdout));
     let rows = fs::read_to_string(json).unwrap();
     assert_eq!(rows.lines().count(), 12);
     let row: serde_json::Value = serde_json::from_str(rows.lines().next().unwrap()).unwrap();
     assert_eq!((row["scenario"].as_str(), row["seed"].as_u64()), (Some("queue"), Some(3)));
-    assert_eq!(row["settings"]["server.count"].as_str(), Some("1"));
-    assert!(row["metrics"]["wait_us"].as_f64().unwrap() > 0.0);
+    assert_eq!(row["settings"]["device.server.engines"].as_str(), Some("1"));
+    assert!(row["metrics"]["mean_us"].as_f64().unwrap() > 0.0);
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("](queue.svg)") && folder.path().join("queue.svg").exists(), "{page}");
 }
@@ -43,14 +54,15 @@ fn a_plan_is_run_and_written() {
 fn a_published_table_is_compared() {
     let folder = tempfile::tempdir().unwrap();
     let (table, json) = (folder.path().join("published.csv"), folder.path().join("cells.json"));
-    fs::write(&table, "# closed form\nserver.count,0.5\n1,10\n2,3.333\n").unwrap();
-    let arguments = ["plans/queue.toml", "--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
-    let done = sim(&arguments);
+    fs::write(&table, "# closed form\nengines,50000\n1,20\n2,10.667\n").unwrap();
+    let plan = queue(folder.path());
+    let file = ["--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
+    let done = sim(&[&[plan.as_str(), "--set", "requests.count=200000"], &file[..]].concat());
     assert!(done.status.success(), "{}", text(&done.stderr));
     assert!(text(&done.stdout).contains("2 cells: median error"), "{}", text(&done.stdout));
     let cells = fs::read_to_string(json).unwrap();
     let cell: serde_json::Value = serde_json::from_str(cells.lines().next().unwrap()).unwrap();
-    assert_eq!((cell["row"].as_str(), cell["column"].as_str()), (Some("1"), Some("0.5")));
+    assert_eq!((cell["row"].as_str(), cell["column"].as_str()), (Some("1"), Some("50000")));
     let [published, predicted, error] = ["published", "predicted", "error"].map(|key| cell[key].as_f64().unwrap());
     assert!((error - (predicted - published) / published).abs() < 1e-12 && error.abs() < 0.02, "{cell}");
 }
@@ -59,9 +71,10 @@ fn a_published_table_is_compared() {
 fn figures_say_how_sure_they_are() {
     let folder = tempfile::tempdir().unwrap();
     let (table, json) = (folder.path().join("published.csv"), folder.path().join("cells.json"));
-    fs::write(&table, "# closed form\nserver.count,0.5,0.8\n1,10,40\n2,3.333,17.78\n").unwrap();
+    fs::write(&table, "# closed form\nengines,50000,80000\n1,20,50\n2,10.667,11.905\n").unwrap();
     let file = ["--compare", table.to_str().unwrap(), "--json", json.to_str().unwrap()];
-    let done = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000"], &file[..]].concat());
+    let plan = queue(folder.path());
+    let done = sim(&[&[plan.as_str()], &file[..]].concat());
     let said = text(&done.stdout);
     assert!(said.contains("95 % interval around the mean of") && said.contains("The simplest rule"), "{said}");
     for line in fs::read_to_string(&json).unwrap().lines() {
@@ -72,7 +85,7 @@ fn figures_say_how_sure_they_are() {
         // An exact value almost never misses twice the interval.
         assert!((published - predicted).abs() < 2.0 * within + 0.01 * published, "{cell}");
     }
-    let once = sim(&[&["plans/queue.toml", "--set", "arrivals.count=20000", "--seeds", "1"], &file[..]].concat());
+    let once = sim(&[&[plan.as_str(), "--seeds", "1"], &file[..]].concat());
     assert!(once.status.success() && !text(&once.stdout).contains("interval"), "{}", text(&once.stdout));
 }
 
@@ -80,18 +93,23 @@ fn figures_say_how_sure_they_are() {
 fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
     let folder = tempfile::tempdir().unwrap();
     let (table, found) = (folder.path().join("published.csv"), folder.path().join("found.toml"));
-    fs::write(&table, "server.count,0.2,0.5,0.8\n1,5,20,80\n").unwrap();
+    fs::write(&table, "engines,10000,25000,40000\n1,25,40,100\n").unwrap();
     let (table, written) = (table.to_str().unwrap(), found.to_str().unwrap());
-    let named = ["--vary", "server.time_us", "--set", "arrivals.count=30000", "--write", written];
-    let done = sim(&[&["fit", "plans/queue.toml", "--to", table], &named[..]].concat());
+    let plan = queue(folder.path());
+    let named = ["--vary", "device.server.op.us", "--set", "requests.count=30000", "--write", written];
+    let done = sim(&[&["fit", plan.as_str(), "--to", table], &named[..]].concat());
     let said = text(&done.stdout);
-    assert!(done.status.success() && said.contains("server.time_us"), "{said}{}", text(&done.stderr));
+    assert!(done.status.success() && said.contains("device.server.op.us"), "{said}{}", text(&done.stderr));
     let parameters = fs::read_to_string(&found).unwrap();
-    let time: f64 = between(&parameters, "time_us = { value = ", ",").parse().unwrap();
+    let time: f64 = between(&parameters, "us = { value = ", ",").parse().unwrap();
     assert!((time / 20.0 - 1.0).abs() < 0.1, "{time}");
-    let matter = sim(&["plans/queue.toml", "--set", "arrivals.count=20000", "--sensitivity", "--compare", table]);
+    let matter = sim(&[plan.as_str(), "--set", "requests.count=5000", "--sensitivity", "--compare", table]);
     let said = text(&matter.stdout);
-    assert!(said.contains("fixed by the table") && said.contains("arrivals.load"), "{said}{}", text(&matter.stderr));
+    assert!(
+        said.contains("fixed by the table") && said.contains("requests.rate_per_s"),
+        "{said}{}",
+        text(&matter.stderr)
+    );
     // A bus of 67 bit does not exist: such a parameter stays, and the others are still reported.
     let card = ["plans/ocf-hifn7751x4.toml", "--sensitivity", "--compare", "docs/published/ocf_hifn7751x4.csv"];
     let said = text(&sim(&[&card[..], &["--seeds", "1"]].concat()).stdout);
@@ -103,13 +121,12 @@ fn a_parameter_is_found_from_a_table_and_written_for_a_plan() {
 fn found_values_are_read_back_by_the_plans() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
-    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../plans/queue.toml");
-    let queue = fs::read_to_string(root).unwrap().replace("1_000_000", "30000");
+    let queue = fs::read_to_string(queue(folder.path())).unwrap();
     let own = |us: u32| {
         let time = "unit = \"us\", origin = \"fitted\", meaning = \"one request\" }";
-        queue.replace("time_us = 10", &format!("time_us = {{ value = {us}, {time}"))
+        queue.replace("op = { us = 10 }", &format!("op.us = {{ value = {us}, {time}"))
     };
-    fs::write(path("table.csv"), "server.count,0.2,0.5,0.8\n1,5,20,80\n").unwrap();
+    fs::write(path("table.csv"), "engines,10000,25000,40000\n1,25,40,100\n").unwrap();
     for (name, us) in [("a", 10), ("b", 10), ("c", 12)] {
         fs::write(path(&format!("{name}.toml")), own(us)).unwrap();
     }
@@ -122,13 +139,14 @@ fn found_values_are_read_back_by_the_plans() {
         let said = text(&done.stdout);
         assert!(done.status.success() && said.contains("Error of prediction by left-out columns"), "{said}");
         for name in written {
-            let plan = queue.replace("[arrivals]", &format!("include = [\"{name}.toml\"]\n[arrivals]"));
-            fs::write(path("again.toml"), plan.replace("time_us = 10\n", "")).unwrap();
-            let listed = sim(&[&path("again.toml"), "--parameters"]);
+            let plan = queue.replace("[requests]", &format!("include = [\"{name}.toml\"]\n[requests]"));
+            fs::write(path("again.toml"), plan.replace("op = { us = 10 }\n", "")).unwrap();
+            let listed = sim(&["explain", &path("again.toml")]);
             let shown = text(&listed.stdout);
-            let line = shown.lines().find(|line| line.starts_with("server.time_us"));
+            let line = shown.lines().find(|line| line.starts_with("device.server.op.us "));
             assert!(line.is_some_and(|line| line.contains("fitted")), "{shown}{}", text(&listed.stderr));
-            assert_eq!(fs::read_to_string(path(&format!("{name}.toml"))).unwrap().matches("time_us").count(), 1);
+            let file = fs::read_to_string(path(&format!("{name}.toml"))).unwrap();
+            assert_eq!(file.matches("{ value = ").count(), 1, "{file}");
         }
     }
 }
@@ -163,10 +181,10 @@ fn what_to_choose_is_answered_with_a_page() {
 
 #[test]
 fn parameters_are_listed_and_nothing_is_run() {
-    let done = sim(&["explain", "plans/queue.toml", "--set", "load=0.7"]);
+    let done = sim(&["explain", "plans/pool-card.toml", "--set", "interrupt_us=0.7"]);
     let shown = text(&done.stdout);
-    let line = shown.lines().find(|line| line.starts_with("arrivals.load")).unwrap();
-    assert!(line.contains("0.7") && line.contains("command line") && shown.contains("wait_us"), "{shown}");
+    let line = shown.lines().find(|line| line.starts_with("host.interrupt_us")).unwrap();
+    assert!(line.contains("0.7") && line.contains("command line") && shown.contains("p99_us"), "{shown}");
     let done = sim(&["explain", "pool", "ring"]);
     let shown = text(&done.stdout);
     let line = shown.lines().find(|line| line.starts_with("device.KIND.ring")).unwrap();
@@ -206,59 +224,65 @@ fn a_plan_of_own_hardware_is_written_run_and_asked() {
 #[test]
 fn a_choice_names_its_metric_and_its_load() {
     let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("queue.toml");
-    let plan = fs::read_to_string(root().join("plans/queue.toml")).unwrap();
-    let choose = "[choose]\nload = \"arrivals.load\"\nlatency = \"wait_us\"\nrate = \"utilisation\"\n\
-                  over = { \"server.count\" = [1, 2, 4, 8] }\ncost = { \"server.count\" = 1 }\n";
+    let path = queue(folder.path());
+    let plan = fs::read_to_string(&path).unwrap();
+    let choose = "[choose]\nload = \"requests.rate_per_s\"\nlatency = \"mean_us\"\nrate = \"rate_per_s\"\n\
+                  over = { engines = [1, 2, 4, 8] }\ncost = { \"device.server.engines\" = 1 }\n";
     fs::write(&path, plan + "\n" + choose).unwrap();
-    let ask = |more: &[&str]| {
-        let asked = ["choose", path.to_str().unwrap(), "--load", "0.5", "--set", "arrivals.count=30000"];
-        sim(&[&asked[..], more].concat())
-    };
-    let said = text(&ask(&["--bound", "4"]).stdout);
-    assert!(said.contains("arrivals.load 0.500 with wait_us of at most 4.00 us"), "{said}");
-    // M/M/c at a load of 0.5 waits 10, 3.33, 0.87 us.
+    let ask = |more: &[&str]| sim(&[&["choose", path.as_str(), "--load", "50000"], more].concat());
+    let said = text(&ask(&["--bound", "12"]).stdout);
+    assert!(said.contains("50000 requests/s with mean_us of at most 12.0 us"), "{said}");
+    // M/M/c takes 20, 10.7 and 10.0 us at this rate.
     let line = |name: &str| said.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
-    assert!(line("answer").contains("server 2") && line("next cheaper").contains("server 1"), "{said}");
+    assert!(line("answer").contains("engines 2") && line("next cheaper").contains("engines 1"), "{said}");
     assert!(line("why not that").contains("too slow"), "{said}");
     assert!(said.contains("2 combinations were not run: they cost more than the answer"), "{said}");
     let done = ask(&["--p99", "4"]);
-    assert!(text(&done.stderr).contains("bounds wait_us: write --bound VALUE in us"), "{}", text(&done.stderr));
-    let done = ask(&["--bound", "0.001", "--seconds", "0.000001", "--over", "server.count=1..9"]);
+    assert!(text(&done.stderr).contains("bounds mean_us: write --bound VALUE in us"), "{}", text(&done.stderr));
+    let done = ask(&["--bound", "0.001", "--seconds", "0.000001", "--over", "engines=1..9"]);
     let said = text(&done.stdout);
     assert!(done.status.code() == Some(1) && said.contains("Stopped after 0.000001 s"), "{said}");
-    assert!(said.contains("combinations were not tried, from a cost of 2.00 on: server 2; server 3;"), "{said}");
+    let untried =
+        "combinations were not tried, from a cost of 2.00 on: device.server.engines 2; device.server.engines 3;";
+    assert!(said.contains(untried), "{said}");
 }
 
 #[test]
 fn wrong_input_is_usage_and_says_what_to_do() {
-    let cases: [(&[&str], &str); 23] = [
+    let cases: [(&[&str], &str); 24] = [
         (&[], "Usage: sidecore sim"),
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
-        (&["plans/queue.toml", "--set", "lod=1"], "did you mean `arrivals.load`?"),
-        (&["plans/queue.toml", "--compare", "nothing.csv"], "nothing.csv: cannot be read"),
-        (&["plans/queue.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
-        (&["plans/queue.toml", "plans/queue.toml", "--compare", "a.csv"], "--compare takes one plan"),
+        (&["plans/pool-card.toml", "--set", "interupt_us=1"], "did you mean `host.interrupt_us`?"),
+        (&["plans/pool-card.toml", "--compare", "nothing.csv"], "nothing.csv: cannot be read"),
+        (&["plans/pool-card.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
+        (&["plans/pool-card.toml", "plans/pool-card.toml", "--compare", "a.csv"], "--compare takes one plan"),
         (&["faults", "--sabotage", "nothing"], "run cargo xtask faults --seeds N in the source"),
+        (&["gather", "--single-us", "391"], "sim gather is a plan now: run sidecore sim plans/pool-batch.toml"),
         (&["waiting"], "run cargo test -p sidecore-sim --test waiting in the source"),
-        (&["plans/queue.toml", "--seeds", "0"], "write a whole number from 1 to 1000"),
-        (&["plans/queue.toml", "--precision", "0"], "a percentage from 0.01 to 100"),
-        (&["plans/queue.toml", "plans/zvm.toml", "--sensitivity"], "--sensitivity takes one plan"),
+        (&["plans/pool-card.toml", "--seeds", "0"], "write a whole number from 1 to 1000"),
+        (&["plans/pool-card.toml", "--precision", "0"], "a percentage from 0.01 to 100"),
+        (&["plans/pool-card.toml", "plans/zvm.toml", "--sensitivity"], "--sensitivity takes one plan"),
         (&["fit", "plans/zvm.toml", "plans/zvm.toml", "--to", "docs/published/lhcb.csv"], "2 plans and 1 tables"),
-        (&["choose", "plans/queue.toml", "--load", "1", "--p99", "1"], "plans/queue.toml has no [choose] section"),
+        (
+            &["choose", "plans/pool-batch.toml", "--load", "1", "--p99", "1"],
+            "plans/pool-batch.toml has no [choose] section",
+        ),
         (&["choose", "plans/zvm.toml", "--load=-1", "--p99", "1"], "a number above 0"),
         (&["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--bound", "1"], "cannot be used with"),
-        (&["plans/queue.toml", "--parameters"], "sim --parameters is a command now: run sidecore sim explain PLAN"),
-        (&["explain", "pol"], "pol is neither a file nor a system: systems are pool, queue"),
-        (&["explain", "queue", "rings"], "queue has no `rings`"),
+        (&["plans/pool-card.toml", "--parameters"], "sim --parameters is a command now: run sidecore sim explain PLAN"),
+        (&["explain", "pol"], "pol is neither a file nor a system: systems are pool, machine"),
+        (&["explain", "pool", "rings"], "pool has no `rings`"),
         (&["new", "no-folder/x.toml"], "there is no directory"),
         (
             &["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--over", "host.mod=x"],
             "did you mean `host.mode`?",
         ),
         (&["choose", "plans/zvm.toml", "--load", "1", "--p99", "1", "--cost", "adapter.count"], "write NAME=PRICE"),
-        (&["replay", "plans/queue.toml", "--devices", "2"], "plans/queue.toml: this is no record of this version"),
-        (&["replay", "plans/queue.toml"], "plans/queue.toml: this is no record of this version"),
+        (
+            &["replay", "plans/pool-card.toml", "--devices", "2"],
+            "plans/pool-card.toml: this is no record of this version",
+        ),
+        (&["replay", "plans/pool-card.toml"], "plans/pool-card.toml: this is no record of this version"),
     ];
     for (arguments, message) in cases {
         let done = sim(arguments);

@@ -5,12 +5,13 @@
 //! service.
 
 mod cases;
-mod pool;
+mod run;
 
 use cases::Case;
 pub use cases::{random_pool, regression_pool};
-use pool::Traffic;
-pub use pool::{Card, Judged, Run, Sizes};
+use rayon::prelude::*;
+use run::Traffic;
+pub use run::{Card, Judged, Run};
 use sidecore_core::policy::balance::Balance;
 use std::ops::ControlFlow;
 
@@ -28,12 +29,14 @@ pub struct Setup {
     pub depths: Vec<Option<u32>>,
     /// Number of requests that arrive simultaneously after a fifth of each run.
     pub burst: u32,
+    /// Factor on the times of each pool's quickest device from half of a run on; 1: none.
+    pub slow: f64,
 }
 
 impl Setup {
-    /// A setup with this number of random pools, without a limit on devices and without a burst.
+    /// A setup with this number of random pools, without a limit on devices, a burst or a slow device.
     pub fn of(seeds: u64) -> Self {
-        Self { seeds, depths: vec![None], burst: 0 }
+        Self { seeds, depths: vec![None], burst: 0, slow: 1.0 }
     }
 }
 
@@ -51,6 +54,8 @@ pub struct Line {
     pub depth: Option<u32>,
     /// Number of requests that arrived simultaneously.
     pub burst: u32,
+    /// Factor on the times of the quickest device from half of the run on.
+    pub slow: f64,
     /// Policy for choosing devices.
     pub balance: Balance,
     /// The result under this policy.
@@ -121,26 +126,28 @@ impl Bakeoff {
 /// - `slowed`: at 0.6, the first device takes four times as long from a quarter of the run on;
 /// - `misled`: at 0.9, devices alternately report 20 % less and 20 % more than their true times, and prices follow;
 ///
-/// `progress` receives the runs done and the total before each run. A break returns the complete cases.
+/// With [`Setup::slow`] the load is a fraction of the capacity after the change, and only requests after it count.
+///
+/// `progress` receives the runs done and the total before each run; the runs of a case go side by side. A break returns the complete cases.
 pub fn run(setup: &Setup, progress: &mut dyn FnMut(usize, usize) -> ControlFlow<()>) -> Bakeoff {
-    let cases: Vec<Case> = setup.depths.iter().flat_map(|depth| cases::all(setup.seeds, *depth, setup.burst)).collect();
+    let cases: Vec<Case> = setup.depths.iter().flat_map(|depth| cases::all(setup, *depth)).collect();
     let total = cases.len() * Balance::ALL.len();
     let (mut lines, mut done) = (Vec::with_capacity(total), 0);
     for case in &cases {
-        let mut judged = Vec::new();
-        for balance in Balance::ALL {
+        for _ in Balance::ALL {
             if progress(done, total).is_break() {
                 return Bakeoff { lines };
             }
-            judged.push(Run { balance, ..case.run.clone() }.go(case.seed));
             done += 1;
         }
-        lines.extend(compared(case, &judged));
+        let go = |balance: &Balance| Run { balance: *balance, ..case.run.clone() }.go(case.seed);
+        let judged: Vec<Judged> = Balance::ALL.par_iter().map(go).collect();
+        lines.extend(compared(case, setup.slow, &judged));
     }
     Bakeoff { lines }
 }
 
-fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Line> + 'a {
+fn compared<'a>(case: &'a Case, slow: f64, judged: &'a [Judged]) -> impl Iterator<Item = Line> + 'a {
     let least = |value: fn(&Judged) -> f64| {
         judged.iter().filter(|judged| judged.stable).map(value).fold(f64::INFINITY, f64::min)
     };
@@ -150,8 +157,9 @@ fn compared<'a>(case: &'a Case, judged: &'a [Judged]) -> impl Iterator<Item = Li
         scenario: case.scenario,
         seed: case.seed,
         load,
-        depth: Some(case.run.depth).filter(|depth| *depth != u32::MAX),
+        depth: case.run.depth,
         burst: case.run.burst,
+        slow,
         balance,
         found: *judged,
         ratio: judged.stable.then_some((judged.mean / mean, judged.p99 / p99)),

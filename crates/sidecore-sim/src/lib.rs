@@ -12,7 +12,7 @@
 //! |`table`, `estimate`|cells of a plan, each run until it is sure|
 //! |`compare`, `rule`, `speed`|published cells; the simplest rule for them; events a second|
 //! |`fit`, `choose`|parameters from published tables; the cheapest variant under a bound|
-//! |`bakeoff`, `gathering`|policies judged: balance on random pools, gathering|
+//! |`bakeoff`|balance policies judged on random pools|
 //! |`replay`|records of the service, decided again|
 #![forbid(unsafe_code)]
 
@@ -22,7 +22,6 @@ pub mod compare;
 pub mod engine;
 pub mod estimate;
 pub mod fit;
-pub mod gathering;
 mod names;
 pub mod outcome;
 mod part;

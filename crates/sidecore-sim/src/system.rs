@@ -5,7 +5,6 @@ mod lane;
 mod lhcb;
 mod ocf;
 mod pool;
-mod queue;
 mod zvm;
 
 use crate::estimate::{Effort, Estimate, estimate, estimate_while};
@@ -166,9 +165,8 @@ fn fullest<'a>(parts: &[(&'a str, f64)]) -> (&'a str, f64) {
 }
 
 /// All systems.
-pub static ALL: [System; 7] = [
+pub static ALL: [System; 6] = [
     System::pool(),
-    System::new::<queue::Queue>("queue", queue::METRICS),
     System::new::<lane::LaneModel>("machine", lane::METRICS),
     System::new::<ocf::Ocf>("ocf", ocf::METRICS),
     System::new::<zvm::Zvm>("zvm", zvm::METRICS),
@@ -176,11 +174,15 @@ pub static ALL: [System; 7] = [
     System::new::<farm::Farm>("farm", farm::METRICS),
 ];
 
-const REMOVED: [(&str, &str); 2] = [("nic", "sidecore net link"), ("streams", "sidecore bench sockets")];
+const REMOVED: [(&str, &str); 3] = [
+    ("nic", "measured by sidecore net link"),
+    ("streams", "measured by sidecore bench sockets"),
+    ("queue", "a device of the system `pool` is one"),
+];
 
 pub(crate) fn unknown(name: &str) -> String {
     match REMOVED.iter().find(|(removed, _)| *removed == name) {
-        Some((_, command)) => format!("there is no system `{name}` any more: measured by {command}"),
+        Some((_, instead)) => format!("there is no system `{name}` any more: {instead}"),
         None => names::unknown("system", name, ALL.iter().map(|system| system.name)).to_string(),
     }
 }

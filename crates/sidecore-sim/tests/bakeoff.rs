@@ -78,7 +78,7 @@ fn priced_is_stable_in_all_pools_and_near_the_best_in_most() {
 #[test]
 fn priced_recovers_from_a_burst_however_few_requests_a_device_holds() {
     for depth in [8, 16, 64] {
-        let run = |seed| Run { balance: Balance::Priced, depth, burst: 1_000, ..random_pool(seed, 0.95) };
+        let run = |seed| Run { balance: Balance::Priced, depth: Some(depth), burst: 1_000, ..random_pool(seed, 0.95) };
         let stable = of_pools(|seed| run(seed).go(seed).stable);
         let count = stable.iter().filter(|stable| **stable).count();
         assert_eq!(count, POOLS as usize, "depth {depth}: {stable:?}");

@@ -10,37 +10,39 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 const GOOD: &str = r#"
-system = "queue"
+system = "pool"
 title = "A queue"
 include = ["servers.toml"]
 
-[arrivals]
-load = 0.8
+[requests]
+rate_per_s = 80_000
 count = 20_000
 
 [table]
-cell = "wait_us"
+cell = "mean_us"
 rows = { count = [1, 2] }
-columns = { load = { from = 0.2, to = 0.8, step = 0.2 } }
+columns = { "requests.rate_per_s" = { from = 20_000, to = 80_000, step = 20_000 } }
 
 [[variant]]
 name = "constant"
-set = { distribution = "constant" }
+set = { work = "constant" }
 
 [[heading]]
 says = "two servers"
-set = { "server.count" = 2 }
+set = { engines = 2 }
 
 [[heading]]
 says = "{} us each"
-set = { time_us = "{}" }
+set = { us = "{}" }
 "#;
 
 const SERVERS: &str = r#"
-[server]
-count = 1
-time_us = { value = 10, unit = "us", origin = "assumed", meaning = "one request" }
-distribution = "exponential"
+[work.op]
+[device.d]
+engines = 1
+work = "exponential"
+[device.d.op]
+us = { value = 10, unit = "us", origin = "assumed", meaning = "one request" }
 "#;
 
 fn written(plan: &str, servers: &str) -> (tempfile::TempDir, PathBuf) {
@@ -53,7 +55,7 @@ fn written(plan: &str, servers: &str) -> (tempfile::TempDir, PathBuf) {
 
 fn good() -> Plan {
     // `count` alone is ambiguous.
-    let (folder, path) = written(&GOOD.replace("{ count =", "{ \"server.count\" ="), SERVERS);
+    let (folder, path) = written(&GOOD.replace("{ count =", "{ engines ="), SERVERS);
     let plan = Plan::read(&path).unwrap();
     drop(folder);
     plan
@@ -66,7 +68,7 @@ fn error(plan: &str, servers: &str) -> String {
 }
 
 fn wrong(from: &str, to: &str) -> String {
-    let plan = GOOD.replace("{ count =", "{ \"server.count\" =");
+    let plan = GOOD.replace("{ count =", "{ engines =");
     assert!(plan.contains(from) || SERVERS.contains(from), "{from}");
     error(&plan.replace(from, to), &SERVERS.replace(from, to))
 }
@@ -74,10 +76,10 @@ fn wrong(from: &str, to: &str) -> String {
 #[test]
 fn a_plan_is_read_with_all_it_says() {
     let plan = good();
-    assert_eq!((plan.title.as_str(), plan.system.name), ("A queue", "queue"));
-    assert_eq!((plan.shape.rows.labels.len(), plan.shape.columns.title()), (2, "load"));
+    assert_eq!((plan.title.as_str(), plan.system.name), ("A queue", "pool"));
+    assert_eq!((plan.shape.rows.labels.len(), plan.shape.columns.title()), (2, "rate_per_s"));
     assert!(plan.shape.columns.labels.len() == 4 && !plan.shape.columns.is_metrics());
-    let time = plan.settings.iter().find(|(parameter, _)| parameter.name == "server.time_us").unwrap().1;
+    let time = plan.settings.iter().find(|(parameter, _)| parameter.name == "device.d.op.us").unwrap().1;
     let documented = Source::Documented(Origin::Assumed, "one request".to_owned());
     assert_eq!(time, Some(&("10".to_owned(), documented)));
 }
@@ -85,55 +87,60 @@ fn a_plan_is_read_with_all_it_says() {
 #[test]
 fn what_is_wrong_is_said_with_file_line_and_remedy() {
     let cases = [
-        ("unit = \"us\"", "unit = \"ms\"", "servers.toml:4: server.time_us is in us: convert the value"),
-        ("origin = \"assumed\"", "origin = \"guess\"", "servers.toml:4: unknown origin `guess`; there are datasheet"),
-        (", meaning = \"one request\"", "", "servers.toml:4: server.time_us has no `meaning`"),
-        ("value = 10", "value = 0", "servers.toml:4: `0` is no value for server.time_us: write a number from 0.1 to"),
-        ("[server]", "[sever]", "servers.toml:2: unknown part `sever`; did you mean `server`?"),
+        ("unit = \"us\"", "unit = \"ms\"", "servers.toml:7: device.d.op.us is in us: convert the value"),
+        ("origin = \"assumed\"", "origin = \"guess\"", "servers.toml:7: unknown origin `guess`; there are datasheet"),
+        (", meaning = \"one request\"", "", "servers.toml:7: device.d.op.us has no `meaning`"),
+        ("value = 10", "value = -1", "servers.toml:7: `-1` is no value for device.d.op.us: write a number from 0 to"),
+        ("[work.op]", "[wrk.op]", "servers.toml:2: unknown part `wrk`; did you mean `work`?"),
+        ("\"exponential\"", "\"exponental\"", "servers.toml:5: `exponental` is no value for device.d.work: write"),
         (
-            "\"exponential\"",
-            "\"exponental\"",
-            "servers.toml:5: `exponental` is no value for server.distribution: write",
+            "rate_per_s = 80_000",
+            "rate_pers = 8",
+            "plan.toml:7: unknown parameter `requests.rate_pers`; did you mean `requests.rate_per_s`?",
         ),
-        ("load = 0.8", "lod = 0.8", "plan.toml:7: unknown parameter `arrivals.lod`; did you mean `arrivals.load`?"),
-        ("count = 20_000", "count = 2.5", "plan.toml:8: `2.5` is no value for arrivals.count: write a whole number"),
-        ("system = \"queue\"", "system = \"queu\"", "plan.toml:2: unknown system `queu`; did you mean `queue`?"),
-        ("\"queue\"", "\"nic\"", "plan.toml:2: there is no system `nic` any more: measured by sidecore net link"),
+        ("count = 20_000", "count = 2.5", "plan.toml:8: `2.5` is no value for requests.count: write a whole number"),
+        ("system = \"pool\"", "system = \"pol\"", "plan.toml:2: unknown system `pol`; did you mean `pool`?"),
         (
+            "\"pool\"",
             "\"queue\"",
+            "plan.toml:2: there is no system `queue` any more: a device of the system `pool` is one",
+        ),
+        ("\"pool\"", "\"nic\"", "plan.toml:2: there is no system `nic` any more: measured by sidecore net link"),
+        (
+            "\"pool\"",
             "\"streams\"",
             "plan.toml:2: there is no system `streams` any more: measured by sidecore bench sockets",
         ),
-        ("wait_us", "wait_ms", "plan.toml:11: unknown metric `wait_ms`; did you mean `wait_us`?"),
-        ("step = 0.2", "step = 0.0001", "plan.toml:13: the range has more than 1024 values: widen its step"),
-        ("step = 0.2", "step = 0", "plan.toml:13: a range has either a `step` above 0 or a `factor` above 1"),
-        ("to = 0.8", "to = 1.2", "plan.toml:13: `1` is no value for arrivals.load"),
+        ("mean_us", "mean_ms", "plan.toml:11: unknown metric `mean_ms`; did you mean `mean_us`?"),
+        ("step = 20_000", "step = 1", "plan.toml:13: the range has more than 1024 values: widen its step"),
+        ("step = 20_000", "step = 0", "plan.toml:13: a range has either a `step` above 0 or a `factor` above 1"),
+        ("from = 20_000", "from = -20_000", "plan.toml:13: `-20000` is no value for requests.rate_per_s"),
         ("[1, 2]", "[]", "plan.toml:12: an axis has 1 to 1024 values, this one 0"),
-        ("\"server.count\" = [1", "count = [1", "plan.toml:12: `count` is short for arrivals.count and server.count"),
-        ("cell = \"wait_us\"\n", "", "plan.toml:10: the table does not say what is in a cell"),
-        ("distribution = \"constant\"", "distribution = 3", "plan.toml:17: `3` is no value for server.distribution"),
+        ("{ engines = [1", "{ count = [1", "plan.toml:12: `count` is short for device.d.count and requests.count"),
+        ("cell = \"mean_us\"\n", "", "plan.toml:10: the table does not say what is in a cell"),
+        ("work = \"constant\"", "work = 3", "plan.toml:17: `3` is no value for device.d.work"),
         ("title = \"A queue\"", "title = [", "plan.toml:"),
         ("{} us each", "us each", "plan.toml:24: heading \"us each\" sets a number but has no {}"),
         ("servers.toml", "server.toml", "server.toml: cannot be read"),
-        ("time_us = {", "times_us = {", "servers.toml:4: unknown parameter `server.times_us`; did you mean"),
+        ("us = { value", "uss = { value", "servers.toml:7: unknown parameter `device.d.op.uss`; did you mean"),
     ];
     for (from, to, message) in cases {
         let said = wrong(from, to);
         assert!(said.starts_with(message), "{to}: {said}");
     }
-    let plan = GOOD.replace("{ count =", "{ \"server.count\" =");
-    let missing = error(&plan.replace("[\"servers.toml\"]", "[]"), "");
-    assert!(missing.starts_with("plan.toml: server.count has no value"), "{missing}");
+    let bare = "system = \"farm\"\ntitle = \"A farm\"\n[table]\ncell = \"ops_per_s\"\nrows = { pull = [1] }\ncolumns = { tries = [1] }\n";
+    let missing = error(bare, "");
+    assert!(missing.starts_with("plan.toml: hand.balance has no value"), "{missing}");
 }
 
 #[test]
 fn a_range_that_explodes_is_refused_before_the_run() {
-    let many = "{ from = 0.01, to = 0.99, step = 0.01 }";
+    let many = "{ from = 1000, to = 99_000, step = 1000 }";
     let rows = "{ from = 1, to = 90, step = 1 }";
     let said = error(
         &GOOD
-            .replace("{ count = [1, 2] }", &format!("{{ \"server.count\" = {rows} }}"))
-            .replace("{ from = 0.2, to = 0.8, step = 0.2 }", many),
+            .replace("{ count = [1, 2] }", &format!("{{ engines = {rows} }}"))
+            .replace("{ from = 20_000, to = 80_000, step = 20_000 }", many),
         SERVERS,
     );
     assert!(said.starts_with("plan.toml:10: the table has 8910 cells, at most 4096 are run"), "{said}");
@@ -142,13 +149,16 @@ fn a_range_that_explodes_is_refused_before_the_run() {
 #[test]
 fn the_command_line_sets_parameters_and_is_told_what_is_wrong() {
     let mut plan = good();
-    plan.set_all(&["load=0.5", "servers = 3"]).unwrap();
-    assert_eq!((plan.settings.text("arrivals.load"), plan.settings.text("server.count")), (Some("0.5"), Some("3")));
+    plan.set_all(&["requests.rate_per_s=50000", "device.ds = 3"]).unwrap();
+    assert_eq!(
+        ["requests.rate_per_s", "device.d.count"].map(|name| plan.settings.text(name)),
+        [Some("50000"), Some("3")]
+    );
     for (setting, message) in [
-        ("load", "--set load: write NAME=VALUE"),
-        ("load=2", "--set load=2: `2` is no value for arrivals.load: write a number from 0.01 to 0.99"),
-        ("lod=0.5", "--set lod=0.5: unknown parameter `lod`; did you mean"),
-        ("load=nan", "--set load=nan: `nan` is no value"),
+        ("engines", "--set engines: write NAME=VALUE"),
+        ("engines=0", "--set engines=0: `0` is no value for device.d.engines: write a whole number from 1 to 4096"),
+        ("engins=5", "--set engins=5: unknown parameter `engins`; did you mean"),
+        ("us=nan", "--set us=nan: `nan` is no value"),
     ] {
         let said = plan.set_all(&[setting]).unwrap_err().to_string();
         assert!(said.starts_with(message), "{setting}: {said}");
@@ -166,7 +176,7 @@ fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
     let (first, again, other) = (run(1), run(1), run(2));
     assert_eq!(
         (first.runs.len(), &first.shape.rows.labels[..], first.shape.columns.labels[1].as_str()),
-        (8, &["1".to_owned(), "2".to_owned()][..], "0.4")
+        (8, &["1".to_owned(), "2".to_owned()][..], "40000")
     );
     let traces = |table: &table::Table| table.runs.iter().map(|run| run.outcome.trace).collect::<Vec<_>>();
     assert_eq!(traces(&first), traces(&again));
@@ -177,14 +187,14 @@ fn a_table_has_a_run_for_each_case_and_the_same_ones_for_the_same_seed() {
 fn with_cases(rows: &str, more: &str) -> (tempfile::TempDir, Result<Plan, String>) {
     let plan = GOOD.replace("{ count = [1, 2] }", &format!("{{ case = [{rows}] }}"));
     let case = |name, count, load| {
-        format!("[[case]]\nname = \"{name}\"\nset = {{ \"server.count\" = {count}, load = {load} }}\n")
+        format!("[[case]]\nname = \"{name}\"\nset = {{ engines = {count}, \"requests.rate_per_s\" = {load} }}\n")
     };
     let plan = plan.replace(
-        "columns = { load = { from = 0.2, to = 0.8, step = 0.2 } }",
-        "columns = { metric = [\"wait_us\", \"total_us\"] }",
+        "columns = { \"requests.rate_per_s\" = { from = 20_000, to = 80_000, step = 20_000 } }",
+        "columns = { metric = [\"mean_us\", \"p99_us\"] }",
     );
-    let plan = plan.replace("cell = \"wait_us\"\n", "");
-    let (folder, path) = written(&(plan + &case("calm", 2, 0.2) + &case("busy", 1, 0.8) + more), SERVERS);
+    let plan = plan.replace("cell = \"mean_us\"\n", "");
+    let (folder, path) = written(&(plan + &case("calm", 2, 20_000) + &case("busy", 1, 80_000) + more), SERVERS);
     (folder, Plan::read(&path).map_err(|error| error.to_string()))
 }
 
@@ -194,23 +204,23 @@ fn an_axis_over_cases_sets_several_parameters_at_once() {
     let plan = plan.unwrap();
     let table = table::run(&plan, &plan.settings, &plan.shape, &Effort::once(1), &mut go).unwrap();
     let waits = [0, 1].map(|row| table.value(row, 0).unwrap());
-    assert!((waits[0] - 40.0).abs() < 8.0 && waits[1] < 1.0, "{waits:?}");
+    assert!((waits[0] - 50.0).abs() < 8.0 && waits[1] < 11.0, "{waits:?}");
     assert_eq!(table.runs[1].case, [("case".to_owned(), "calm".to_owned())]);
-    let (_folder, found) = published("case,wait_us\nbusy,40\n");
+    let (_folder, found) = published("case,mean_us\nbusy,50\n");
     let comparison = compare(&plan, &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!((comparison.cells.len(), comparison.cells[0].row.as_str()), (1, "busy"));
-    let (_folder, found) = published("case,wait_us\nbsy,40\n");
+    let (_folder, found) = published("case,mean_us\nbsy,50\n");
     let said = compare(&plan, &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap_err().to_string();
     assert!(said.contains("unknown case `bsy`; did you mean `busy`?"), "{said}");
 }
 
 #[test]
 fn wrong_cases_are_said() {
-    let twice = "[[case]]\nname = \"calm\"\nset = { load = 0.5 }\n";
+    let twice = "[[case]]\nname = \"calm\"\nset = { engines = 2 }\n";
     for (rows, more, message) in [
         ("\"calmer\"", "", "plan.toml:11: unknown case `calmer`; did you mean `calm`?"),
         ("\"calm\"", twice, "there are two cases \"calm\": rename one"),
-        ("\"calm\"", "[[case]]\nname = \"x\"\nset = { load = 7 }\n", "`7` is no value for arrivals.load"),
+        ("\"calm\"", "[[case]]\nname = \"x\"\nset = { engines = 0 }\n", "`0` is no value for device.d.engines"),
     ] {
         let said = with_cases(rows, more).1.unwrap_err();
         assert!(said.contains(message), "{said}");
@@ -237,38 +247,41 @@ fn published(text: &str) -> (tempfile::TempDir, Result<Published, String>) {
 #[test]
 fn a_published_table_is_compared_cell_by_cell() {
     let (_folder, found) = published(
-        "# Two servers, of 20.5 us and 10 us each, of old\nmetric,0.5,0.8\nwait_us,3.33,\nutilisation,0.5,0.8\n",
+        "# Two servers, of 20.5 us and 10 us each, of old\nmetric,100000,160000\nmean_us,13.33,\ndevice_use,0.5,0.8\n",
     );
     let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
-    assert_eq!(comparison.understood, ["server.count=2", "server.time_us=10"]);
+    assert_eq!(comparison.understood, ["device.d.engines=2", "device.d.op.us=10"]);
     let cells: Vec<(&str, &str)> = comparison.cells.iter().map(|c| (c.row.as_str(), c.column.as_str())).collect();
-    assert_eq!(cells, [("wait_us", "0.5"), ("utilisation", "0.5"), ("utilisation", "0.8")]);
+    assert_eq!(cells, [("mean_us", "100000"), ("device_use", "100000"), ("device_use", "160000")]);
     assert!(comparison.worst().unwrap().error.abs() < 0.1 && comparison.median_error() < 0.05);
-    let (_folder, found) = published("metric,0.5\nWait,10\ncolour,3\n");
+    let (_folder, found) = published("metric,50000\nMean,20\ncolour,3\n");
     let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!((comparison.cells.len(), &comparison.left_out[..]), (1, &["colour".to_owned()][..]));
-    let (_folder, found) = published("server.count,0.5\n1,10\n3,1.6\n");
+    let (_folder, found) = published("engines,50000\n1,20\n3,10.2\n");
     let comparison = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap();
     assert_eq!(comparison.cells.len(), 2);
-    assert!((comparison.cells[0].predicted - 10.0).abs() < 1.0, "{comparison:?}");
+    assert!((comparison.cells[0].predicted - 20.0).abs() < 1.0, "{comparison:?}");
 }
 
 #[test]
 fn a_published_table_that_does_not_fit_is_refused() {
     for (text, message) in [
-        ("metric,0.5\nwait_us,three\n", "published.csv:2: `three` is no number"),
+        ("metric,0.5\nmean_us,three\n", "published.csv:2: `three` is no number"),
         ("# nothing\n", "published.csv: has no cells"),
-        ("metric,0.5\nwait_us,1,2\n", "published.csv: cannot be read"),
+        ("metric,0.5\nmean_us,1,2\n", "published.csv: cannot be read"),
     ] {
         let said = published(text).1.unwrap_err();
         assert!(said.contains(message), "{said}");
     }
     for (text, message) in [
-        ("depth,0.5\n1,2\n", "unknown parameter `depth`"),
-        ("metric,0.5\nwai,1\n", "no row is a metric of the plan: unknown metric `wai`; did you mean `wait_us`?"),
-        ("server.count,high\n1,2\n", "`high` is no value for arrivals.load"),
-        ("server.count,0.5\n0,2\n", "`0` is no value for server.count"),
-        ("# 0 us each\nserver.count,0.5\n1,2\n", "its heading says: --set server.time_us=0: `0` is no value"),
+        ("depth,50000\n1,2\n", "unknown parameter `depth`"),
+        ("metric,50000\nmeen,1\n", "no row is a metric of the plan: unknown metric `meen`; did you mean `mean_us`?"),
+        ("engines,high\n1,2\n", "`high` is no value for requests.rate_per_s"),
+        ("engines,50000\n0,2\n", "`0` is no value for device.d.engines"),
+        (
+            "# 99999999999 us each\nengines,50000\n1,2\n",
+            "its heading says: --set device.d.op.us=99999999999: `99999999999` is no value",
+        ),
     ] {
         let (_folder, found) = published(text);
         let said = compare(&good(), &found.unwrap(), &[], &Effort::once(1), &mut go).unwrap_err().to_string();

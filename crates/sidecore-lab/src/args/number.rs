@@ -14,6 +14,8 @@ pub(crate) enum BadArgument {
     NotPositive,
     #[error("write a percentage from 0.01 to 100")]
     Percent,
+    #[error("write a number from 1 to 1000")]
+    Factor,
 }
 
 pub(super) fn above_0(text: &str) -> Result<f64, BadArgument> {
@@ -23,4 +25,8 @@ pub(super) fn above_0(text: &str) -> Result<f64, BadArgument> {
 
 pub(super) fn percent(text: &str) -> Result<f64, BadArgument> {
     text.parse().ok().filter(|percent| (0.01..=100.0).contains(percent)).ok_or(BadArgument::Percent)
+}
+
+pub(super) fn factor(text: &str) -> Result<f64, BadArgument> {
+    text.parse().ok().filter(|factor| (1.0..=1e3).contains(factor)).ok_or(BadArgument::Factor)
 }

@@ -1,6 +1,6 @@
 //! Arguments of `sidecore sim`.
 
-use super::number::{above_0, percent};
+use super::number::{above_0, factor, percent};
 use clap::{ArgGroup, Args, Subcommand};
 use sidecore_sim::estimate::{Effort, MAX_RUNS};
 use std::ffi::OsString;
@@ -97,14 +97,18 @@ pub(crate) enum SimCommand {
         /// Number of simultaneous additional requests after a fifth of each run
         #[arg(long, value_name = "N", default_value_t = 0, value_parser = clap::value_parser!(u32).range(..=5000))]
         burst: u32,
+        /// Times of each pool's quickest device from half of a run on, as a multiple; what follows is judged
+        #[arg(long, value_name = "FACTOR", default_value_t = 1.0, value_parser = factor)]
+        slow: f64,
         #[command(flatten)]
         output: Output,
     },
     /// An earlier command, refused with the name of the test in its place
     #[command(hide = true, disable_help_flag = true)]
     Waiting(Removed),
-    /// Fill of batches and times of requests in them, on known devices or on a device with these times
-    Gather(Gathering),
+    /// An earlier command, refused with the name of the plan in its place
+    #[command(hide = true, disable_help_flag = true)]
+    Gather(Removed),
     /// An earlier command, refused with the name of the test in its place
     #[command(hide = true, disable_help_flag = true)]
     Faults(Removed),
@@ -258,21 +262,6 @@ pub(crate) struct Fit {
     /// Runs of each case, with a seed each
     #[arg(long, value_name = "N", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..=64))]
     pub(crate) seeds: u32,
-    #[command(flatten)]
-    pub(crate) output: Output,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Gathering {
-    /// One request by itself, us
-    #[arg(long, value_name = "US", value_parser = above_0, requires = "batch_us")]
-    pub(crate) single_us: Option<f64>,
-    /// 1 to 8 requests side by side, us each, with commas between; or one time for all of them
-    #[arg(long, value_name = "US", value_parser = above_0, value_delimiter = ',', requires = "single_us")]
-    pub(crate) batch_us: Vec<f64>,
-    /// Seed of everything random
-    #[arg(long, default_value_t = 1)]
-    pub(crate) seed: u64,
     #[command(flatten)]
     pub(crate) output: Output,
 }

@@ -44,13 +44,16 @@ impl Sim {
             None => self.plans.output.named(),
             Some(SimCommand::Bakeoff { output, .. }) => output.named(),
             Some(SimCommand::Choose(args)) => args.output.named(),
-            Some(SimCommand::Gather(args)) => args.output.named(),
             Some(SimCommand::Fit(args)) => [args.output.named(), given([("--write", &args.write)])].concat(),
             Some(SimCommand::Replay(args)) => given([("--json", &args.json)]),
             Some(SimCommand::New(args)) => vec![("new", &args.file)],
-            Some(SimCommand::Waiting(_) | SimCommand::Faults(_) | SimCommand::Explain(_) | SimCommand::Speed) => {
-                Vec::new()
-            }
+            Some(
+                SimCommand::Waiting(_)
+                | SimCommand::Gather(_)
+                | SimCommand::Faults(_)
+                | SimCommand::Explain(_)
+                | SimCommand::Speed,
+            ) => Vec::new(),
         }
     }
 }

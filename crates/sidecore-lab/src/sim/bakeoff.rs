@@ -23,11 +23,12 @@ pub(super) fn run(setup: &Setup, files: &Output) -> Result<bool, LabError> {
 }
 
 fn command(setup: &Setup) -> String {
-    let Setup { seeds, depths, burst } = setup;
+    let Setup { seeds, depths, burst, slow } = setup;
     let depths: Vec<String> = depths.iter().flatten().map(u32::to_string).collect();
     let depths = if depths.is_empty() { String::new() } else { format!(" --depth {}", depths.join(",")) };
     let burst = if *burst > 0 { format!(" --burst {burst}") } else { String::new() };
-    format!("bakeoff --seeds {seeds}{depths}{burst}")
+    let slow = if *slow > 1.0 { format!(" --slow {slow}") } else { String::new() };
+    format!("bakeoff --seeds {seeds}{depths}{burst}{slow}")
 }
 
 fn in_words(depth: Option<u32>) -> String {
@@ -51,8 +52,16 @@ fn pools(summaries: &[Summary], setup: &Setup) -> Grid {
          that pool and load. Devices: 3 to 8, 0.1 to 5 us + 0.02 to 2 ns/B; 2 to 4 kinds of requests up to 16 KiB. \
          depth: most requests that a device holds at a time."
     ));
-    if setup.burst > 0 {
-        grid.notes.push(format!("After a fifth of each run {} requests came at once.", setup.burst));
+    let Setup { burst, slow, .. } = setup;
+    let when = if *slow > 1.0 { "half" } else { "a fifth" };
+    if *burst > 0 {
+        grid.notes.push(format!("After {when} of each run {burst} requests came at once."));
+    }
+    if *slow > 1.0 {
+        grid.notes.push(format!(
+            "After half of each run the quickest device took {slow} x as long. Only requests after that count, and load \
+             is a part of what the devices carry then."
+        ));
     }
     grid
 }
@@ -74,7 +83,7 @@ fn singles(lines: &[Line]) -> Grid {
     grid
 }
 
-fn members(line: &Line) -> Members<12> {
+fn members(line: &Line) -> Members<13> {
     let if_stable = |ns: f64| line.found.stable.then_some(ns / 1e3);
     Members([
         ("scenario", line.scenario.into()),
@@ -82,6 +91,7 @@ fn members(line: &Line) -> Members<12> {
         ("load", line.load.into()),
         ("depth", line.depth.into()),
         ("burst", line.burst.into()),
+        ("slow", line.slow.into()),
         ("balance", line.balance.name().into()),
         ("stable", line.found.stable.into()),
         ("carried", line.found.carried.into()),

@@ -285,10 +285,10 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
-    fn asked(typed: &str, given: New) -> (Result<Hardware, LabError>, String) {
+    fn asked(typed: &str, given: &New) -> (Result<Hardware, LabError>, String) {
         let mut shown = Vec::new();
         let mut terminal = Some(Terminal { input: typed.as_bytes(), questions: &mut shown });
-        let hardware = Hardware::asked(&given, &mut terminal);
+        let hardware = Hardware::asked(given, &mut terminal);
         (hardware, String::from_utf8(shown).unwrap())
     }
 
@@ -299,7 +299,7 @@ mod tests {
     #[test]
     fn each_question_has_its_default_and_is_asked_again_after_a_wrong_answer() {
         let typed = "\n\nfast\n250\n\nengine=8\nengines=8,rate_per_s=1e5\nnone\n";
-        let (hardware, shown) = asked(typed, nothing());
+        let (hardware, shown) = asked(typed, &nothing());
         let hardware = hardware.unwrap();
         assert_eq!((hardware.op.as_str(), hardware.us, hardware.cores), ("rsa-2048", 250.0, 4));
         assert_eq!(hardware.devices.len(), 1);
@@ -311,7 +311,7 @@ mod tests {
     #[test]
     fn what_is_given_is_not_asked() {
         let given = New { op: Some("sign".to_owned()), us: Some(10.0), cores: Some(2), ..nothing() };
-        let (hardware, shown) = asked("", given);
+        let (hardware, shown) = asked("", &given);
         assert!(matches!(hardware, Err(LabError::Usage(said)) if said.starts_with("--card is missing")));
         assert!(shown.starts_with("A card, as engines=8"), "{shown}");
     }

@@ -1,7 +1,7 @@
 //! The cases of the bake-off.
 
-use super::LOADS;
-use super::pool::{Card, Change, Run, Sizes, Traffic};
+use super::run::{Card, Change, Run, Traffic};
+use super::{LOADS, Setup};
 use crate::engine::Random;
 use sidecore_core::policy::balance::Balance;
 
@@ -10,6 +10,8 @@ pub(super) const POOLS: &str = "pools";
 /// Requests of a run in a random pool, and in a special case.
 const REQUESTS: u32 = 200_000;
 const MORE_REQUESTS: u32 = 400_000;
+/// Fraction of a run before counting begins.
+const WARM_UP: f64 = 0.2;
 
 pub(super) struct Case {
     pub(super) scenario: &'static str,
@@ -17,15 +19,19 @@ pub(super) struct Case {
     pub(super) run: Run,
 }
 
-/// The special cases, then the random pools, with this depth of devices and this burst.
-pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
+/// The special cases, then the random pools, with this depth of devices.
+pub(super) fn all(setup: &Setup, depth: Option<u32>) -> Vec<Case> {
     let case = |scenario, seed, run| {
-        let run = Run { depth: depth.unwrap_or(u32::MAX), burst, ..run };
+        let mut run = Run { depth, burst: setup.burst, ..run };
+        if setup.slow > 1.0 && run.change.is_none() {
+            run.change = Some(Change { after: 0.5, device: run.quickest(), slower: setup.slow });
+            (run.warm_up, run.requests) = (0.5, 2 * run.requests);
+        }
         Case { scenario, seed, run }
     };
     let single = |scenario, run| case(scenario, 1, run);
     let mut cases: Vec<Case> = LOADS.map(|load| single("regression", regression(Traffic::Open(load)))).into();
-    let heavy_tail = Run { sizes: Sizes::Pareto(64, 1 << 20), ..regression(Traffic::Open(0.8)) };
+    let heavy_tail = Run { sizes: pareto(64.0, 1_048_576.0), ..regression(Traffic::Open(0.8)) };
     // Devices that are alike: prices say nothing.
     let alike = Run { cards: vec![Card::new(1_000.0, 0.6); 4], ..heavy_tail.clone() };
     let change = Some(Change { after: 0.25, device: 0, slower: 4.0 });
@@ -40,7 +46,7 @@ pub(super) fn all(seeds: u64, depth: Option<u32>, burst: u32) -> Vec<Case> {
         single("slowed", Run { change, ..regression(Traffic::Open(0.6)) }),
         single("misled", misled),
     ]);
-    let pools = (0..seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, random_pool(seed, load))));
+    let pools = (0..setup.seeds).flat_map(|seed| LOADS.map(|load| case(POOLS, seed, random_pool(seed, load))));
     cases.extend(pools);
     cases
 }
@@ -50,12 +56,13 @@ fn regression(traffic: Traffic) -> Run {
     let cards = [(350.0, 0.589), (350.0, 0.589), (1_250.0, 0.595), (1_250.0, 0.595)];
     Run {
         cards: cards.map(|(fixed, per_byte)| Card::new(fixed, per_byte)).into(),
-        sizes: Sizes::Mix(vec![(0.95, 256), (0.05, 16_384)]),
+        sizes: vec![(0.95, 256), (0.05, 16_384)],
         traffic,
         requests: MORE_REQUESTS,
+        warm_up: WARM_UP,
         balance: Balance::Eft,
         change: None,
-        depth: u32::MAX,
+        depth: None,
         burst: 0,
     }
 }
@@ -79,7 +86,23 @@ pub fn random_pool(seed: u64, load: f64) -> Run {
     for (part, _) in &mut parts {
         *part /= sum;
     }
-    Run { cards, sizes: Sizes::Mix(parts), requests: REQUESTS, ..regression(Traffic::Open(load)) }
+    Run { cards, sizes: parts, requests: REQUESTS, ..regression(Traffic::Open(load)) }
+}
+
+/// Pareto with shape 1 between two sizes, bytes, in quarters of octaves: half the number of requests at double the
+/// size, so each octave has the same share of the bytes.
+fn pareto(least: f64, most: f64) -> Vec<(f64, u32)> {
+    let step = 2.0_f64.sqrt().sqrt();
+    let norm = 1.0 - least / most;
+    let (mut kinds, mut from) = (Vec::new(), least);
+    while from < most {
+        let to = (from * step).min(most);
+        let part = (least / from - least / to) / norm;
+        // The density falls with the square of the size, so the mean is near the geometric one.
+        kinds.push((part, (from * to).sqrt().round() as u32));
+        from = to;
+    }
+    kinds
 }
 
 /// Uniform over the logarithm. Uses only square roots and products, which are the same on every machine.
@@ -107,6 +130,28 @@ mod tests {
         for octave in [1.0, 2.0, 4.0, 8.0] {
             let inside = values.iter().filter(|value| (octave..2.0 * octave).contains(*value)).count();
             assert!((4_700..5_300).contains(&inside), "{octave}: {inside}");
+        }
+    }
+
+    #[test]
+    fn sizes_with_a_heavy_tail_have_their_mean() {
+        let sizes = pareto(64.0, 65_536.0);
+        let total: f64 = sizes.iter().map(|(part, _)| part).sum();
+        let mean: f64 = sizes.iter().map(|(part, size)| part * f64::from(*size)).sum();
+        let expected = 64.0 * 1024_f64.ln() / (1.0 - 1.0 / 1024.0);
+        assert!((total - 1.0).abs() < 1e-9 && (mean / expected - 1.0).abs() < 0.02, "{mean} {expected}");
+    }
+
+    #[test]
+    fn a_device_that_slows_down_is_the_quickest_and_the_load_follows() {
+        let setup = Setup { slow: 3.0, ..Setup::of(3) };
+        let (slowed, plain) = (all(&setup, None), all(&Setup::of(3), None));
+        for (slowed, plain) in slowed.iter().zip(&plain).filter(|(_, plain)| plain.run.change.is_none()) {
+            let change = slowed.run.change.unwrap();
+            let mean = |card: &Card| plain.run.sizes.iter().map(|(part, size)| part * card.time(*size)).sum::<f64>();
+            assert!(plain.run.cards.iter().all(|card| mean(card) >= mean(&plain.run.cards[change.device])));
+            assert!(slowed.run.capacity() < plain.run.capacity());
+            assert_eq!((change.after, slowed.run.warm_up), (0.5, 0.5));
         }
     }
 

@@ -5,12 +5,12 @@ use std::path::Path;
 
 const GO: Progress<'_> = &|_, _| ControlFlow::Continue(());
 
-/// One server with constant time: `D/M/1` in this simulator's queue; its mean wait grows with the square of its time.
+/// One memoryless server and a fixed number of requests, each of which waits for all others.
 fn plan(time: &str) -> Plan {
     let text = format!(
-        "system = \"queue\"\ntitle = \"one server\"\n[arrivals]\nload = 0.5\ncount = 40000\n[server]\ncount = 1\ndistribution = \
-         \"exponential\"\ntime_us = {{ value = {time}, unit = \"us\", origin = \"fitted\", meaning = \"one request\" }}\n[table]\n\
-         cell = \"wait_us\"\nrows = {{ \"server.count\" = [1] }}\ncolumns = {{ load = [0.5] }}\n"
+        "system = \"pool\"\ntitle = \"one server\"\n[requests]\nclients = 5\ncount = 40000\n[work.op]\n[device.d]\nwork = \"exponential\"\n\
+         op = {{ us = {{ value = {time}, unit = \"us\", origin = \"fitted\", meaning = \"one request\" }} }}\n[table]\n\
+         cell = \"mean_us\"\nrows = {{ engines = [1] }}\ncolumns = {{ clients = [5] }}\n"
     );
     Plan::parse(Path::new("one.toml"), &text).unwrap()
 }
@@ -18,13 +18,13 @@ fn plan(time: &str) -> Plan {
 fn published(rows: &str) -> (tempfile::TempDir, Published) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("table.csv");
-    std::fs::write(&path, format!("server.count,0.2,0.5,0.8\n{rows}")).unwrap();
+    std::fs::write(&path, format!("engines,2,5,8\n{rows}")).unwrap();
     let published = Published::read(&path).unwrap();
     (folder, published)
 }
 
-/// A memoryless queue with one server waits load / (1 - load) of its time: 2.5, 10 and 40 us at 10 us each.
-const EXACT: &str = "1,2.5,10,40\n";
+/// Two, five and eight requests at one server take as many times 10 us.
+const EXACT: &str = "1,20,50,80\n";
 
 #[test]
 fn a_time_is_found_again_with_an_interval_that_holds_it() {
@@ -32,7 +32,7 @@ fn a_time_is_found_again_with_an_interval_that_holds_it() {
     let plan = plan("4");
     let targets = [Target { plan: &plan, published: &published }];
     let free = free(&targets, Which::Fitted).unwrap();
-    assert_eq!(free.iter().map(|free| free.name.as_str()).collect::<Vec<_>>(), ["server.time_us"]);
+    assert_eq!(free.iter().map(|free| free.name.as_str()).collect::<Vec<_>>(), ["device.d.op.us"]);
     let found = fit(&targets, free, &Effort { seed: 1, runs: 4, precision: 0.0 }, 1, GO).unwrap();
     let time = &found.parameters[0];
     assert!(
@@ -41,9 +41,9 @@ fn a_time_is_found_again_with_an_interval_that_holds_it() {
     );
     let worst = |errors: &[f64]| errors.iter().fold(0.0, |worst: f64, error| worst.max(error.abs()));
     assert!(worst(&found.errors[0]) > 0.5 && worst(&found.errors[1]) < 0.05, "{:?}", found.errors);
-    // Waits are proportional to the time.
+    // Times are proportional to the time.
     assert!(time.effects.iter().all(|effect| (effect - 0.1).abs() < 0.01), "{time:?}");
-    assert_eq!(found.cells, ["table: 1 0.2", "table: 1 0.5", "table: 1 0.8"]);
+    assert_eq!(found.cells, ["table: 1 2", "table: 1 5", "table: 1 8"]);
 }
 
 #[test]
@@ -51,13 +51,13 @@ fn what_the_table_does_not_tell_is_not_fixed() {
     let (_folder, published) = published(EXACT);
     let plan = plan("10");
     let targets = [Target { plan: &plan, published: &published }];
-    let names = ["time_us".to_owned(), "arrivals.count".to_owned()];
+    let names = ["us".to_owned(), "requests.count".to_owned()];
     let found = sensitivity(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), GO).unwrap();
     let factor = |name: &str| found.parameters.iter().find(|it| it.free.name == name).unwrap().factor;
-    assert!(factor("server.time_us") < Some(FIXED) && factor("arrivals.count").is_none(), "{:?}", found.parameters);
+    assert!(factor("device.d.op.us") < Some(FIXED) && factor("requests.count").is_none(), "{:?}", found.parameters);
     // A second free parameter is found to be one that the table does not determine.
     let both = fit(&targets, free(&targets, Which::Named(&names)).unwrap(), &Effort::once(1), 1, GO).unwrap();
-    assert!(both.parameters.iter().any(|it| it.free.name == "arrivals.count" && it.factor > Some(FIXED)), "{both:?}");
+    assert!(both.parameters.iter().any(|it| it.free.name == "requests.count" && it.factor > Some(FIXED)), "{both:?}");
 }
 
 #[test]
@@ -71,15 +71,15 @@ fn what_two_plans_take_from_one_place_is_one_parameter() {
 
 #[test]
 fn what_cannot_be_fitted_is_said() {
-    let (_folder, published) = published("1,2.5,,\n");
+    let (_folder, published) = published("1,20,,\n");
     let plan = plan("4");
     let targets = [Target { plan: &plan, published: &published }];
     let said = |names: &[&str]| {
         let names: Vec<String> = names.iter().map(|name| (*name).to_owned()).collect();
         free(&targets, Which::Named(&names)).unwrap_err().to_string()
     };
-    assert!(said(&["server.count"]).contains("server.count is 1, which cannot be moved by factors"));
-    assert!(said(&["tme_us"]).contains("did you mean `server.time_us`?"));
+    assert!(said(&["engines"]).contains("device.d.engines is 1, which cannot be moved by factors"));
+    assert!(said(&["submt_us"]).contains("did you mean `host.submit_us`?"));
     let few = fit(&targets, free(&targets, Which::Fitted).unwrap(), &Effort::once(1), 1, GO).unwrap_err().to_string();
     assert!(few.contains("1 cells cannot fix 1 parameters"), "{few}");
 }

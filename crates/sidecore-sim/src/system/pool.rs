@@ -24,6 +24,8 @@ pub(super) const METRICS: &[Metric] = &[
     metric("host_use", "1", "part of the sidecores' time that was used"),
     metric("device_use", "1", "part of the engines' time that was used, of the most used kind of device"),
     metric("abandoned", "1", "requests that no device did, after devices died"),
+    metric("fill", "1", "mean requests of a batch, on devices that do several in one"),
+    metric("stable", "1", "1: requests did not pile up; part of the runs for which it holds"),
 ];
 
 pub(super) fn parameters(parts: &BTreeSet<String>) -> Vec<Parameter> {

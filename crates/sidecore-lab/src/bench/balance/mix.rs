@@ -14,7 +14,7 @@ use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::balance::Program;
 use sidecore::core::policy::notify::Notify;
-use sidecore_sim::bakeoff::{Card, Sizes, random_pool, regression_pool};
+use sidecore_sim::bakeoff::{Run as Simulated, random_pool, regression_pool};
 
 /// Capacity of each pool, requests a second: low enough for one core to emulate.
 const PER_S: f64 = 8_000.0;
@@ -39,11 +39,10 @@ struct Pool {
 }
 
 impl Pool {
-    /// The pool scaled to the common speed. `None`: its sizes are not a list.
-    fn new(name: &str, cards: &[Card], sizes: &Sizes) -> Option<Self> {
-        let Sizes::Mix(parts) = sizes else { return None };
-        let models = cards.iter().map(|card| (card.fixed, card.per_byte)).collect();
-        let mut pool = Self { name: name.to_owned(), models, parts: parts.clone() };
+    /// The pool scaled to the common speed. `None`: the linear program has no solution.
+    fn new(name: &str, of: &Simulated) -> Option<Self> {
+        let models = of.cards.iter().map(|card| (card.fixed, card.per_byte)).collect();
+        let mut pool = Self { name: name.to_owned(), models, parts: of.sizes.clone() };
         let slower = pool.per_s()? / PER_S;
         for (fixed, per_byte) in &mut pool.models {
             (*fixed, *per_byte) = (*fixed * slower, *per_byte * slower);
@@ -124,12 +123,8 @@ pub(super) fn measure(settings: &Settings, progress: &Progress) -> Result<Outcom
 }
 
 fn pools(random: u64) -> impl Iterator<Item = Pool> {
-    let regression = regression_pool(LOADS[0]);
-    let first = Pool::new("regression", &regression.cards, &regression.sizes);
-    let others = (0..random).filter_map(|seed| {
-        let pool = random_pool(seed, LOADS[0]);
-        Pool::new(&format!("pool {seed}"), &pool.cards, &pool.sizes)
-    });
+    let first = Pool::new("regression", &regression_pool(LOADS[0]));
+    let others = (0..random).filter_map(|seed| Pool::new(&format!("pool {seed}"), &random_pool(seed, LOADS[0])));
     first.into_iter().chain(others)
 }
 

@@ -2,6 +2,7 @@
 
 use crate::engine::Random;
 use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::gather::{BatchPolicy, Begin};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 
@@ -58,6 +59,11 @@ pub(super) struct Kind {
     pub(super) latency: Nanos,
     pub(super) on_bus: bool,
     pub(super) exponential: bool,
+    /// Reported times as a multiple of the true ones.
+    pub(super) reports: f64,
+    /// Whether batches begin as on the service's batch device, and its policy, if the plan has its times.
+    pub(super) like_service: bool,
+    pub(super) gather: Option<BatchPolicy>,
     /// Least and most requests of a batch.
     pub(super) batch: (usize, usize),
     pub(super) linger: Nanos,
@@ -78,6 +84,15 @@ impl Kind {
         let whole = self.launch / fill as f64 + time.in_batch(bytes, fill);
         Some(whole / f64::from(self.engines))
     }
+
+    /// Time that the device reports for each request of a batch, ns.
+    pub(super) fn reported(&self, fill: usize, time: Nanos) -> Nanos {
+        let share = match &self.gather {
+            Some(policy) => policy.part_of(fill, time) as f64,
+            None => time as f64 / fill as f64 / f64::from(self.engines),
+        };
+        (share * self.reports).round() as Nanos
+    }
 }
 
 /// A request on a device.
@@ -94,8 +109,11 @@ pub(super) struct Device {
     pub(super) kind: usize,
     /// Whether times of slowness and death are its own: it is the first of its kind.
     pub(super) is_first: bool,
-    /// Requests with their time of arrival, ns.
+    /// Requests with their time of arrival, or at which [`Self::gather`] saw them, ns.
     waiting: VecDeque<(Task, Nanos)>,
+    gather: Option<BatchPolicy>,
+    /// Number of waiting requests that it saw.
+    seen: usize,
     /// By engine.
     working: Vec<Vec<Task>>,
     idle: Vec<usize>,
@@ -122,6 +140,8 @@ impl Device {
             kind: number,
             is_first,
             waiting: VecDeque::new(),
+            gather: kind.gather.clone(),
+            seen: 0,
             working: vec![Vec::new(); engines],
             idle: (0..engines).rev().collect(),
             due: None,
@@ -140,11 +160,23 @@ impl Device {
             return Err(None);
         };
         let until = since + kind.linger;
-        if self.waiting.len() < kind.batch.0 && now < until {
-            return Err(Some(until));
-        }
+        let fill = match &mut self.gather {
+            Some(policy) => {
+                for (_, since) in self.waiting.iter_mut().skip(self.seen) {
+                    policy.arrived(now);
+                    *since = now;
+                }
+                self.seen = self.waiting.len();
+                match policy.decide(now, self.seen, self.waiting[0].1, false) {
+                    Begin::Now(fill) => fill,
+                    Begin::At(until) => return Err(Some(until)),
+                }
+            }
+            None if self.waiting.len() < kind.batch.0 && now < until => return Err(Some(until)),
+            None => self.waiting.len().min(kind.batch.1),
+        };
         self.idle.pop();
-        let fill = self.waiting.len().min(kind.batch.1);
+        self.seen = self.seen.saturating_sub(fill);
         let tasks = &mut self.working[engine];
         tasks.extend(self.waiting.drain(..fill).map(|(task, _)| task));
         let added =
@@ -167,6 +199,7 @@ impl Device {
     /// All requests and work are lost.
     pub(super) fn die(&mut self) {
         self.waiting.clear();
+        self.seen = 0;
         self.working.iter_mut().for_each(Vec::clear);
         self.idle = (0..self.working.len()).rev().collect();
         self.due = None;

@@ -2,9 +2,11 @@
 
 use super::device::{Kind, Time};
 use super::tape::Tape;
+use crate::engine::Random;
 use crate::settings::{Parameter, Settings};
 use crate::system::Impossible;
 use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::gather::{BatchPolicy, MAX_BATCH};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
@@ -31,6 +33,8 @@ enum Is {
     List,
     /// Pairs `BYTES:US` with commas between them.
     Pairs,
+    /// Pairs `BYTES:WEIGHT` with commas between them.
+    Shares,
     Balance,
     Notify,
     Words(&'static [&'static str]),
@@ -58,13 +62,22 @@ const REQUESTS: &[Field] = &[
     field("clients", "1", "0", Is::Whole(0.0, 1e5), "threads that send their next request after an answer"),
     field("in_flight", "1", "1", Is::Whole(1.0, 1e4), "requests that each thread keeps in flight"),
     field("think_us", "us", "0", Is::Number(0.0, HOUR_US), "time of a thread between an answer and its next request"),
-    field("count", "1", "200000", Is::Whole(1e3, 1e8), "requests of a run; the first tenth is not counted"),
+    field("count", "1", "200000", Is::Whole(1e3, 1e8), "requests of a run"),
+    field("warm_up", "1", "0.1", Is::Number(0.0, 0.9), "part of them that is not counted, the first ones"),
     field(
         "measure_from_ms",
         "ms",
         "0",
         Is::Number(0.0, DAY_MS),
         "time before which arriving requests are not counted either: later than the run, nothing is; 0: all are",
+    ),
+    field("surge", "1", "0", Is::Whole(0.0, 1e5), "requests that arrive together when counting begins"),
+    field(
+        "overflow",
+        "1",
+        "200000",
+        Is::Whole(1e3, OVERFLOW as f64),
+        "requests in the pool that end a run: it is not stable",
     ),
     field("change_at", "1", "1", Is::Number(0.0, 1.0), "part of the requests before the mix changes; 1: never"),
 ];
@@ -73,6 +86,7 @@ const WORK: &[Field] = &[
     field("share", "1", "1", Is::Number(0.0, 1e9), "weight of the operation among all"),
     field("share_after", "1", "-1", Is::Number(-1.0, 1e9), "weight after the change of the mix; -1: as before"),
     field("bytes", "B", "0", Is::Whole(0.0, 1e9), "size of a request"),
+    field("shares_by_bytes", "1", "", Is::Shares, "instead of `bytes`: weights of sizes, as 256:95, 16384:5"),
 ];
 
 const HOST: &[Field] = &[
@@ -118,6 +132,14 @@ const DEVICE: &[Field] = &[
     field("latency_us", "us", "0", Is::Number(0.0, HOUR_US), "way to the device and back, beside the work"),
     field("bus", "1", "no", Is::Words(&["no", "yes"]), "whether a request's bytes cross the shared bus"),
     field("work", "1", "constant", Is::Words(&["constant", "exponential"]), "distribution of the time of a request"),
+    field("reports", "1", "1", Is::Number(0.01, 100.0), "times that it reports, as a multiple of the true ones"),
+    field(
+        "batch",
+        "1",
+        "limits",
+        Is::Words(&["limits", "service"]),
+        "how batches begin: by these limits, or as on the service's batch device",
+    ),
     field("batch_max", "1", "1", Is::Whole(1.0, 16384.0), "most requests of a batch"),
     field("batch_min", "1", "1", Is::Whole(1.0, 16384.0), "waiting requests that begin a batch"),
     field("linger_us", "us", "0", Is::Number(0.0, HOUR_US), "time after that a smaller batch begins"),
@@ -172,10 +194,14 @@ fn accepted(is: Is, text: &str) -> Result<(), String> {
         Is::List => {
             Err(format!("write numbers above 0, at most {HOUR_US}, with commas between them, as 310, 310, 312"))
         }
-        Is::Pairs if text.is_empty() || pairs(text).is_some() => Ok(()),
+        Is::Pairs | Is::Shares if text.is_empty() || pairs(text).is_some() => Ok(()),
         Is::Pairs => Err(format!(
             "write BYTES:US with commas between them, sizes in order, times above 0, at most {HOUR_US}, as 64:1.5, 16384:9"
         )),
+        Is::Shares => {
+            Err("write BYTES:WEIGHT with commas between them, sizes in order, weights above 0, as 256:95, 16384:5"
+                .to_owned())
+        }
         Is::Balance => Balance::parse(text).map(drop).map_err(|error| error.to_string()),
         Is::Notify => Notify::parse(text).map(drop).map_err(|error| error.to_string()),
         Is::File => Ok(()),
@@ -257,7 +283,34 @@ pub(super) struct Operation {
     pub(super) class: Class,
     pub(super) share: f64,
     pub(super) share_after: f64,
-    pub(super) bytes: u32,
+    /// Sizes in order, bytes, each with its weight.
+    pub(super) sizes: Vec<(f64, f64)>,
+}
+
+impl Operation {
+    /// The size of a request, bytes.
+    pub(super) fn draw(&self, random: &mut Random) -> u32 {
+        let at = if self.sizes.len() > 1 {
+            pick(&self.sizes.iter().map(|(_, weight)| *weight), random.uniform())
+        } else {
+            0
+        };
+        self.sizes[at].0 as u32
+    }
+}
+
+/// The place of a weight that is drawn. `uniform`: from 0 to 1.
+pub(super) fn pick<W>(weights: &W, uniform: f64) -> usize
+where
+    W: DoubleEndedIterator<Item = f64> + ExactSizeIterator + Clone,
+{
+    let mut left = uniform * weights.clone().sum::<f64>();
+    let found = weights.clone().position(|weight| {
+        left -= weight;
+        left < 0.0
+    });
+    // Rounding can leave a rest.
+    found.or_else(|| weights.clone().rposition(|weight| weight > 0.0)).unwrap_or(0)
 }
 
 /// The typed settings.
@@ -270,6 +323,10 @@ pub(in crate::system) struct Pool {
     pub(super) think: Nanos,
     pub(super) count: u32,
     pub(super) measure_from: Nanos,
+    /// Number of the first requests, which are not counted.
+    pub(super) warm_up: u32,
+    pub(super) surge: u32,
+    pub(super) overflow: usize,
     pub(super) change_at: f64,
     pub(super) cores: usize,
     pub(super) submit: Nanos,
@@ -323,7 +380,10 @@ impl Reader<'_> {
 
     fn kind(&self, name: &str, operations: &[String]) -> Kind {
         let part = &format!("device.{name}");
-        let times = operations.iter().map(|operation| self.time(part, operation)).collect();
+        let mut times: Vec<_> = operations.iter().map(|operation| self.time(part, operation)).collect();
+        let like_service = self.text(part, "batch") == "service";
+        let gather = if like_service { gather(&mut times) } else { None };
+        let batch = (self.number(part, "batch_min") as usize, self.number(part, "batch_max") as usize);
         Kind {
             name: name.to_owned(),
             count: self.number(part, "count") as u32,
@@ -332,7 +392,10 @@ impl Reader<'_> {
             latency: self.ns(part, "latency_us"),
             on_bus: self.text(part, "bus") == "yes",
             exponential: self.text(part, "work") == "exponential",
-            batch: (self.number(part, "batch_min") as usize, self.number(part, "batch_max") as usize),
+            reports: self.number(part, "reports"),
+            like_service,
+            batch: gather.as_ref().map_or(batch, |policy| (1, policy.full())),
+            gather,
             linger: self.ns(part, "linger_us"),
             launch: self.number(part, "launch_us") * 1e3,
             slow: (self.ns(part, "slow_from_ms"), self.ns(part, "slow_until_ms"), self.number(part, "slow_factor")),
@@ -374,6 +437,17 @@ impl Reader<'_> {
     }
 }
 
+/// The policy of a batch device, if it does one operation with a time of each fill. The times become the policy's.
+fn gather(times: &mut [Option<Time>]) -> Option<BatchPolicy> {
+    let mut done = times.iter_mut().flatten();
+    let (Some(Time::ByFill(of)), None) = (done.next(), done.next()) else { return None };
+    let measured: [f64; MAX_BATCH] = of.as_slice().try_into().ok()?;
+    let measured = measured.map(|time| time.round() as Nanos);
+    let policy = BatchPolicy::new(measured, measured[0]);
+    *of = (1..=MAX_BATCH).map(|fill| policy.time(fill) as f64).collect();
+    Some(policy)
+}
+
 impl Pool {
     /// The settings, which have been checked one by one.
     pub(in crate::system) fn read(settings: &Settings) -> Self {
@@ -390,15 +464,21 @@ impl Pool {
                 Some(tape) => (f64::from(tape.recorded[index].count), -1.0),
                 None => (number(part, "share"), number(part, "share_after")),
             };
+            // A tape says how often; an operation that it lacks keeps the plan's size.
+            let recorded = tape.as_ref().map(|tape| &tape.recorded[index].sizes).filter(|sizes| !sizes.is_empty());
+            let recorded = recorded.map(|sizes| sizes.iter().map(|bytes| (f64::from(*bytes), 1.0)).collect());
             let class = Class::from_index(index.min(Class::COUNT - 1)).unwrap_or(Class::NOOP);
             Operation {
                 name: name.clone(),
                 class,
                 share,
                 share_after: if after < 0.0 { share } else { after },
-                bytes: number(part, "bytes") as u32,
+                sizes: recorded
+                    .or_else(|| pairs(reader.text(part, "shares_by_bytes")))
+                    .unwrap_or_else(|| vec![(number(part, "bytes"), 1.0)]),
             }
         };
+        let count = tape.as_ref().map_or(number("requests", "count") as u32, |tape| tape.arrivals.len() as u32);
         let bus = number("bus", "mbit_per_s");
         let kinds = reader.names("device");
         let parts = kinds.iter().flat_map(|kind| names.iter().map(move |name| format!("device.{kind}.{name}")));
@@ -409,8 +489,11 @@ impl Pool {
             clients: number("requests", "clients") as u32,
             in_flight: number("requests", "in_flight") as u32,
             think: reader.ns("requests", "think_us"),
-            count: tape.as_ref().map_or(number("requests", "count") as u32, |tape| tape.arrivals.len() as u32),
+            count,
             measure_from: reader.ns("requests", "measure_from_ms"),
+            warm_up: (f64::from(count) * number("requests", "warm_up")) as u32,
+            surge: number("requests", "surge") as u32,
+            overflow: number("requests", "overflow") as usize,
             change_at: number("requests", "change_at"),
             cores: number("host", "cores") as usize,
             submit: reader.ns("host", "submit_us"),
@@ -474,8 +557,9 @@ impl Pool {
             return wrong("requests.rate_per_s", "neither arrivals nor clients send requests: set one of them");
         }
         let requests = self.clients as usize * self.in_flight as usize;
-        if requests >= OVERFLOW {
-            let message = format!("clients keep {requests} requests in flight: fewer than {OVERFLOW} are possible");
+        let overflow = self.overflow;
+        if requests >= overflow {
+            let message = format!("clients keep {requests} requests in flight: fewer than {overflow} are possible");
             return wrong("requests.in_flight", message);
         }
         Ok(())
@@ -509,6 +593,10 @@ fn possible_kind(kind: &Kind) -> Result<(), Impossible> {
     if least > most || most > kind.ring as usize {
         return wrong(&of("batch_max"), "batch_min is at most batch_max, and batch_max at most ring");
     }
+    if kind.like_service && (kind.gather.is_none() || kind.engines != 1) {
+        let message = format!("service needs one engine, and one operation with us_by_fill of {MAX_BATCH} times");
+        return wrong(&of("batch"), message);
+    }
     let (slow, fast, _) = kind.slow;
     if fast > 0 && fast <= slow {
         return wrong(&of("slow_until_ms"), "it is not after slow_from_ms: write a later time, or 0");
@@ -524,7 +612,7 @@ fn wrong(parameter: &str, message: impl Display) -> Result<(), Impossible> {
     Err(Impossible { parameter: parameter.to_owned(), message: format!("{parameter}: {message}") })
 }
 
-/// Requests in the pool that end a run: it does not carry the load.
-pub(super) const OVERFLOW: usize = 200_000;
+/// Most requests in the pool before a run ends.
+const OVERFLOW: usize = 200_000;
 /// As in the service.
 const MAX_DEVICES: u32 = sidecore_core::dispatch::MAX_DEVICES as u32;

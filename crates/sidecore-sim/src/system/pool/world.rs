@@ -1,7 +1,7 @@
 //! A pool in simulated time.
 
 use super::device::{Device, Kind, Task};
-use super::parameters::{OVERFLOW, Pool};
+use super::parameters::{Pool, pick};
 use super::tape::{Arrival, Tape};
 use crate::engine::{Engine, World};
 use crate::part::pipe::Pipe;
@@ -11,7 +11,7 @@ use sidecore_core::dispatch::{
     Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Reassigned, Work,
 };
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::balance::Rates;
+use sidecore_core::policy::balance::{Measured, Rates};
 use sidecore_core::policy::notify::{Notify, WakeDecision};
 use sidecore_core::session::Classes;
 use sidecore_core::time::Nanos;
@@ -26,8 +26,9 @@ const MAX_LANES: u32 = 1_024;
 const REPRICE: Nanos = 100_000;
 /// Weight of a device for `sed`: this over its time for a request, as in the service.
 const WEIGHT: f64 = 1e6;
-/// 1 part in this number of a run's requests is not counted, while rates are learnt.
-const WARM_UP: u32 = 10;
+/// Growth that counts as instability, as a part of the arrivals. A policy that loses a part p of the capacity lets
+/// p + load - 1 of the arrivals pile up.
+const GROWTH: f64 = 0.002;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum PoolEvent {
@@ -104,6 +105,10 @@ struct State<'a> {
     arrivals: u32,
     ended: u32,
     abandoned: u32,
+    /// Batches of devices that do several requests in one, and requests in them.
+    batches: (u64, u64),
+    /// Requests in the pool at each counted arrival, summed by thirds of the arrivals.
+    thirds: [u64; 3],
     /// Times of requests that are counted, ns.
     times: Vec<Nanos>,
     /// Whether measurement has begun.
@@ -131,9 +136,13 @@ impl<'a> State<'a> {
             set.kinds.iter().enumerate().flat_map(|(number, kind)| (0..kind.count).map(move |of| (number, of, kind)))
         };
         let capabilities = numbered().map(|(_, _, kind)| capability(set, kind));
+        let mut dispatch = tables(limits, set.balance, set.notify, u32::MAX, capabilities);
+        for (device, (.., kind)) in numbered().enumerate() {
+            tell(set, kind, &mut dispatch, device);
+        }
         Self {
             set,
-            dispatch: tables(limits, set.balance, set.notify, u32::MAX, capabilities),
+            dispatch,
             devices: numbered().map(|(number, of, kind)| Device::new(number, of == 0, kind)).collect(),
             bus: set.bus.map(|capacity| Pipe::new(capacity, PoolEvent::Bus)),
             transfers: Slab::new(),
@@ -149,8 +158,10 @@ impl<'a> State<'a> {
             arrivals: 0,
             ended: 0,
             abandoned: 0,
+            batches: (0, 0),
+            thirds: [0; 3],
             times: Vec::with_capacity(set.count as usize),
-            measures: false,
+            measures: set.warm_up == 0 && set.measure_from == 0,
             since: 0,
             used: Vec::new(),
         }
@@ -177,7 +188,7 @@ impl<'a> State<'a> {
     }
 
     fn is_over(&self) -> bool {
-        self.ended >= self.set.count || self.requests.len() >= OVERFLOW
+        self.ended >= self.set.count || self.requests.len() >= self.set.overflow
     }
 
     fn kind(&self, device: usize) -> &'a Kind {
@@ -208,37 +219,51 @@ impl<'a> State<'a> {
 
     fn arrive_of(&mut self, tape: &Tape, engine: &mut Engine<PoolEvent>) {
         let Some(&Arrival { operation, bytes, .. }) = tape.arrivals.get(self.arrivals as usize) else { return };
-        self.arrivals += 1;
+        self.count_arrival();
         if let Some(next) = tape.arrivals.get(self.arrivals as usize) {
             engine.schedule(next.at, PoolEvent::Arrival);
         }
         self.accept(engine, Request { arrived: engine.now(), operation, bytes, client: None });
     }
 
-    fn enter(&mut self, engine: &mut Engine<PoolEvent>, client: Option<u32>) {
+    fn count_arrival(&mut self) {
+        if (self.set.warm_up..self.set.count).contains(&self.arrivals) {
+            let (of, all) = (self.arrivals - self.set.warm_up, self.set.count - self.set.warm_up);
+            self.thirds[(u64::from(of) * 3 / u64::from(all)) as usize] += self.requests.len() as u64;
+        }
         self.arrivals += 1;
+    }
+
+    fn enter(&mut self, engine: &mut Engine<PoolEvent>, client: Option<u32>) {
+        self.count_arrival();
         let operation = self.draw(engine.random().uniform());
-        let bytes = self.set.operations[operation].bytes;
+        let bytes = self.set.operations[operation].draw(engine.random());
         self.accept(engine, Request { arrived: engine.now(), operation, bytes, client });
+        if self.arrivals == self.set.warm_up.max(1) {
+            (0..self.set.surge).for_each(|_| self.enter(engine, None));
+        }
     }
 
     fn accept(&mut self, engine: &mut Engine<PoolEvent>, request: Request) {
         let number = self.requests.insert(request) as u32;
         let at = self.on_core(engine.now(), self.set.submit);
-        engine.schedule(at, PoolEvent::Submitted(number));
+        if at > engine.now() {
+            engine.schedule(at, PoolEvent::Submitted(number));
+        } else {
+            self.submitted(engine, number);
+        }
+    }
+
+    fn submitted(&mut self, engine: &mut Engine<PoolEvent>, number: u32) {
+        self.waiting[self.requests[number as usize].operation].push_back(number);
+        self.place(engine);
     }
 
     fn draw(&self, uniform: f64) -> usize {
         let changes_at = self.set.change_at * f64::from(self.set.count);
         let is_after = self.set.is_changing() && f64::from(self.arrivals) > changes_at;
         let shares = self.set.operations.iter().map(|it| if is_after { it.share_after } else { it.share });
-        let mut left = uniform * shares.clone().sum::<f64>();
-        let found = shares.clone().position(|share| {
-            left -= share;
-            left < 0.0
-        });
-        // Rounding can leave a rest.
-        found.or_else(|| shares.clone().rposition(|share| share > 0.0)).unwrap_or(0)
+        pick(&shares, uniform)
     }
 
     fn work(&self, number: u32) -> Work {
@@ -325,6 +350,9 @@ impl<'a> State<'a> {
             let life = device.life;
             match device.begin(engine.now(), kind, engine.random()) {
                 Ok(begun) => {
+                    if kind.batch.1 > 1 {
+                        self.batches = (self.batches.0 + 1, self.batches.1 + begun.fill as u64);
+                    }
                     let event = PoolEvent::Worked {
                         device: number,
                         engine: begun.engine,
@@ -348,7 +376,7 @@ impl<'a> State<'a> {
     fn worked(&mut self, engine: &mut Engine<PoolEvent>, device: usize, of: usize, time: Nanos, fill: usize) {
         let kind = self.kind(device);
         let life = self.devices[device].life;
-        let took = (time as f64 / fill as f64 / f64::from(kind.engines)).round() as Nanos;
+        let took = kind.reported(fill, time);
         for task in self.devices[device].end(of) {
             let way = kind.latency - kind.latency / 2;
             if way == 0 {
@@ -391,7 +419,11 @@ impl<'a> State<'a> {
             WakeDecision::Now => {
                 for number in std::mem::take(&mut self.unannounced[lane as usize]) {
                     let at = self.seen(engine.now(), self.requests[number as usize].arrived);
-                    engine.schedule(at, PoolEvent::Answered(number));
+                    if at > engine.now() {
+                        engine.schedule(at, PoolEvent::Answered(number));
+                    } else {
+                        self.answered(engine, number);
+                    }
                 }
             }
         }
@@ -419,7 +451,7 @@ impl<'a> State<'a> {
 
     fn end(&mut self, engine: &mut Engine<PoolEvent>, number: u32) {
         self.ended += 1;
-        let is_warm = self.ended >= self.set.count / WARM_UP && engine.now() >= self.set.measure_from;
+        let is_warm = self.ended >= self.set.warm_up && engine.now() >= self.set.measure_from;
         if is_warm && !self.measures {
             self.measures = true;
             self.times.clear();
@@ -462,6 +494,7 @@ impl<'a> State<'a> {
     fn returns(&mut self, engine: &mut Engine<PoolEvent>, kind: usize) {
         let of = &self.set.kinds[kind];
         let Some(number) = self.dispatch.add_device(capability(self.set, of)) else { return };
+        tell(self.set, of, &mut self.dispatch, number);
         let mut joined = Device::new(kind, true, of);
         match self.devices.get_mut(number) {
             Some(dead) => {
@@ -487,6 +520,12 @@ impl<'a> State<'a> {
         all
     }
 
+    fn is_stable(&self) -> bool {
+        let third = f64::from(self.set.count - self.set.warm_up) / 3.0;
+        let [_, second, last] = self.thirds.map(|sum| sum as f64 / third);
+        self.ended >= self.set.count && last - second < GROWTH * third
+    }
+
     fn outcome(mut self, engine: &Engine<PoolEvent>) -> Outcome {
         let elapsed = (engine.now() - self.since).max(1) as f64;
         let uses = self.use_of();
@@ -501,7 +540,9 @@ impl<'a> State<'a> {
         let count = self.times.len() as f64;
         let mean = self.times.iter().sum::<Nanos>() as f64 / count / 1e3;
         let [p50, p99] = [0.5, 0.99].map(|part| percentile(&mut self.times, part) / 1e3);
-        let values = vec![count * 1e9 / elapsed, mean, p50, p99, parts[0].1, device_use, f64::from(self.abandoned)];
+        let fill = if self.batches.0 > 0 { self.batches.1 as f64 / self.batches.0 as f64 } else { 1.0 };
+        let [abandoned, stable] = [f64::from(self.abandoned), f64::from(u8::from(self.is_stable()))];
+        let values = vec![count * 1e9 / elapsed, mean, p50, p99, parts[0].1, device_use, abandoned, fill, stable];
         Outcome { values, limit: format!("{part} {:.0} %", most * 100.0), trace: engine.trace() }
     }
 }
@@ -509,20 +550,28 @@ impl<'a> State<'a> {
 fn capability(set: &Pool, kind: &Kind) -> Capability {
     let (mut rates, mut classes, mut least) = (Rates::new(), Vec::new(), f64::INFINITY);
     for (number, operation) in set.operations.iter().enumerate() {
-        if kind.times[number].is_some() {
-            classes.push(operation.class);
+        let Some(longest) = operation.sizes.last().and_then(|(bytes, _)| kind.part(number, *bytes as u32)) else {
+            continue;
+        };
+        for (bytes, _) in &operation.sizes {
+            let part = kind.part(number, *bytes as u32).unwrap_or(longest) * kind.reports;
+            rates.observe(operation.class, *bytes as u32, part.round().max(1.0) as Nanos);
         }
-        let recorded = set.tape.as_ref().map(|tape| tape.recorded[number].sizes.clone()).unwrap_or_default();
-        let sizes = if recorded.is_empty() { [operation.bytes].into() } else { recorded };
-        for bytes in sizes {
-            let Some(part) = kind.part(number, bytes) else { continue };
-            rates.observe(operation.class, bytes, part.round().max(1.0) as Nanos);
-            least = least.min(part);
-        }
+        classes.push(operation.class);
+        least = least.min(longest);
     }
     let weight = (WEIGHT / least.max(1.0)).clamp(1.0, 1_000.0) as u32;
     let classes: Classes = classes.into_iter().collect();
     Capability { classes, immediate: false, remote_keys: false, depth: kind.ring, weight, rates }
+}
+
+/// Tells the service's dispatch the times of a device that gathers as the service's does.
+fn tell(set: &Pool, kind: &Kind, dispatch: &mut Dispatch, device: usize) {
+    let Some(policy) = &kind.gather else { return };
+    let (part, ends) = (policy.part(), policy.ends());
+    for (operation, _) in set.operations.iter().zip(&kind.times).filter(|(_, time)| time.is_some()) {
+        dispatch.measured(device, &Measured { class: operation.class, size: 0, from: 0, part, ends });
+    }
 }
 
 impl World for State<'_> {
@@ -533,10 +582,7 @@ impl World for State<'_> {
         match event {
             PoolEvent::Arrival => self.arrive(engine),
             PoolEvent::Client(client) => self.enter(engine, Some(client)),
-            PoolEvent::Submitted(number) => {
-                self.waiting[self.requests[number as usize].operation].push_back(number);
-                self.place(engine);
-            }
+            PoolEvent::Submitted(number) => self.submitted(engine, number),
             PoolEvent::AtDevice { device, life, task } => self.at_device(engine, device, life, task),
             PoolEvent::Bus => {
                 while let Some(key) = self.bus.as_mut().and_then(|bus| bus.finish(engine)) {
