@@ -291,42 +291,39 @@ fn a_published_table_that_does_not_fit_is_refused() {
 
 #[test]
 fn all_errors_come_together_in_the_order_of_lines() {
-    let plan = GOOD.replace("{ count =", "{ \"server.count\" =");
-    let plan = plan.replace("count = 20_000", "count = 2.5").replace("\"wait_us\"", "\"wait_ms\"");
-    let plan = plan.replace("distribution = \"constant\"", "distribution = 3").replace("step = 0.2", "step = 0");
-    let said = error(&plan, &SERVERS.replace("[server]", "[sever]\n[server]").replace("\"us\"", "\"ms\""));
+    let plan = GOOD.replace("{ count =", "{ engines =");
+    let plan = plan.replace("count = 20_000", "count = 2.5").replace("\"mean_us\"", "\"mean_ms\"");
+    let plan = plan.replace("work = \"constant\"", "work = 3").replace("step = 20_000", "step = 0");
+    let said = error(&plan, &SERVERS.replace("[work.op]", "[work.op]\nbites = 1").replace("\"us\"", "\"ms\""));
     let places: Vec<&str> = said.lines().map(|line| line.split(": ").next().unwrap()).collect();
     assert_eq!(
         places,
-        ["plan.toml:8", "plan.toml:11", "plan.toml:13", "plan.toml:17", "servers.toml:2", "servers.toml:5"],
+        ["plan.toml:8", "plan.toml:11", "plan.toml:13", "plan.toml:17", "servers.toml:3", "servers.toml:8"],
         "{said}"
     );
     // Twenty are told, and the number of the others.
     let many = (0..30).map(|number| format!("unknown{number} = 1\n")).collect::<Vec<_>>().concat();
     let said = error(&plan.replace("count = 2.5\n", &many), SERVERS);
     assert_eq!(said.lines().count(), 21, "{said}");
-    assert!(said.lines().next().unwrap().starts_with("plan.toml:8: unknown parameter `arrivals.unknown0`"), "{said}");
+    assert!(said.lines().next().unwrap().starts_with("plan.toml:8: unknown parameter `requests.unknown0`"), "{said}");
     assert_eq!(said.lines().last(), Some("and 13 more errors"), "{said}");
 }
 
 #[test]
 fn what_follows_from_another_error_is_not_told() {
-    let plan = GOOD.replace("{ count =", "{ \"server.count\" =");
+    let plan = GOOD.replace("{ count =", "{ engines =");
+    let misspelt = plan.replace("rate_per_s = 80_000", "rate_pers = 80_000");
     for (plan, servers, said) in [
         // No parameter has a meaning without a system, nor a parameter of a file that is missing.
-        (
-            plan.replace("\"queue\"", "\"moon\"").replace("load = 0.8", "lod = 0.8"),
-            SERVERS,
-            "plan.toml:2: unknown system",
-        ),
-        (
-            plan.replace("servers.toml", "server.toml").replace("load = 0.8", "lod = 0.8"),
-            SERVERS,
-            "server.toml: cannot",
-        ),
+        (misspelt.replace("\"pool\"", "\"moon\""), SERVERS, "plan.toml:2: unknown system"),
+        (misspelt.replace("servers.toml", "server.toml"), SERVERS, "server.toml: cannot"),
         // The unknown name stands for the value that is missing, and a wrong value for none.
-        (plan.replace("load = 0.8", "lod = 0.8"), SERVERS, "plan.toml:7: unknown parameter `arrivals.lod`"),
-        (plan.replace("load = 0.8", "load = 8"), SERVERS, "plan.toml:7: `8` is no value for arrivals.load"),
+        (misspelt, SERVERS, "plan.toml:7: unknown parameter `requests.rate_pers`"),
+        (
+            plan.replace("rate_per_s = 80_000", "rate_per_s = -8"),
+            SERVERS,
+            "plan.toml:7: `-8` is no value for requests.rate_per_s",
+        ),
         (plan.replace("title = \"A queue\"", ""), SERVERS, "plan.toml:1: has no `title`: add it"),
     ] {
         let error = error(&plan, servers);

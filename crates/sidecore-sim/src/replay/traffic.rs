@@ -5,7 +5,8 @@ use sidecore_core::dispatch::record::{Call, Decision};
 use sidecore_core::dispatch::{Capability, Limits, Work};
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::time::Nanos;
-use std::collections::{BTreeMap, HashMap};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap, HashMap};
 use std::ops::ControlFlow;
 
 /// A completed request.
@@ -51,8 +52,13 @@ pub struct ClosedLoop {
     pub in_flight: usize,
 }
 
-/// A lane with fewer requests than this multiple of those in flight tells nothing.
-const REFILLS: usize = 8;
+/// Least requests of a lane for a judgement about its client.
+const JUDGED: usize = 200;
+/// Least requests of a lane that would meet another one in flight if times of arrival were independent of answers.
+const MET: f64 = 20.0;
+/// Share of a closed client's requests that reach its limit in flight, at least. Of independent arrivals only few reach
+/// the highest number.
+const AT_LIMIT: f64 = 0.2;
 
 impl Traffic {
     /// Lanes of clients that wait for answers. `None`: the record shows none.
@@ -66,20 +72,25 @@ impl Traffic {
     }
 }
 
-/// Most requests in flight of a lane, if each further request follows a completion: it arrives sooner after it than a
-/// request takes, in the median. `requests`: their arrivals, ascending, and completions.
+/// Most requests in flight of a lane, if many requests reach that number. `requests`: their arrivals, ascending, and
+/// completions.
 fn window(requests: &[(Nanos, Nanos)]) -> Option<usize> {
-    let mut done: Vec<Nanos> = requests.iter().map(|(_, done)| *done).collect();
-    done.sort_unstable();
-    let answered = |came: Nanos| done.partition_point(|done| *done <= came);
-    let most = requests.iter().enumerate().map(|(at, (came, _))| at + 1 - answered(*came).min(at)).max()?;
-    let median = |mut times: Vec<Nanos>| {
-        times.sort_unstable();
-        times.get(times.len() / 2).copied()
-    };
-    let gaps = requests.iter().skip(most).zip(&done).map(|((came, _), done)| came.saturating_sub(*done));
-    let (gap, time) = (median(gaps.collect())?, median(requests.iter().map(|(came, done)| done - came).collect())?);
-    (requests.len() >= REFILLS * most && gap < time).then_some(most)
+    let (mut ends, mut most, mut reached) = (BinaryHeap::new(), 0, 0);
+    for (came, done) in requests {
+        while ends.peek().is_some_and(|Reverse(end)| end <= came) {
+            ends.pop();
+        }
+        ends.push(Reverse(*done));
+        (most, reached) = match ends.len() {
+            now if now > most => (now, 1),
+            now => (most, reached + u32::from(now == most)),
+        };
+    }
+    let span = requests.last()?.0.saturating_sub(requests.first()?.0).max(1) as f64;
+    let busy: f64 = requests.iter().map(|(came, done)| done.saturating_sub(*came) as f64).sum();
+    let count = requests.len() as f64;
+    let is_closed = requests.len() >= JUDGED && count * busy / span >= MET && f64::from(reached) >= AT_LIMIT * count;
+    is_closed.then_some(most)
 }
 
 /// Codes in the first word of a placement decision: assigned, done immediately, full, deferred.

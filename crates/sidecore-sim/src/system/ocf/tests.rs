@@ -151,9 +151,10 @@ fn every_rule_of_balance_serves_every_client() {
             let changes = format!("threads=5 size=256 service.software=sidecore in_flight=3 {wait}");
             let outcome = run(HIFN, &format!("{changes} service.balance={balance}"));
             let (rate, latency) = (metric(&outcome, "ops_per_s"), metric(&outcome, "latency_us"));
-            // Little's law: all 15 requests are in flight, except during the clients' own time.
+            // Little's law: all 15 requests are in flight, except during the clients' own time. Requests in flight at
+            // the ends of the run are counted in part.
             let in_flight = rate * latency / 1e6;
-            assert!((12.0..=15.01).contains(&in_flight), "{balance} {wait}: {in_flight}");
+            assert!((12.0..=15.05).contains(&in_flight), "{balance} {wait}: {in_flight}");
         }
     }
 }
