@@ -207,10 +207,11 @@ fn what_a_batch_device_measured_is_worth_a_part_of_the_tail() {
     }
 }
 
+const A_DEVICE: &str = "[requests]\nrate_per_s = 10\n[work.op]\n[device.d]\nop = { us = 10 }\n";
+
 #[test]
 fn what_is_wrong_in_a_plan_is_said_with_its_place() {
-    let good = "[requests]\nrate_per_s = 10\n[work.op]\n[device.d]\nop = { us = 10 }\n";
-    assert!(read(good).is_ok());
+    assert!(read(A_DEVICE).is_ok());
     for (from, to, said) in [
         ("rate_per_s = 10", "rate_per_s = 0", "requests.rate_per_s: neither arrivals nor clients send requests"),
         (
@@ -248,6 +249,15 @@ fn what_is_wrong_in_a_plan_is_said_with_its_place() {
             "[device.d]\nreturns_at_ms = 3",
             "pool.toml:7: device.d.returns_at_ms: it is not after fails_at_ms",
         ),
+    ] {
+        let error = read(&A_DEVICE.replace(from, to)).unwrap_err();
+        assert!(error.contains(said), "{error}\ninstead of {said}");
+    }
+}
+
+#[test]
+fn numbers_and_words_that_no_pool_has_are_refused() {
+    for (from, to, said) in [
         ("[device.d]", "[device.d]\nring = 0", "write a whole number from 1 to 16384"),
         ("[device.d]", "[device.\"d.e\"]", "the name \"d.e\" has a dot: leave it out"),
         ("[device.d]", "[device.d]\nlatency_us = nan", "write a number from 0 to 3600000000 (us)"),
@@ -280,7 +290,7 @@ fn what_is_wrong_in_a_plan_is_said_with_its_place() {
         ("[device.d]", "[device.d]\ncount = 0", "device: the pool has 0 devices"),
         ("[device.d]", "[device.d]\nbus = \"often\"", "write no or yes"),
     ] {
-        let error = read(&good.replace(from, to)).unwrap_err();
+        let error = read(&A_DEVICE.replace(from, to)).unwrap_err();
         assert!(error.contains(said), "{error}\ninstead of {said}");
     }
 }

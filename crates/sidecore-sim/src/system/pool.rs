@@ -6,14 +6,16 @@
 //!
 //! [`Dispatch`]: sidecore_core::dispatch::Dispatch
 
+mod capability;
 mod device;
+mod model;
 mod parameters;
 mod tape;
 mod world;
 
 use super::{Impossible, Metric, Model, Outcome, metric};
 use crate::settings::{Parameter, Settings};
-pub(in crate::system) use parameters::Pool;
+pub(in crate::system) use model::Pool;
 use std::collections::BTreeSet;
 
 pub(super) const METRICS: &[Metric] = &[

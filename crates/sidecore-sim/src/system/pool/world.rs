@@ -1,19 +1,16 @@
 //! A pool in simulated time.
 
+use super::capability::{capability, tell};
 use super::device::{Device, Kind, Task};
-use super::parameters::{Pool, pick};
+use super::model::{Pool, pick};
 use super::tape::{Arrival, Tape};
 use crate::engine::{Engine, World};
 use crate::part::pipe::Pipe;
 use crate::part::tables;
 use crate::system::{Outcome, fullest, percentile};
-use sidecore_core::dispatch::{
-    Assignment, Capability, Dispatch, KeyLocation, LaneId, Limits, Placement, Reassigned, Work,
-};
+use sidecore_core::dispatch::{Assignment, Dispatch, KeyLocation, LaneId, Limits, Placement, Reassigned, Work};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::policy::balance::{Measured, Rates};
 use sidecore_core::policy::notify::{Notify, WakeDecision};
-use sidecore_core::session::Classes;
 use sidecore_core::time::Nanos;
 use slab::Slab;
 use std::collections::VecDeque;
@@ -24,8 +21,6 @@ const TABLE: u32 = 16_384;
 const MAX_LANES: u32 = 1_024;
 /// Least interval of price updates by dispatch, ns.
 const REPRICE: Nanos = 100_000;
-/// Weight of a device for `sed`: this over its time for a request, as in the service.
-const WEIGHT: f64 = 1e6;
 /// Growth that counts as instability, as a part of the arrivals. A policy that loses a part p of the capacity lets
 /// p + load - 1 of the arrivals pile up.
 const GROWTH: f64 = 0.002;
@@ -544,33 +539,6 @@ impl<'a> State<'a> {
         let [abandoned, stable] = [f64::from(self.abandoned), f64::from(u8::from(self.is_stable()))];
         let values = vec![count * 1e9 / elapsed, mean, p50, p99, parts[0].1, device_use, abandoned, fill, stable];
         Outcome { values, limit: format!("{part} {:.0} %", most * 100.0), trace: engine.trace() }
-    }
-}
-
-fn capability(set: &Pool, kind: &Kind) -> Capability {
-    let (mut rates, mut classes, mut least) = (Rates::new(), Vec::new(), f64::INFINITY);
-    for (number, operation) in set.operations.iter().enumerate() {
-        let Some(longest) = operation.sizes.last().and_then(|(bytes, _)| kind.part(number, *bytes as u32)) else {
-            continue;
-        };
-        for (bytes, _) in &operation.sizes {
-            let part = kind.part(number, *bytes as u32).unwrap_or(longest) * kind.reports;
-            rates.observe(operation.class, *bytes as u32, part.round().max(1.0) as Nanos);
-        }
-        classes.push(operation.class);
-        least = least.min(longest);
-    }
-    let weight = (WEIGHT / least.max(1.0)).clamp(1.0, 1_000.0) as u32;
-    let classes: Classes = classes.into_iter().collect();
-    Capability { classes, immediate: false, remote_keys: false, depth: kind.ring, weight, rates }
-}
-
-/// Tells the service's dispatch the times of a device that gathers as the service's does.
-fn tell(set: &Pool, kind: &Kind, dispatch: &mut Dispatch, device: usize) {
-    let Some(policy) = &kind.gather else { return };
-    let (part, ends) = (policy.part(), policy.ends());
-    for (operation, _) in set.operations.iter().zip(&kind.times).filter(|(_, time)| time.is_some()) {
-        dispatch.measured(device, &Measured { class: operation.class, size: 0, from: 0, part, ends });
     }
 }
 
