@@ -5,13 +5,11 @@
 mod balance;
 mod batch;
 mod calibrate;
-mod caveats;
 pub(crate) mod client;
 mod crypto;
 pub(crate) mod error;
 mod experiment;
 mod haproxy;
-mod host_monitor;
 mod keys;
 mod lane;
 mod net;
@@ -31,15 +29,15 @@ pub(crate) mod trial;
 mod web;
 
 use crate::args::Bench;
+use crate::caveats::of_time;
 use crate::export::export;
+use crate::host_monitor::{self, HostMonitor};
 use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
 use crate::progress::Progress;
 use crate::report::{Caveat, Outcome, Reason, Section, column};
-use caveats::of_time;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use error::BenchError;
 use experiment::with_caveats;
-use host_monitor::HostMonitor;
 use scenario::{Scenario, Settings};
 use sidecore_terminal::output;
 

@@ -1,7 +1,7 @@
 //! Rows as text on standard output, and in files.
 
 use crate::args::Files;
-use crate::report::{Outcome, Report, Section, about};
+use crate::report::{About, Outcome, Report, Section, about};
 use rustix::termios::tcgetwinsize;
 use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::output;
@@ -30,8 +30,18 @@ pub(crate) fn export(
     outcome: Outcome,
     sections: impl IntoIterator<Item = &'static Section>,
 ) -> Result<(), ExportError> {
+    export_about(title, files, outcome, sections, about::here())
+}
+
+pub(crate) fn export_about(
+    title: &str,
+    files: &Files,
+    outcome: Outcome,
+    sections: impl IntoIterator<Item = &'static Section>,
+    about: About,
+) -> Result<(), ExportError> {
     let Outcome { rows, caveats, notes, left_out } = outcome;
-    let (title, about, sections) = (title.to_owned(), about::here(), sections.into_iter().collect());
+    let (title, sections) = (title.to_owned(), sections.into_iter().collect());
     let report = Report { title, about, sections, rows, caveats, notes, left_out };
     // The rows took long to measure: each output is tried, even after another failed.
     let printed = print(&report.to_text(width()));

@@ -8,6 +8,7 @@
 //! |`sim`|front of the simulator|
 //! |`report`, `export`|plots and headlines; rows and their formats are those of `sidecore-report`; files|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
+//! |`caveats`, `host_monitor`|reasons to doubt figures; other programs' use of the machine|
 //! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
 //! |`error`|errors of `net`, `sim` and the arguments|
 
@@ -17,9 +18,11 @@
 mod args;
 mod baseline;
 mod bench;
+mod caveats;
 mod error;
 mod export;
 mod ffi;
+mod host_monitor;
 mod interrupt;
 mod net;
 mod progress;

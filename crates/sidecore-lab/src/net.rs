@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
         NetCommand::Link(args) => link::command::run(args),
         NetCommand::Peer(args) => serve(args).map(|()| 0),
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
-        NetCommand::Tune(args) => tune::run(args).map(|()| 0),
+        NetCommand::Tune(args) => tune::run(args),
         NetCommand::Papers(args) => papers::run(args).map(|()| 0),
     }
 }

@@ -11,7 +11,7 @@ pub(crate) use sidecore_report::caveat;
 pub(crate) use sidecore_report::column::{self, Better, Column};
 pub(crate) use sidecore_report::format::{bytes, clean, count, counted, digits, micros, plain, ratio};
 pub(crate) use sidecore_report::{
-    Caveat, Figure, Grid, Group, Headline, Outcome, Reason, Report, Row, Section, Times, grouped,
+    About, Caveat, Figure, Grid, Group, Headline, Outcome, Reason, Report, Row, Section, Times, grouped,
 };
 
 use figures::bare;

@@ -242,6 +242,46 @@ fn without_privileges_it_says_what_is_missing_and_measures_the_rest() {
 }
 
 #[test]
+fn one_repeat_is_doubted_and_the_header_says_what_its_figures_depend_on() {
+    let one = ["--traffic", "tcp,round-trip", "--size", "64", "--connections", "1", "--ms", "50", "--repeats", "1"];
+    let (output, rows) = measured(&one);
+    if is_impossible(&output) {
+        return;
+    }
+    for row in &rows {
+        assert!(row["spread"].is_null() && row["doubts"][0]["reason"] == "few runs", "{row}");
+    }
+    let said = said(&output);
+    assert!(!rows.is_empty() && said.contains("\nnear: congestion-control "), "{said}");
+    let header: Vec<_> = said.lines().take(8).flat_map(str::split_whitespace).collect();
+    let header = header.join(" ");
+    assert!(["mtu 1500, tso on", "gso on", "gro o", "tx-checksum on", "Linux "].iter().all(|it| header.contains(it)));
+}
+
+struct Burning(Child);
+
+impl Drop for Burning {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn other_programs_on_the_machine_are_said() {
+    let _burning = Burning(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let (output, rows) = measured(&["--traffic", "tcp", "--size", "64", "--connections", "1", "--repeats", "2"]);
+    if is_impossible(&output) {
+        return;
+    }
+    assert!(
+        !rows.is_empty() && said(&output).contains("busy: other programs took processor time"),
+        "{}",
+        said(&output)
+    );
+}
+
+#[test]
 fn what_registers_cost_is_time_of_the_driver() {
     let scratch = tempfile::tempdir().unwrap();
     let stacks = scratch.path().join("stacks");

@@ -17,6 +17,9 @@ pub struct About {
     pub cpu: String,
     /// Release of the kernel.
     pub kernel: String,
+    /// Settings of the network path; empty without one.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub path: String,
     /// Not serialized: each row has it.
     #[serde(skip)]
     pub machine: String,
@@ -26,12 +29,13 @@ pub struct About {
 }
 
 impl About {
-    pub(crate) fn lines(&self) -> [String; 3] {
-        let Self { command, version, date, cores, machine, commit, .. } = self;
-        [
+    pub(crate) fn lines(&self) -> Vec<String> {
+        let Self { command, version, date, cores, machine, commit, path, .. } = self;
+        let lines = vec![
             format!("Command: {command}"),
             format!("sidecore {version}, commit {commit}, {date}"),
             format!("{machine}; {cores} to use"),
-        ]
+        ];
+        lines.into_iter().chain((!path.is_empty()).then(|| path.clone())).collect()
     }
 }

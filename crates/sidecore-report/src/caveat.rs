@@ -24,10 +24,12 @@ pub enum Reason {
     Spread,
     /// Too few repeats to determine that.
     Repeats,
+    /// The same, of runs over a path.
+    Runs,
 }
 
 /// In the order of display: the most serious first.
-const ALL: [Reason; 9] = [
+const ALL: [Reason; 10] = [
     Reason::Stopped,
     Reason::Unoptimised,
     Reason::Busy,
@@ -35,6 +37,7 @@ const ALL: [Reason; 9] = [
     Reason::Crowded,
     Reason::Spread,
     Reason::Repeats,
+    Reason::Runs,
     Reason::NotOwned,
     Reason::Frequency,
 ];
@@ -51,6 +54,7 @@ impl Reason {
             Self::Crowded => "crowded",
             Self::Spread => "spread",
             Self::Repeats => "repeats",
+            Self::Runs => "few runs",
         }
     }
 
@@ -64,7 +68,7 @@ impl Reason {
             Self::Frequency => "processors may change their clock rate from one repeat to the next",
             Self::Crowded => "processes took turns on too few cores, so times hold their waits for one another",
             Self::Spread => "repeats of the same differ much, and smaller differences between rows mean nothing",
-            Self::Repeats => "the same was measured too seldom to know how much it varies",
+            Self::Repeats | Self::Runs => "the same was measured too seldom to know how much it varies",
         }
     }
 
@@ -81,6 +85,7 @@ impl Reason {
             Self::Crowded => "measure on a machine with more cores, and compare such rows by their rates only",
             Self::Spread => "let the machine rest and repeat the whole run, without --quick if it had that",
             Self::Repeats => "measure with `sidecore bench` without --quick",
+            Self::Runs => "measure without --quick, or with more --repeats or --runs",
         }
     }
 }

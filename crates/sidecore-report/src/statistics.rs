@@ -23,11 +23,12 @@ pub fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Largest less smallest, divided by the median.
+/// Largest less smallest, divided by the median. `None`: one value has none, nor has a median of 0.
 #[must_use]
-pub fn spread(values: &[f64]) -> f64 {
+pub fn spread(values: &[f64]) -> Option<f64> {
     let (least, most) = values.iter().fold((f64::MAX, f64::MIN), |(l, m), v| (l.min(*v), m.max(*v)));
-    if values.is_empty() || median(values) == 0.0 { 0.0 } else { (most - least) / median(values) }
+    let middle = median(values);
+    (values.len() > 1 && middle != 0.0).then(|| (most - least) / middle)
 }
 
 /// Median of pairwise quotients of two series that were measured in turn.
@@ -56,7 +57,7 @@ mod tests {
     fn medians_and_ratios() {
         assert!((median(&[3.0, 1.0, 2.0]) - 2.0).abs() < 1e-12);
         assert!((median(&[1.0, 2.0]) - 1.5).abs() < 1e-12);
-        assert!((spread(&[1.0, 2.0, 3.0]) - 1.0).abs() < 1e-12);
+        assert_eq!((spread(&[1.0, 2.0, 3.0]), spread(&[7.0]), spread(&[0.0, 0.0])), (Some(1.0), None, None));
         assert_eq!(ratio(&[2.0, 9.0, 4.0], &[1.0, 3.0, 2.0]), Some(2.0));
         assert_eq!(ratio(&[1.0], &[0.0]), None);
     }

@@ -19,8 +19,7 @@ pub(crate) fn middle(of: &[Row], figure: &Column) -> Option<f64> {
 }
 
 pub(crate) fn apart(of: &[Row], figure: &Column) -> Option<f64> {
-    let figures = figures(of, figure);
-    (figures.len() > 1).then(|| spread(&figures))
+    spread(&figures(of, figure))
 }
 
 fn figures(of: &[Row], figure: &Column) -> Vec<f64> {

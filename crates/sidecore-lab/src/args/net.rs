@@ -301,7 +301,7 @@ pub(crate) struct NetTune {
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0, value_parser = above_0)]
     pub(crate) trips: f64,
-    /// Measured time of a run, ms; 150 by default, and up to 450 if the first runs differ much
+    /// Measured time of a run, ms; 150 by default, and up to 1200 if the first runs differ much
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
     /// Most runs

@@ -3,10 +3,11 @@
 
 mod found;
 
-use super::caveats::{of_crowd, of_row, of_time};
 use super::error::BenchError;
-use super::host_monitor::{HostMonitor, host_activity};
 use super::pinning::Pinning;
+use super::pinning::of_crowd;
+use crate::caveats::{of_row, of_time};
+use crate::host_monitor::{HostMonitor, host_activity};
 use crate::progress::Progress;
 use crate::report::{Caveat, Column, Outcome, Row, caveat, column};
 pub(super) use found::{Better, Counted, Run};

@@ -1,8 +1,8 @@
 //! The table of the OpenBSD Cryptographic Framework's paper on this machine: 3DES, threads × message sizes.
 
-use super::caveats::of_crowd;
 use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
+use super::pinning::of_crowd;
 use super::scenario::{Scenario, Settings, WAITS};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};

@@ -1,5 +1,6 @@
 //! The cores of sidecores and of clients.
 
+use crate::report::{Caveat, Reason};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::cpu;
 
@@ -39,5 +40,30 @@ impl Pinning {
         }
         let used = &self.clients[..clients.clamp(1, self.clients.len())];
         format!("clients {used:?}, sidecores {:?}", self.sidecores)
+    }
+}
+
+pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Caveat> {
+    if pinning.is_unknown {
+        return None;
+    }
+    let seen = match pinning.clients.len() {
+        0 => "clients and sidecores on one core".to_owned(),
+        cores if clients > cores => format!("{clients} clients on {cores} core{}", if cores == 1 { "" } else { "s" }),
+        _ => return None,
+    };
+    Some(Caveat::new(Reason::Crowded, seen))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_without_cores_are_a_crowd() {
+        let pinning = Pinning { clients: vec![0, 1], sidecores: vec![2], is_unknown: false };
+        assert_eq!(of_crowd(&pinning, 2), None);
+        assert_eq!(of_crowd(&pinning, 8), Some(Caveat::new(Reason::Crowded, "8 clients on 2 cores")));
+        assert!(of_crowd(&Pinning::default(), 1).is_some());
     }
 }

@@ -1,8 +1,8 @@
 //! Eight clients on one, two and four sidecores.
 
-use super::caveats::of_crowd;
 use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
+use super::pinning::of_crowd;
 use super::scenario::{SERVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
 use crate::progress::Progress;

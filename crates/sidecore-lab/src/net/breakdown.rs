@@ -5,9 +5,11 @@ use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, 
 use crate::args::NetWhere;
 use crate::error::LabError;
 use crate::export::write;
+use crate::host_monitor::{HostMonitor, caveats_since};
 use crate::interrupt::SignalError;
 use crate::net::columns;
 use crate::net::sections::export;
+use crate::net::tune::location::here_in_words;
 use crate::report::{Outcome, Row, column, digits};
 use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 use std::fs;
@@ -34,14 +36,19 @@ pub(super) fn run(args: &NetWhere) -> Result<(), LabError> {
     if let Some(cpu) = cpus.iter().find(|cpu| !known.contains(cpu)) {
         return Err(LabError::Usage(format!("CPU {cpu} is not online here: `lscpu` lists those that are")));
     }
+    let path = here_in_words(args.interface.as_deref());
+    let began = HostMonitor::now();
     let watched = watch(args, cpus)?;
+    let caveats = caveats_since(began);
     let whose = watched.process.as_ref().map_or(Whose::Everyones, |process| Whose::Of(std::slice::from_ref(process)));
     let breakdown = watched.profile.breakdown(&rules, whose);
     write(args.folded.as_deref(), &(watched.profile.folded().join("\n") + "\n"))?;
     let variant = args.command.first().map_or("machine", String::as_str);
     let rows = rows(&Row::new(SCENARIO, variant), &watched.profile, &breakdown, watched.packets);
-    let outcome = Outcome::new(rows, notes(&watched, &breakdown), left_out(args, &watched));
-    Ok(export("sidecore net where", &args.files, outcome)?)
+    let mut outcome = Outcome::new(rows, notes(&watched, &breakdown), left_out(args, &watched));
+    // On the whole machine there are no others.
+    outcome.caveats = watched.process.map_or_else(Vec::new, |_| caveats);
+    Ok(export("sidecore net where", &args.files, outcome, path)?)
 }
 
 struct Watched {

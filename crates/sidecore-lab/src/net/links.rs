@@ -3,9 +3,13 @@
 use crate::error::LabError;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
-use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, new_connection};
-use std::net::Ipv4Addr;
+use rtnetlink::packet_route::route::RouteAttribute;
+use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::runtime::{Builder, Runtime};
+
+/// A pair of virtual interfaces names each other: their chain has no end.
+const MAX_STACKED: usize = 8;
 
 /// A connection to the kernel. It stays in its namespace even if the thread moves to another.
 pub(super) struct Links {
@@ -103,6 +107,51 @@ impl Links {
         first.ok_or_else(|| LabError::Usage(format!("no interface {index}")))
     }
 
+    /// Refuses an interface that packets to `peer` do not pass: they leave by it, or by a bridge or VLAN above it.
+    pub(super) fn check_way(&self, name: &str, peer: SocketAddr) -> Result<(), LabError> {
+        let out = self.way_to(peer)?;
+        let above = |attribute: &LinkAttribute| match attribute {
+            LinkAttribute::Controller(index) => Some(*index),
+            _ => None,
+        };
+        let below = |attribute: &LinkAttribute| match attribute {
+            LinkAttribute::Link(index) => Some(*index),
+            _ => None,
+        };
+        let own = self.chain(self.find(name)?.header.index, above);
+        if self.chain(out.header.index, below).iter().any(|index| own.contains(index)) {
+            return Ok(());
+        }
+        let other = named(&out).unwrap_or_default();
+        Err(LabError::Usage(format!("packets to {} leave by {other}, not by {name}: --interface {other}", peer.ip())))
+    }
+
+    /// The interface that packets to `peer` leave by.
+    pub(super) fn way_to(&self, peer: SocketAddr) -> Result<LinkMessage, LabError> {
+        let no_way = |why: String| LabError::failed(format!("no way to {}", peer.ip()), why);
+        if let SocketAddr::V6(peer) = peer
+            && peer.scope_id() > 0
+        {
+            return self.find_numbered(peer.scope_id());
+        }
+        let bits = if peer.is_ipv4() { 32 } else { 128 };
+        let wanted = RouteMessageBuilder::<IpAddr>::new().destination_prefix(peer.ip(), bits);
+        let wanted = wanted.map_err(|error| no_way(error.to_string()))?.build();
+        let mut found = self.handle.route().get(wanted).execute();
+        let route = self.runtime.block_on(found.try_next()).map_err(|error| no_way(error.to_string()))?;
+        let out = route.into_iter().flat_map(|route| route.attributes).find_map(|attribute| match attribute {
+            RouteAttribute::Oif(index) => Some(index),
+            _ => None,
+        });
+        self.find_numbered(out.ok_or_else(|| no_way("the kernel names no interface".to_owned()))?)
+    }
+
+    /// That interface and those reached from it by `next`.
+    fn chain(&self, first: u32, next: fn(&LinkAttribute) -> Option<u32>) -> Vec<u32> {
+        let after = |index: &u32| self.find_numbered(*index).ok()?.attributes.iter().find_map(next);
+        std::iter::successors(Some(first), after).take(MAX_STACKED).collect()
+    }
+
     fn set(
         &self,
         name: &str,
@@ -114,4 +163,12 @@ impl Links {
             .block_on(set)
             .map_err(|error| LabError::failed(format!("cannot change the interface {name}"), error))
     }
+}
+
+/// The kernel's main name, also if the interface was found by an alternative name.
+pub(super) fn named(link: &LinkMessage) -> Option<String> {
+    link.attributes.iter().find_map(|attribute| match attribute {
+        LinkAttribute::IfName(name) => Some(name.clone()),
+        _ => None,
+    })
 }

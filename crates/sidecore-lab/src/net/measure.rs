@@ -12,13 +12,15 @@ use super::protocol::{Direction, Load, Serving, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic, PORT};
 use crate::error::LabError;
 use crate::export::write;
+use crate::host_monitor::{HostMonitor, caveats_since};
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::sections::export;
+use crate::net::tune::location::in_words;
 use crate::progress::Progress;
 use crate::report::Outcome;
 pub(super) use case::Case;
 pub(super) use run::{Instruments, Run};
-use std::net::ToSocketAddrs;
+use std::net::{SocketAddr, ToSocketAddrs};
 use std::path as file;
 use std::time::Duration;
 
@@ -35,6 +37,8 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), LabError> {
     let mut cases = cases(args, &mut left_out)?;
     let (mut path, made) = find(args)?;
     let interrupt = Interrupt::new()?;
+    let path_in_words = in_words(path.peer());
+    let began = HostMonitor::now();
     path.until(&interrupt);
     let mut instruments = Instruments::counters(&mut left_out).until(&interrupt);
     if args.takes_apart {
@@ -54,9 +58,10 @@ pub(super) fn run(args: &NetMeasure) -> Result<(), LabError> {
         left_out.push(STOPPED.to_owned());
     }
     left_out.extend(said);
-    let rows = cases.iter().map(Case::row).chain(cases.iter().filter_map(Case::parts_row)).collect();
-    let outcome = Outcome::new(rows, notes(&cases), left_out);
-    export("sidecore net measure", &args.files, outcome)?;
+    let rows = cases.iter().map(Case::doubted_row).chain(cases.iter().filter_map(Case::parts_row)).collect();
+    let mut outcome = Outcome::new(rows, notes(&cases), left_out);
+    outcome.caveats = caveats_since(began);
+    export("sidecore net measure", &args.files, outcome, path_in_words)?;
     write_stacks(args.folded.as_deref(), &cases)?;
     done
 }
@@ -123,12 +128,16 @@ fn find(args: &NetMeasure) -> Result<(Path, Option<Made>), LabError> {
 }
 
 pub(super) fn find_peer(peer: &str) -> Result<Path, LabError> {
+    Path::to(address_of(peer)?)
+}
+
+pub(super) fn address_of(peer: &str) -> Result<SocketAddr, LabError> {
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port
         .to_socket_addrs()
         .map_err(|error| LabError::missing(format!("no peer {peer:?}"), error, "write HOST or HOST:PORT"))?
         .next();
-    Path::to(found.ok_or_else(|| LabError::Usage(format!("{peer} has no address")))?)
+    found.ok_or_else(|| LabError::Usage(format!("{peer} has no address")))
 }
 
 fn cases(args: &NetMeasure, left_out: &mut Vec<String>) -> Result<Vec<Case>, LabError> {

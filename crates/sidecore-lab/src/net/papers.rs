@@ -13,6 +13,7 @@ use crate::args::{NetPapers, Paper};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::sections::export;
+use crate::net::tune::location::here_in_words;
 use crate::progress::Progress;
 use crate::report::Outcome;
 use crate::sim::Predictions;
@@ -45,7 +46,7 @@ const EFFECTS: &str = "-effects";
 
 pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     // Missing privileges are reported first. A user namespace can only be made while the process has one thread.
-    Pair::by_veth()?;
+    let path = Pair::by_veth().map(|_pair| here_in_words(Some("near")))?;
     let mut studies: Vec<Study> = [(Paper::Hoti, hoti::study as fn(bool) -> Study), (Paper::Lhcb, lhcb::study)]
         .into_iter()
         .filter(|(paper, _)| args.paper.is_none_or(|only| only == *paper))
@@ -57,7 +58,7 @@ pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     for study in &studies {
         study.add_to(&mut outcome, &args.plans);
     }
-    Ok(export("sidecore net papers", &args.files, outcome)?)
+    Ok(export("sidecore net papers", &args.files, outcome, path)?)
 }
 
 /// Runs each load on both of its links, `repeats` times; the first link alternates. Returns descriptions of missing

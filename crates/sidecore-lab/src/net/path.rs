@@ -63,6 +63,11 @@ impl Path {
         Ok(Self { control, far: peer.ip(), cpus: None, lost: false })
     }
 
+    /// Without a port.
+    pub(super) fn peer(&self) -> SocketAddr {
+        SocketAddr::new(self.far, 0)
+    }
+
     pub(super) fn until(&mut self, interrupt: &Interrupt) {
         self.control.until(interrupt);
     }

@@ -3,11 +3,11 @@
 mod papers;
 
 use crate::args::Files;
-use crate::export::ExportError;
+use crate::export::{ExportError, export_about};
 use crate::net::columns;
 use crate::report::figures::{Along, LARGE, Series, along, bar_chart, differ, figure};
 use crate::report::plot::{Bar, Scale};
-use crate::report::{Column, Group, Headline, Outcome, Row, Section, column, grouped, micros, section};
+use crate::report::{About, Column, Group, Headline, Outcome, Row, Section, about, column, grouped, micros, section};
 
 const CPU_BYTE: Along = ("CPU time per byte", Scale::Linear, columns::CPU_PER_BYTE);
 
@@ -108,8 +108,9 @@ pub(crate) const TUNE_CHECK: Section = section(
 pub(crate) static SECTIONS: [Section; 10] =
     [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
 
-pub(super) fn export(title: &str, files: &Files, outcome: Outcome) -> Result<(), ExportError> {
-    crate::export::export(title, files, outcome, &SECTIONS)
+/// `path` are the settings that its figures depend on, for the header.
+pub(super) fn export(title: &str, files: &Files, outcome: Outcome, path: String) -> Result<(), ExportError> {
+    export_about(title, files, outcome, &SECTIONS, About { path, ..about::here() })
 }
 
 const BESIDE: [&str; 3] = ["sum", "elsewhere", "idle"];

@@ -16,21 +16,23 @@ pub(super) mod setting;
 mod tuned_path;
 
 use super::link::{Link, Settings};
-use super::measure::find_peer;
+use super::measure::{address_of, find_peer};
 use super::path::Path;
 use crate::args::{Goal, InjectedProblem, NetJoint, NetTune};
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
+use crate::host_monitor::{HostMonitor, caveats_since};
+use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::sections::export;
 use crate::progress::Progress;
 use crate::report::{Outcome, Row};
-use apply::SettingsStore;
+use apply::{Reverted, SettingsStore};
 use check::Tried;
 use estimate::{Estimate, deviation};
 use identity::Fate;
-use location::Here;
+use location::{Here, here_in_words};
 use search::{Change, Found, Limits, exhaust, point, search};
 use sidecore_report::statistics::median;
+use sidecore_terminal::error::{REFUSED, USAGE};
 use sidecore_terminal::output;
 use std::time::{Duration, Instant};
 use tuned_path::{Ends, Manner, Tuned, TunedPath};
@@ -39,34 +41,58 @@ const NEAR: &str = "near";
 const OTHER: &str = "far";
 /// Probability of a recommendation without a real gain.
 const ERROR: f64 = 0.05;
-/// Time for all runs, estimated from the first `FIRST` runs; slower settings may exceed it.
+/// Time for all runs, estimated from the first `FIRST` runs; slower settings may exceed it. It grows with the window.
 const TIME: Duration = Duration::from_secs(150);
 const FIRST: usize = 6;
 /// Duration of a run's window. It grows up to `LONGER` times if the first runs differ by more than `QUIET`, a
 /// logarithm: the start of a run has a fixed cost.
 const WINDOW: Duration = Duration::from_millis(150);
 const QUIET: f64 = 0.1;
-const LONGER: f64 = 3.0;
+const LONGER: f64 = 8.0;
+/// Growth of the window that the time suffices for.
+const FREE: f64 = 3.0;
+/// Expected range of five normal values, in deviations.
+const RANGE: f64 = 2.326;
+/// Window of a second first run, if nothing arrived in the first one.
+const PATIENCE: Duration = Duration::from_secs(2);
+const EMPTY: &str = "the peer answers, but no payload arrives there. Full packets may be lost: compare the MTU of all interfaces on \
+                     the way (ping -M do -s 1472 PEER). Or a firewall drops other ports than the peer's";
 const RUNS: usize = 600;
 const QUICK_RUNS: usize = 200;
 const MAX_POINTS: usize = 128;
 const ROUNDS_OF_ALL: usize = 6;
 const ROUNDS_OF_DATAGRAMS: usize = 6;
 
-pub(super) fn run(args: &NetTune) -> Result<(), LabError> {
-    let outcome = match &args.interface {
+/// Returns the exit code.
+pub(super) fn run(args: &NetTune) -> Result<u8, LabError> {
+    let began = HostMonitor::now();
+    let (mut outcome, failure, path) = match &args.interface {
         Some(interface) if args.revert => return revert(args, interface),
-        Some(interface) => tune_interface(args, interface)?,
-        None if args.check => check(args)?,
-        None => tune_pair(args, args.plant, &Interrupt::new()?)?.0,
+        Some(interface) => {
+            let path = here_in_words(Some(interface));
+            let (outcome, failure) = tune_interface(args, interface)?;
+            (outcome, failure, path)
+        }
+        None if args.check => (check(args)?, None, String::new()),
+        None => {
+            let (outcome, mut tried) = tune_pair(args, args.plant, &Interrupt::new()?)?;
+            // Settings are those from before again.
+            (outcome, tried.failure.take(), tried.tuned_path.near().in_words())
+        }
     };
-    Ok(export("sidecore net tune", &args.files, outcome)?)
+    if let Some(why) = &failure {
+        output::tell(why);
+    }
+    outcome.caveats = caveats_since(began);
+    export("sidecore net tune", &args.files, outcome, path)?;
+    Ok(if failure.is_some() { USAGE } else { 0 })
 }
 
-fn revert(args: &NetTune, interface: &str) -> Result<(), LabError> {
+/// Returns the exit code.
+fn revert(args: &NetTune, interface: &str) -> Result<u8, LabError> {
     let mut here = Here::of_any(interface)?;
     let interface = here.interface().to_owned();
-    let (count, fate) = SettingsStore::saved_in(&args.state, &interface)?.revert(&mut here)?;
+    let Reverted { count, fate, others } = SettingsStore::saved_in(&args.state, &interface)?.revert(&mut here)?;
     output::tell(match fate {
         Fate::Same => format!("{interface}: {count} settings are as they were before"),
         Fate::Gone => format!(
@@ -75,7 +101,8 @@ fn revert(args: &NetTune, interface: &str) -> Result<(), LabError> {
         ),
         Fate::Restarted => format!("{interface}: the machine was started anew, and what was set is gone with that"),
     });
-    Ok(())
+    others.iter().for_each(output::tell);
+    Ok(if others.is_empty() { 0 } else { REFUSED })
 }
 
 fn tune_pair(
@@ -97,9 +124,10 @@ fn tune_pair(
     tuned.retain(|tuned| !injected.is_some_and(|injected| injected.holds(tuned.setting.name, args.by)));
     let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, injected), manner(args));
     let began = Instant::now();
-    let (mut outcome, found, ended) = tune(args, &mut tuned_path, interrupt);
-    let mut tried = Tried { took: began.elapsed(), tuned_path, found, best: None, ended: ended.into_iter().collect() };
-    if (args.exhaustive || args.check) && tried.ended.is_empty() {
+    let (mut outcome, found, failure) = tune(args, &mut tuned_path, interrupt)?;
+    let ended = failure.iter().map(ToString::to_string).collect();
+    let mut tried = Tried { took: began.elapsed(), tuned_path, found, best: None, ended, failure };
+    if (args.exhaustive || args.check) && !interrupt.came() && tried.ended.is_empty() {
         let matters = injected.filter(|_| args.setting.is_empty()).map(InjectedProblem::matters);
         // The search's result is kept if the comparison fails.
         match compare(args, &mut tried.tuned_path, (&tried.found.best, matters), interrupt) {
@@ -107,7 +135,7 @@ fn tune_pair(
             Err(why) => tried.ended.push(why.to_string()),
         }
     }
-    outcome.lacks_all(tried.ended.iter().cloned().chain(left_out));
+    outcome.lacks_all(tried.ended.iter().skip(usize::from(tried.failure.is_some())).cloned().chain(left_out));
     Ok((outcome, tried))
 }
 
@@ -125,6 +153,7 @@ fn check(args: &NetTune) -> Result<Outcome, LabError> {
             Err(why) => outcome.lacks(format!("{}: {why}", injected.name())),
         }
         if interrupt.came() {
+            outcome.lacks(STOPPED);
             break;
         }
     }
@@ -136,12 +165,13 @@ fn goal(args: &NetTune, injected: Option<InjectedProblem>) -> Goal {
 }
 
 /// Tunes the local end of a path to another machine. Settings change only by request, and after the old ones are saved.
-fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, LabError> {
+fn tune_interface(args: &NetTune, interface: &str) -> Result<(Outcome, Option<LabError>), LabError> {
     let peer = args.peer.as_deref().ok_or_else(|| LabError::usage("there is no peer: name one with --peer"))?;
     if args.apply && !args.yes {
         confirm::can_ask()?;
     }
     let mut ends = Ends { near: Here::of(interface)?, far: None, _link: None };
+    ends.near.check_way(address_of(peer)?)?;
     let interface = ends.near.interface().to_owned();
     // The lock: no other process changes the values read from here on.
     let state = (args.tries || args.apply).then(|| SettingsStore::new(&args.state, &interface)).transpose()?;
@@ -152,40 +182,40 @@ fn tune_interface(args: &NetTune, interface: &str) -> Result<Outcome, LabError> 
     let Some(mut state) = state else {
         let mut outcome = rows::would_try(&would);
         outcome.lacks_all(left_out);
-        return Ok(outcome);
+        return Ok((outcome, None));
     };
     let path = find_peer(peer)?;
     let interrupt = Interrupt::of_all_kinds()?;
-    let names: Vec<_> = would.iter().map(|tuned| tuned.setting.name).collect();
-    state.keep(&mut ends.near, &names)?;
+    let tried: Vec<_> = would.iter().map(|tuned| (tuned.setting.name, tuned.others.as_slice())).collect();
+    state.keep(&mut ends.near, &tried)?;
     let done = try_and_apply(args, (path, ends), &mut state, peer, &interrupt);
     // In every case, only applied settings may stay.
-    if !matches!(done, Ok((_, true))) && state.is_saved() {
-        state.revert(&mut Here::of_any(&interface)?)?;
+    if !matches!(done, Ok((_, _, true))) && state.is_saved() {
+        state.revert(&mut Here::of_any(&interface)?)?.others.iter().for_each(output::tell);
     }
-    let mut outcome = done?.0;
+    let (mut outcome, failure, _) = done?;
     outcome.lacks_all(left_out);
-    Ok(outcome)
+    Ok((outcome, failure))
 }
 
-/// Returns whether settings stay changed.
+/// Returns what failed, and whether settings stay changed.
 fn try_and_apply(
     args: &NetTune,
     (path, mut ends): (Path, Ends),
     state: &mut SettingsStore,
     peer: &str,
     interrupt: &Interrupt,
-) -> Result<(Outcome, bool), LabError> {
+) -> Result<(Outcome, Option<LabError>, bool), LabError> {
     let (tuned, refused) = ends.discover(&args.setting, true)?;
     if tuned.is_empty() {
         let task = "nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one";
         return Err(LabError::failed(task, refused.join("; ")));
     }
     let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, None), manner(args));
-    let (mut outcome, found, ended) = tune(args, &mut tuned_path, interrupt);
-    outcome.lacks_all(ended.into_iter().chain(refused));
-    if !args.apply || found.best.is_empty() {
-        return Ok((outcome, false));
+    let (mut outcome, found, failure) = tune(args, &mut tuned_path, interrupt)?;
+    outcome.lacks_all(refused);
+    if !args.apply || found.best.is_empty() || failure.is_some() {
+        return Ok((outcome, failure, false));
     }
     let changes: Vec<_> = found.best.iter().map(|change| value_of(&tuned_path.tuned, *change)).collect();
     let applied = state.apply(tuned_path.near(), &changes, || {
@@ -193,11 +223,13 @@ fn try_and_apply(
         if args.yes { Ok(()) } else { confirm::asks(interrupt) }
     });
     // The search's result is kept if the settings cannot be applied.
-    match &applied {
-        Ok(()) => outcome.note(format!("Applied; --revert --interface {} takes it back.", tuned_path.interface)),
-        Err(why) => outcome.lacks(format!("not applied: {why}")),
+    let failure = applied.map_err(|why| LabError::failed("not applied", why)).err();
+    match &failure {
+        None => outcome.note(format!("Applied; --revert --interface {} takes it back.", tuned_path.interface)),
+        Some(why) => outcome.left_out.insert(0, why.to_string()),
     }
-    Ok((outcome, applied.is_ok()))
+    let stays = failure.is_none();
+    Ok((outcome, failure, stays))
 }
 
 fn value_of(tuned: &[Tuned], (setting, level): Change) -> (String, String) {
@@ -209,22 +241,31 @@ fn manner(args: &NetTune) -> Manner {
     Manner { window: args.ms.map_or(WINDOW, Duration::from_millis), connections: args.connections, rate: args.trips }
 }
 
-/// Searches, then restores all settings. The last value is the reason for an early end.
-fn tune(args: &NetTune, tuned_path: &mut TunedPath, interrupt: &Interrupt) -> (Outcome, Found, Option<String>) {
+/// Searches, then restores all settings. Returns what ended it early, except an interrupt.
+fn tune(
+    args: &NetTune,
+    tuned_path: &mut TunedPath,
+    interrupt: &Interrupt,
+) -> Result<(Outcome, Found, Option<LabError>), LabError> {
     let levels = tuned_path.levels();
     let mut progress = Progress::new(0);
     progress.scenario("net-tune");
-    let mut outcome = Outcome::default();
-    let runs = runs(args, tuned_path, interrupt, &progress).unwrap_or_else(|why| {
-        outcome.lacks(why.to_string());
-        0
-    });
+    let runs = match runs(args, tuned_path, interrupt, &progress) {
+        Err(LabError::Stopped) => 0,
+        runs => runs?,
+    };
     progress.bar.inc_length(runs as u64);
     let limits = Limits { runs, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
     let (found, ended) = search(&levels, limits, &mut run);
     drop(progress);
-    let asks = ended.is_none() && tuned_path.wants_streams() && !args.check;
+    let mut outcome = Outcome::default();
+    let mut failure = ended.filter(|_| !interrupt.came());
+    outcome.lacks_all(failure.iter().map(ToString::to_string));
+    if interrupt.came() {
+        outcome.lacks(STOPPED);
+    }
+    let asks = failure.is_none() && !interrupt.came() && tuned_path.wants_streams() && !args.check;
     let asked = if asks { datagrams(tuned_path, &found.best, interrupt) } else { Ok(Vec::new()) };
     if let Err(why) = tuned_path.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
@@ -232,9 +273,12 @@ fn tune(args: &NetTune, tuned_path: &mut TunedPath, interrupt: &Interrupt) -> (O
     rows::add(&mut outcome, tuned_path, &found);
     match asked {
         Ok(rows) => outcome.add_rows(rows),
-        Err(why) => outcome.lacks(format!("datagrams were not compared with streams: {why}")),
+        Err(why) => {
+            outcome.lacks(format!("datagrams were not compared with streams: {why}"));
+            failure = Some(why).filter(|_| !interrupt.came());
+        }
     }
-    (outcome, found, ended.map(|why| why.to_string()))
+    Ok((outcome, found, failure))
 }
 
 /// Compares datagrams with streams, with the original and with the recommended settings. The choice belongs to
@@ -268,16 +312,37 @@ fn runs(
         let began = Instant::now();
         costs.push(step(tuned_path, &start, interrupt, progress)?);
         times.push(began.elapsed().as_secs_f64());
+        if tuned_path.is_empty() {
+            // A long way, or a machine that stalls.
+            let window = tuned_path.measure_for(PATIENCE);
+            step(tuned_path, &start, interrupt, progress)?;
+            if tuned_path.is_empty() {
+                return Err(LabError::broken(EMPTY));
+            }
+            tuned_path.measure_for(window);
+        }
     }
     // The median, because one delayed run says little.
-    let mut each = median(&times);
+    let (mut each, mut time) = (median(&times), TIME.as_secs_f64());
     if args.ms.is_none() {
-        let longer = WINDOW.mul_f64((deviation(&costs) / QUIET).powi(2).clamp(1.0, LONGER));
+        let growth = growth(&costs);
+        let longer = WINDOW.mul_f64(growth);
         each += longer.saturating_sub(WINDOW).as_secs_f64();
+        time *= (growth / FREE).max(1.0);
         tuned_path.measure_for(longer);
     }
     let most = args.runs.unwrap_or(if args.quick { QUICK_RUNS } else { RUNS });
-    Ok(most.min((TIME.as_secs_f64() / each) as usize))
+    Ok(most.min((time / each) as usize))
+}
+
+/// Growth of the window by the spread of the first runs without the worst one: one that stalls is an accident, two are
+/// not.
+fn growth(costs: &[f64]) -> f64 {
+    let mut sorted = costs.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    sorted.pop();
+    let range = sorted.last().zip(sorted.first()).map_or(0.0, |(most, least)| most - least);
+    (deviation(costs).max(range / RANGE) / QUIET).powi(2).clamp(1.0, LONGER)
 }
 
 fn step(
@@ -317,4 +382,17 @@ fn compare(
     let limits = Limits { runs: usize::MAX, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
     exhaust(&levels, found, limits, &mut run)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_are_longer_where_more_than_one_of_the_first_differs() {
+        assert!((growth(&[0.0, 0.01, 0.02, 0.03, 0.04, 3.0]) - 1.0).abs() < 1e-9);
+        assert!(growth(&[0.0, 0.1, 0.3, 0.4, 0.5, 0.6]) > 2.0);
+        let two = growth(&[0.0, 0.01, 0.02, 0.03, 2.0, 3.0]);
+        assert!((two - LONGER).abs() < 1e-9, "{two}");
+    }
 }

@@ -17,6 +17,7 @@ pub(crate) fn here() -> About {
         cores: cpu::allowed().len(),
         cpu: model().unwrap_or_else(|| ARCH.to_owned()),
         kernel: kernel(),
+        path: String::new(),
         machine: machine::describe(),
         commit: machine::commit(),
     }

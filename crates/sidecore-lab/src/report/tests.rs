@@ -35,6 +35,7 @@ pub(crate) fn sample() -> Report {
             kernel: "6.18.1".into(),
             machine: "Some Processor, 2 cores, Linux 6.18".into(),
             commit: "87fbb54".into(),
+            path: String::new(),
         },
         sections: sections().collect(),
         caveats: vec![Caveat::new(Reason::Busy, "12 %, the limit is 5 %")],

@@ -118,8 +118,7 @@ impl Run {
             .with_times(column::HOST, self.of_service(Stage::Host))
             .with_times(column::DELIVER, self.stage(Stage::Deliver, |measured| &measured.deliver))
             .with(column::REPEATS, self.rates.len())
-            // One repeat has no spread.
-            .with(column::SPREAD, (self.rates.len() > 1).then(|| spread(self.compared())))
+            .with(column::SPREAD, spread(self.compared()))
             .with(column::METRICS, self.metrics());
         self.costs(row)
     }

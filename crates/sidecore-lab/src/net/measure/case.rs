@@ -2,6 +2,7 @@
 
 use super::parts::Parts;
 use super::run::Run;
+use crate::caveats::{FEWEST_REPEATS, doubted};
 use crate::error::LabError;
 use crate::net::account::{Figure, Processor};
 use crate::net::columns;
@@ -89,6 +90,10 @@ impl Case {
             .with(column::REPEATS, self.runs.len());
         let is_trip = self.load.direction == Direction::RoundTrip;
         row.with_times(column::TOTAL, self.times().filter(|_| is_trip))
+    }
+
+    pub(super) fn doubted_row(&self) -> Row {
+        doubted(self.row(), FEWEST_REPEATS)
     }
 
     fn named(&self, scenario: &str) -> Row {

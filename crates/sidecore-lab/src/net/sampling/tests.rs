@@ -44,16 +44,30 @@ fn the_rules_place_what_was_recorded() {
     let expected = [
         ("buffers", 25),
         ("copy", 2618),
-        ("driver", 1275),
+        ("driver", 534),
         ("entry", 384),
         ("idle", 238),
         ("other", 45),
         ("program", 953),
-        ("protocol", 2220),
+        ("protocol", 2961),
         ("scheduler", 2793),
         ("socket", 73),
     ];
     assert_eq!(found, BTreeMap::from(expected));
+}
+
+#[test]
+fn what_a_timers_interrupt_runs_on_its_way_out_is_pacing_and_no_driver() {
+    let rules = Rules::own();
+    let of = |stack: &str| name(rules.place(&functions(stack)));
+    let timer = "asm_sysvec_apic_timer_interrupt;sysvec_apic_timer_interrupt;__irq_exit_rcu;handle_softirqs";
+    assert_eq!(of(timer), "protocol");
+    assert_eq!(
+        of(&format!("{timer};hrtimer_run_softirq;__hrtimer_run_queues;_raw_spin_unlock_irqrestore")),
+        "protocol"
+    );
+    assert_eq!(of(&format!("{timer};net_rx_action;__napi_poll;process_backlog")), "driver");
+    assert_eq!(of("asm_common_interrupt;common_interrupt;__irq_exit_rcu;handle_softirqs"), "driver");
 }
 
 #[test]

@@ -6,11 +6,12 @@
 //! settings at a time.
 
 use super::identity::{Fate, Identity};
-use super::setting::{Setting, by_name};
+use super::setting::{REQUESTED, Setting, by_name};
 use crate::error::LabError;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
@@ -31,6 +32,17 @@ pub(super) struct SavedSettings {
     identity: Identity,
     /// In the order of the changes.
     values: Vec<(String, String)>,
+    /// Values that the run may leave, by setting. Other values are not the run's. None: any.
+    #[serde(default)]
+    set: BTreeMap<String, Vec<String>>,
+}
+
+#[derive(Debug, PartialEq)]
+pub(super) struct Reverted {
+    pub(super) count: usize,
+    pub(super) fate: Fate,
+    /// Settings that others changed meanwhile, in words. They stay.
+    pub(super) others: Vec<String>,
 }
 
 pub(super) trait Settings {
@@ -81,13 +93,15 @@ impl SettingsStore {
         self.saved.is_some()
     }
 
-    /// Saves the current values. Afterwards each may be changed. After an error nothing may be changed.
-    pub(super) fn keep(&mut self, settings: &mut impl Settings, names: &[&str]) -> Result<(), LabError> {
+    /// Saves the current values of settings with the values to try. Afterwards each may be changed to those. After an
+    /// error nothing may be changed.
+    pub(super) fn keep(&mut self, settings: &mut impl Settings, tried: &[(&str, &[String])]) -> Result<(), LabError> {
         let identity = settings.identity()?;
-        self.are_free(&identity, names)?;
-        let values = names.iter().map(|name| Ok(((*name).to_owned(), settings.read(name)?)));
+        self.are_free(&identity, &tried.iter().map(|(name, _)| *name).collect::<Vec<_>>())?;
+        let values = tried.iter().map(|(name, _)| Ok(((*name).to_owned(), settings.read(name)?)));
         let values = values.collect::<Result<Vec<_>, LabError>>()?;
-        let saved = SavedSettings { interface: self.interface.clone(), identity, values };
+        let set = tried.iter().map(|(name, values)| ((*name).to_owned(), values.to_vec())).collect();
+        let saved = SavedSettings { interface: self.interface.clone(), identity, values, set };
         let put = self.write(&saved).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
         put.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => LabError::Usage(format!(
@@ -132,18 +146,23 @@ impl SettingsStore {
         changes: &[(String, String)],
         is_well: impl FnOnce() -> Result<(), LabError>,
     ) -> Result<(), LabError> {
-        let set = set_all(settings, changes).and_then(|()| is_well()).and_then(|()| self.forget_others(settings));
+        let set = set_all(settings, changes).and_then(|()| is_well()).and_then(|()| self.keep_set(settings));
         set.map_err(|why| match self.revert(settings) {
+            Ok(Reverted { others, .. }) if !others.is_empty() => why.then(others.join("; ")),
             Ok(_) => why.then("all is as it was before"),
             Err(wrong) => why.then(format!("and then {wrong}")),
         })
     }
 
-    /// Frees unchanged shared settings for other interfaces.
-    fn forget_others(&mut self, settings: &mut impl Settings) -> Result<(), LabError> {
+    /// Saves the values that stay, also those that changed with another setting. Frees unchanged shared settings for
+    /// other interfaces.
+    fn keep_set(&mut self, settings: &mut impl Settings) -> Result<(), LabError> {
         let Some(mut saved) = self.saved.take() else { return Ok(()) };
         let all = saved.clone();
-        saved.values.retain(|(name, value)| !is_shared(name) || settings.read(name).ok().as_ref() != Some(value));
+        let mut now = |name: &str| settings.read(name).ok();
+        saved.values.retain(|(name, value)| !is_shared(name) || now(name).as_ref() != Some(value));
+        let set = saved.values.iter().filter_map(|(name, _)| Some((name.clone(), vec![now(name)?])));
+        saved.set = set.collect();
         let put = self.write(&saved).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
         // Until the new file is on disk, a revert must restore all.
         self.saved = Some(if put.is_ok() { saved } else { all });
@@ -154,8 +173,9 @@ impl SettingsStore {
         LabError::failed(format!("cannot keep the old settings in {}", self.file().display()), error)
     }
 
-    /// Restores the saved values and removes the file. If a value cannot be restored, the file stays.
-    pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<(usize, Fate), LabError> {
+    /// Restores the saved values, except where others set another one meanwhile, and removes the file. If a value cannot be
+    /// restored, the file stays.
+    pub(super) fn revert(&mut self, settings: &mut impl Settings) -> Result<Reverted, LabError> {
         let file = self.file();
         let name = file.display();
         let saved = match &self.saved {
@@ -168,11 +188,19 @@ impl SettingsStore {
         }
         let fate = settings.fate(&saved.identity);
         let fate = fate.map_err(|why| why.then(format!("then try again with --revert, or remove {name}")))?;
-        let mut values: Vec<_> = saved.values.into_iter().rev().collect();
+        let mut values: Vec<_> = saved.values.iter().rev().cloned().collect();
         values.retain(|(name, _)| match fate {
             Fate::Same => true,
             Fate::Gone => is_shared(name),
             Fate::Restarted => false,
+        });
+        let mut others = Vec::new();
+        values.retain(|(name, before)| {
+            let Some(now) = settings.read(name).ok().filter(|now| !saved.may_leave(name, before, now)) else {
+                return true;
+            };
+            others.push(format!("{name} was set to {now} meanwhile, and stays so; it was {before} before"));
+            false
         });
         set_all(settings, &values)
             .map_err(|why| LabError::missing("not all was set back", why, "try again with --revert"))?;
@@ -183,7 +211,7 @@ impl SettingsStore {
         });
         let removed = removed.and_then(|()| self.sync());
         removed.map_err(|error| LabError::failed(format!("all is set back, but {name} cannot be removed"), error))?;
-        Ok((values.len(), fate))
+        Ok(Reverted { count: values.len(), fate, others })
     }
 
     /// Writes the complete content to disk before the file has a name.
@@ -197,6 +225,15 @@ impl SettingsStore {
 
     fn sync(&self) -> io::Result<()> {
         File::open(&self.directory)?.sync_all()
+    }
+}
+
+impl SavedSettings {
+    /// Queues and members of a feature have a word each, and may have values of different runs.
+    fn may_leave(&self, name: &str, before: &str, now: &str) -> bool {
+        let Some(set) = self.set.get(name).filter(|set| !set.is_empty()) else { return true };
+        let own: Vec<_> = set.iter().map(String::as_str).chain([before, REQUESTED]).collect();
+        now.split(' ').all(|word| own.iter().any(|value| value.split(' ').any(|own| own == word)))
     }
 }
 

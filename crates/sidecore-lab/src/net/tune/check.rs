@@ -5,6 +5,7 @@ use super::rows::{MIN_RATIO, START, noise, with_figures, with_ratio};
 use super::search::{Change, Found, point};
 use super::tuned_path::TunedPath;
 use crate::args::InjectedProblem;
+use crate::error::LabError;
 use crate::net::columns;
 use crate::report::{Row, column};
 use std::time::Duration;
@@ -15,7 +16,9 @@ pub(super) struct Tried {
     pub(super) took: Duration,
     /// The best of all combinations, and the gain of the recommended one against it; 0: equally good.
     pub(super) best: Option<(Vec<Change>, Estimate)>,
+    /// Why parts are missing.
     pub(super) ended: Vec<String>,
+    pub(super) failure: Option<LabError>,
 }
 
 pub(super) fn rows(injected: InjectedProblem, tried: &Tried) -> Vec<Row> {

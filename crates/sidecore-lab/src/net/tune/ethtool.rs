@@ -5,7 +5,7 @@
 
 use crate::error::LabError;
 use crate::net::error::SettingError;
-use ethtool::{EthtoolAttr, EthtoolFeatureAttr, EthtoolHandle, EthtoolHeader};
+use ethtool::{EthtoolAttr, EthtoolFeatureAttr, EthtoolFeatureBit, EthtoolHandle, EthtoolHeader};
 use futures_util::TryStreamExt;
 use genetlink::GenetlinkHandle;
 use netlink_packet_core::{
@@ -34,8 +34,10 @@ pub(super) enum Numbers {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Feature {
+    pub(super) name: &'static str,
+    /// It stays requested while another feature that it needs is off.
+    pub(super) is_wanted: bool,
     pub(super) is_on: bool,
-    pub(super) is_free: bool,
 }
 
 /// A connection to the kernel. It stays in the namespace of its creation.
@@ -60,20 +62,24 @@ impl Ethtool {
         Ok(Self { runtime, reads, writes })
     }
 
-    /// `name` is the kernel's name. `None`: the interface does not have the feature.
-    pub(super) fn feature(&mut self, interface: &str, name: &str) -> Option<Feature> {
+    /// Those of the named features that can be changed. `None`: the kernel does not say.
+    pub(super) fn features(&mut self, interface: &str, names: &[&'static str]) -> Option<Vec<Feature>> {
         let request = self.reads.feature().get(Some(interface)).execute();
         let found: Vec<_> = self.runtime.block_on(async { request.await.ok()?.try_collect().await.ok() })?;
-        let has = |bits: &[ethtool::EthtoolFeatureBit]| bits.iter().any(|bit| bit.name == name && bit.value);
-        let mut feature = Feature { is_on: false, is_free: false };
+        let mut sets: [Vec<EthtoolFeatureBit>; 3] = Default::default();
         for attribute in found.into_iter().flat_map(|message| message.payload.nlas) {
             match attribute {
-                EthtoolAttr::Feature(EthtoolFeatureAttr::Hw(bits)) => feature.is_free = has(&bits),
-                EthtoolAttr::Feature(EthtoolFeatureAttr::Active(bits)) => feature.is_on = has(&bits),
+                EthtoolAttr::Feature(EthtoolFeatureAttr::Hw(bits)) => sets[0] = bits,
+                EthtoolAttr::Feature(EthtoolFeatureAttr::Wanted(bits)) => sets[1] = bits,
+                EthtoolAttr::Feature(EthtoolFeatureAttr::Active(bits)) => sets[2] = bits,
                 _ => {}
             }
         }
-        Some(feature)
+        let has = |set: &[EthtoolFeatureBit], name: &str| set.iter().any(|bit| bit.name == name && bit.value);
+        let [free, wanted, active] = &sets;
+        let free = names.iter().filter(|name| has(free, name));
+        let feature = |name: &&'static str| Feature { name, is_wanted: has(wanted, name), is_on: has(active, name) };
+        Some(free.map(feature).collect())
     }
 
     /// Requests the change. The driver may ignore it, so read the feature again.

@@ -1,7 +1,7 @@
 //! Identifies a changed interface and the machine's boot, because a name may later belong to another interface.
 
 use crate::error::LabError;
-use crate::net::links::Links;
+use crate::net::links::{Links, named};
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use serde::{Deserialize, Serialize};
 use std::fs;
@@ -62,14 +62,6 @@ impl Identity {
             None => Ok(Fate::Gone),
         }
     }
-}
-
-/// The kernel's main name, also if the interface was found by an alternative name.
-pub(super) fn named(link: &LinkMessage) -> Option<String> {
-    link.attributes.iter().find_map(|attribute| match attribute {
-        LinkAttribute::IfName(name) => Some(name.clone()),
-        _ => None,
-    })
 }
 
 fn address(link: &LinkMessage) -> Option<Vec<u8>> {

@@ -1,16 +1,18 @@
 //! Reads and writes settings of an interface in this thread's namespace.
 
 use super::apply::Settings;
-use super::ethtool::Ethtool;
-use super::identity::{Fate, Identity, named};
-use super::setting::{CONGESTION, Location, Setting, by_name};
+use super::ethtool::{Ethtool, Feature};
+use super::identity::{Fate, Identity};
+use super::setting::{CONGESTION, FORCED, Location, OFF, ON, REQUESTED, Setting, by_name};
 use crate::error::LabError;
 use crate::net::error::SettingError;
-use crate::net::links::Links;
+use crate::net::links::{Links, named};
+use procfs::net::dev_status;
 use rtnetlink::packet_route::link::LinkAttribute;
 use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, fsmount, fsopen};
 use std::fs;
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
@@ -19,6 +21,9 @@ const FLOW_TABLE: &str = "/proc/sys/net/core/rps_sock_flow_entries";
 const RECEIVING: &str = "rx-";
 const FLOWS: &str = "rps_flow_cnt";
 const AVAILABLE: &str = "ipv4/tcp_available_congestion_control";
+
+const MAX_IN_WORDS: usize = 3;
+const IN_WORDS: [&str; 8] = ["congestion-control", "mtu", "tso", "gso", "gro", "lro", "tx-checksum", "rx-checksum"];
 
 pub(crate) struct Here {
     interface: String,
@@ -43,6 +48,21 @@ impl Here {
         Ok(Self { interface: own, links, drivers: Ethtool::here()?, attributes: attributes() })
     }
 
+    /// The interface that packets to `peer` leave by.
+    fn toward(peer: SocketAddr) -> Result<Self, LabError> {
+        Self::of(&named(&Links::here()?.way_to(peer)?).unwrap_or_default())
+    }
+
+    pub(super) fn check_way(&self, peer: SocketAddr) -> Result<(), LabError> {
+        self.links.check_way(&self.interface, peer)
+    }
+
+    pub(crate) fn in_words(&mut self) -> String {
+        let value = |name: &&str| Some(format!("{name} {}", self.read(by_name(name).ok()?).ok()?));
+        let values: Vec<_> = IN_WORDS.iter().filter_map(value).collect();
+        format!("{}: {}", self.interface, values.join(", "))
+    }
+
     pub(super) fn is_present(&self) -> bool {
         self.links.find(&self.interface).is_ok()
     }
@@ -54,10 +74,7 @@ impl Here {
     pub(crate) fn read(&mut self, setting: &Setting) -> Result<String, LabError> {
         match setting.location {
             Location::Mtu => self.mtu(),
-            Location::Feature(names) => {
-                let free = self.free(names)?;
-                Ok(if free.iter().any(|(_, is_on)| *is_on) { "on" } else { "off" }.to_owned())
-            }
+            Location::Feature(names) => Ok(states(&self.free(names)?)),
             Location::Driver(of, (kind, _)) => {
                 let number = self.drivers.number(&self.interface, of, kind);
                 Ok(number.ok_or(SettingError::DriverHasNone)?.to_string())
@@ -87,11 +104,7 @@ impl Here {
         let mut wanted = value.to_owned();
         match setting.location {
             Location::Mtu => self.links.set_mtu(&self.interface, number(value)?)?,
-            Location::Feature(names) => {
-                for (name, _) in self.free(names)? {
-                    self.drivers.set_feature(&self.interface, name, value == "on")?;
-                }
-            }
+            Location::Feature(names) => wanted = self.write_features(names, value)?,
             Location::Driver(of, kind) => self.drivers.set_number(&self.interface, of, kind, number(value)?)?,
             Location::Queues(front, file) => wanted = write_each(&self.queues(front, file)?, value)?,
             Location::Flows => wanted = write_flows(Path::new(FLOW_TABLE), &self.flow_queues()?, value)?,
@@ -103,13 +116,23 @@ impl Here {
         if now == wanted { Ok(()) } else { Err(SettingError::Stays(now).into()) }
     }
 
-    fn free(&mut self, names: &[&'static str]) -> Result<Vec<(&'static str, bool)>, SettingError> {
-        let mut free = Vec::new();
-        for name in names {
-            let feature = self.drivers.feature(&self.interface, name).ok_or(SettingError::Silent)?;
-            free.extend(feature.is_free.then_some((*name, feature.is_on)));
-        }
+    fn free(&mut self, names: &[&'static str]) -> Result<Vec<Feature>, SettingError> {
+        let free = self.drivers.features(&self.interface, names).ok_or(SettingError::Silent)?;
         if free.is_empty() { Err(SettingError::Fixed) } else { Ok(free) }
+    }
+
+    /// Members may exclude each other: one that is active is enough for `on`. Returns the expected value of a read.
+    fn write_features(&mut self, names: &[&'static str], value: &str) -> Result<String, SettingError> {
+        let words: Vec<_> = value.split(' ').collect();
+        let is_wanted = |word: &str| [ON, REQUESTED].contains(&word);
+        for (feature, word) in self.free(names)?.iter().zip(words.iter().cycle()) {
+            self.drivers.set_feature(&self.interface, feature.name, is_wanted(word))?;
+        }
+        let now = self.free(names)?;
+        let is_set = |(now, word): (&Feature, &&str)| now.is_wanted == is_wanted(word) && !(*word == OFF && now.is_on);
+        let are_set = now.iter().zip(words.iter().cycle()).all(is_set);
+        let is_active = !words.contains(&ON) || now.iter().any(|feature| feature.is_on);
+        Ok(if are_set && is_active { states(&now) } else { value.to_owned() })
     }
 
     fn mtu(&self) -> Result<String, LabError> {
@@ -165,6 +188,29 @@ impl Settings for Here {
     fn fate(&self, saved: &Identity) -> Result<Fate, LabError> {
         saved.fate(&self.links, &self.interface)
     }
+}
+
+fn states(features: &[Feature]) -> String {
+    let state = |feature: &Feature| match (feature.is_wanted, feature.is_on) {
+        (true, true) => ON,
+        (true, false) => REQUESTED,
+        (false, true) => FORCED,
+        (false, false) => OFF,
+    };
+    together(features.iter().map(|feature| state(feature).to_owned()).collect())
+}
+
+/// What figures of a path depend on, for headers; empty if the kernel does not say.
+pub(crate) fn in_words(peer: SocketAddr) -> String {
+    Here::toward(peer).map(|mut here| here.in_words()).unwrap_or_default()
+}
+
+/// The same of an interface, or of the first ones here.
+pub(crate) fn here_in_words(interface: Option<&str>) -> String {
+    let all = dev_status().unwrap_or_default().into_keys().filter(|name| name != "lo").take(MAX_IN_WORDS);
+    let named: Vec<_> = interface.map_or_else(|| all.collect(), |name| vec![name.to_owned()]);
+    let known = named.iter().filter_map(|name| Some(Here::of(name).ok()?.in_words()));
+    known.collect::<Vec<_>>().join("; ")
 }
 
 /// Numbers of a device's interrupts. A virtio device has its parent device's. Parents of other kinds may be bridges
@@ -236,7 +282,49 @@ fn text(path: &Path) -> io::Result<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::space;
+    use nix::unistd::Uid;
+    use sidecore_testing::skipped;
     use std::os::unix::fs::symlink;
+    use std::thread;
+
+    fn each_member_of_a_feature_has_a_state_of_its_own() {
+        space::enter_own().unwrap();
+        let links = Links::here().unwrap();
+        links.add_veth("near", "far").unwrap();
+        let mut here = Here::of("near").unwrap();
+        let [tso, checksum] = ["tso", "tx-checksum"].map(|name| by_name(name).unwrap());
+        let mangled = &["tx-tcp-mangleid-segmentation"];
+        for name in ["tx-tcp-ecn-segmentation", mangled[0]] {
+            here.drivers.set_feature("near", name, false).unwrap();
+        }
+        let before = here.read(tso).unwrap();
+        assert_eq!(before, "on on off");
+        for tried in ["on", "off"] {
+            here.write(tso, tried).unwrap();
+            assert_eq!(here.read(tso).unwrap(), tried);
+            here.write(tso, &before).unwrap();
+            assert_eq!(here.read(tso).unwrap(), before);
+        }
+        // Without checksums TSO is not active, but requested: its request outlives being written back.
+        here.write(checksum, "off").unwrap();
+        let requested = here.read(tso).unwrap();
+        assert_eq!(requested, "requested requested off");
+        assert!(here.write(tso, "on").unwrap_err().to_string().contains("it stays at requested"));
+        here.write(tso, "off").unwrap();
+        here.write(tso, &requested).unwrap();
+        here.write(checksum, "on").unwrap();
+        assert_eq!(here.read(tso).unwrap(), before);
+        assert!(!here.free(mangled).unwrap()[0].is_wanted, "nobody asked for it");
+    }
+
+    #[test]
+    fn of_a_feature_that_is_put_back_each_member_is_as_it_was() {
+        if !Uid::effective().is_root() {
+            return skipped("only root makes interfaces in a namespace of its own without a process for it");
+        }
+        thread::spawn(each_member_of_a_feature_has_a_state_of_its_own).join().unwrap();
+    }
 
     #[test]
     fn masks_are_compared_without_zeros_in_front() {

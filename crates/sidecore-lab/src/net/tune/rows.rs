@@ -3,10 +3,11 @@
 use super::estimate::Estimate;
 use super::goal::Figures;
 use super::search::{Change, Effect, Found, point};
-use super::setting::Kind;
+use super::setting::{Kind, Setting};
 use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
+use crate::caveats::doubted;
 use crate::net::columns;
-use crate::report::{Outcome, Row, column};
+use crate::report::{Outcome, Row, column, counted, ratio};
 
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
@@ -29,7 +30,7 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
         alone.into_iter().map(|effect| with_figures(row(tuned_path, "alone", effect), tuned_path, &effect.changes)),
     );
     rows.extend(frontier(tuned_path).iter().map(|changes| {
-        let words = tuned_path.words(&point(tuned_path.tuned.len(), changes));
+        let words = words(tuned_path, changes);
         let row = Row::new("net-tune", &short(tuned_path, changes))
             .with(column::OP, "frontier")
             .with(column::SETTINGS, words);
@@ -38,15 +39,37 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
     outcome.add_rows(rows);
     match found.gain {
         Some(_) => {
-            for line in lines(tuned_path, &found.best) {
+            let best = |(setting, level): &Change| {
+                let tuned = &tuned_path.tuned[*setting];
+                (tuned.setting, tuned.values(*level)[0].as_str())
+            };
+            for line in lines(&tuned_path.interface, &found.best.iter().map(best).collect::<Vec<_>>()) {
                 outcome.note(line);
             }
         }
-        None => outcome.note(format!("In {} runs nothing was found that helps beyond the noise.", found.runs)),
+        None => outcome.note(nothing(found.runs, &found.alone, |changes| words(tuned_path, changes))),
     }
     if tuned_path.noise() > NOISY {
         outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(tuned_path)));
     }
+}
+
+/// A gain that a row shows is named, so that it is not taken for one.
+fn nothing(runs: usize, alone: &[Effect], words: impl Fn(&[Change]) -> String) -> String {
+    let gains = alone.iter().filter(|effect| effect.gain.mean > 0.0);
+    match gains.max_by(|one, other| one.gain.mean.total_cmp(&other.gain.mean)) {
+        Some(most) => format!(
+            "In {runs} runs no gain was confirmed: the largest, of {}, is {} in {}, and may be noise. --ms or --runs takes more.",
+            words(&most.changes),
+            ratio(most.gain.mean.exp()),
+            counted(most.gain.pairs as f64, "comparison")
+        ),
+        None => format!("In {runs} runs nothing was found that helps beyond the noise."),
+    }
+}
+
+fn words(tuned_path: &TunedPath, changes: &[Change]) -> String {
+    tuned_path.words(&point(tuned_path.tuned.len(), changes))
 }
 
 pub(super) fn noise(tuned_path: &TunedPath) -> String {
@@ -54,7 +77,7 @@ pub(super) fn noise(tuned_path: &TunedPath) -> String {
 }
 
 fn short(tuned_path: &TunedPath, changes: &[Change]) -> String {
-    let words = tuned_path.words(&point(tuned_path.tuned.len(), &changes[..changes.len().min(2)]));
+    let words = words(tuned_path, &changes[..changes.len().min(2)]);
     if changes.len() > 2 { format!("{words} and {} more", changes.len() - 2) } else { words }
 }
 
@@ -69,12 +92,8 @@ fn frontier(tuned_path: &TunedPath) -> Vec<Vec<Change>> {
     best.into_iter().map(|(levels, _)| changes(levels)).collect()
 }
 
-fn lines(tuned_path: &TunedPath, best: &[Change]) -> Vec<String> {
-    let line = |(setting, level): &Change| {
-        let tuned = &tuned_path.tuned[*setting];
-        tuned.setting.lines(&tuned_path.interface, &tuned.values(*level)[0])
-    };
-    let lines: Vec<_> = best.iter().map(line).collect();
+fn lines(interface: &str, best: &[(&Setting, &str)]) -> Vec<String> {
+    let lines: Vec<_> = best.iter().map(|(setting, value)| setting.lines(interface, value)).collect();
     let of =
         |kind| lines.iter().filter(move |(own, _)| *own == kind).map(|(_, line)| line.as_str()).collect::<Vec<_>>();
     let kinds = [
@@ -83,7 +102,16 @@ fn lines(tuned_path: &TunedPath, best: &[Change]) -> Vec<String> {
         (Kind::Command, "At boot: "),
     ];
     let said = kinds.into_iter().map(|(kind, where_to)| (where_to, of(kind).join("; ")));
-    said.filter(|(_, lines)| !lines.is_empty()).map(|(where_to, lines)| where_to.to_owned() + &lines).collect()
+    let shared = best.iter().filter(|(setting, _)| setting.is_shared() || setting.is_of_machine());
+    let shared: Vec<_> = shared.map(|(setting, _)| setting.name).collect();
+    let caveat = (!shared.is_empty()).then(|| {
+        let names = shared.join(", ");
+        format!("Of the whole machine: {names}. All its connections have that, and only this path was measured.")
+    });
+    said.filter(|(_, lines)| !lines.is_empty())
+        .map(|(where_to, lines)| where_to.to_owned() + &lines)
+        .chain(caveat)
+        .collect()
 }
 
 pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
@@ -98,7 +126,7 @@ pub(super) fn would_try(tuned: &[Tuned]) -> Outcome {
 }
 
 pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, Estimate)) -> Row {
-    let words = tuned_path.words(&point(tuned_path.tuned.len(), best));
+    let words = words(tuned_path, best);
     with_ratio(Row::new("net-tune", "recommended"), gain)
         .with(column::OP, "against the best of all")
         .with(column::BASELINE, words)
@@ -106,7 +134,7 @@ pub(super) fn best_of_all(tuned_path: &TunedPath, (best, gain): &(Vec<Change>, E
 }
 
 pub(super) fn of_datagrams(tuned_path: &TunedPath, changes: &[Change], gain: &Estimate) -> Row {
-    let row = Row::new("net-tune", &tuned_path.words(&point(tuned_path.tuned.len(), changes)));
+    let row = Row::new("net-tune", &words(tuned_path, changes));
     with_ratio(row, gain)
         .with(column::OP, "UDP instead of TCP")
         .with(column::SIZE, DATAGRAM)
@@ -118,8 +146,7 @@ fn row(tuned_path: &TunedPath, kind: &str, effect: &Effect) -> Row {
 }
 
 fn compared(tuned_path: &TunedPath, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
-    let point = point(tuned_path.tuned.len(), changes);
-    with_ratio(Row::new("net-tune", &tuned_path.words(&point)), gain)
+    with_ratio(Row::new("net-tune", &words(tuned_path, changes)), gain)
         .with(column::OP, kind)
         .with(column::BASELINE, START)
 }
@@ -127,11 +154,13 @@ fn compared(tuned_path: &TunedPath, kind: &str, changes: &[Change], gain: &Estim
 pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // With fewer pairs the interval is meaningless.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
-    row.with(column::RATIO, gain.mean.exp())
+    let row = row
+        .with(column::RATIO, gain.mean.exp())
         .with(column::RATIO_BETTER, "more")
         .with(column::RATIO_LOW, known.map(|gain| gain.low.exp()))
         .with(column::RATIO_HIGH, known.map(|gain| gain.high.exp()))
-        .with(column::REPEATS, gain.pairs)
+        .with(column::REPEATS, gain.pairs);
+    doubted(row, FEWEST as f64)
 }
 
 pub(super) fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change]) -> Row {
@@ -139,4 +168,35 @@ pub(super) fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change])
     row.with(column::MBIT_PER_S, figures.mbit_per_s)
         .with(column::TOTAL_P50, figures.latency_us)
         .with(columns::CPU_PER_BYTE, figures.cpu_ns_per_byte)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::setting::by_name;
+    use super::*;
+
+    #[test]
+    fn a_gain_that_a_row_shows_is_named_where_none_is_confirmed() {
+        let effect = |gain: f64| Effect { changes: vec![(0, 1)], gain: Estimate::of(&[gain.ln(), gain.ln()], 0.05) };
+        let said = nothing(40, &[effect(0.5), effect(1.85), effect(1.1)], |_| "gro on".to_owned());
+        assert!(said.contains("of gro on, is 1.85 x in 2 comparisons") && !said.contains("nothing"), "{said}");
+        assert!(nothing(40, &[effect(0.5)], |_| String::new()).contains("nothing was found that helps"));
+    }
+
+    #[test]
+    fn few_comparisons_are_no_plain_row() {
+        let doubt = |pairs: usize| with_ratio(Row::default(), &Estimate::of(&vec![0.7; pairs], 0.05));
+        let said = [1, 3, 4].map(|pairs| column::DOUBTS.cell(&doubt(pairs)));
+        assert_eq!(said, [Some("few runs".to_owned()), Some("few runs".to_owned()), None]);
+    }
+
+    #[test]
+    fn advice_for_the_whole_machine_says_so() {
+        let advice = |name, value| lines("eth0", &[(by_name(name).unwrap(), value)]);
+        for (name, value) in [("rmem", "1 2 3"), ("congestion-control", "bbr"), ("rfs", "1 2"), ("interrupts", "1")] {
+            let said = advice(name, value);
+            assert!(said.len() == 2 && said[1].contains(&format!("Of the whole machine: {name}.")), "{said:?}");
+        }
+        assert_eq!(advice("mtu", "9000").len(), 1);
+    }
 }

@@ -6,7 +6,7 @@ use crate::net::error::SettingError;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Location {
     Mtu,
-    /// A feature of the interface. It consists of kernel features that are switched together.
+    /// A feature of the interface: kernel features, each with a value of its own. A tried value is of all of them.
     Feature(&'static [&'static str]),
     /// A number of the driver: its family, its attribute and the attribute's size in bytes.
     Driver(Numbers, (u16, usize)),
@@ -42,10 +42,16 @@ const fn setting(name: &'static str, location: Location, tries: &'static [&'stat
     Setting { name, location, tries }
 }
 
-const TSO: &[&str] =
-    &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation", "tx-tcp-mangleid-segmentation"];
+/// Without `tx-tcp-mangleid-segmentation`, which the kernel leaves off because it changes the identifiers of packets.
+const TSO: &[&str] = &["tx-tcp-segmentation", "tx-tcp6-segmentation", "tx-tcp-ecn-segmentation"];
 const TX_CHECKSUM: &[&str] = &["tx-checksum-ip-generic", "tx-checksum-ipv4", "tx-checksum-ipv6"];
-const ON_OFF: &[&str] = &["on", "off"];
+pub(super) const ON: &str = "on";
+pub(super) const OFF: &str = "off";
+/// Of a feature that is wanted but not active, as long as another one is off.
+pub(super) const REQUESTED: &str = "requested";
+/// Of a feature that is active but not wanted.
+pub(super) const FORCED: &str = "forced";
+const ON_OFF: &[&str] = &[ON, OFF];
 /// Attributes of the families `COALESCE`, `RINGS` and `CHANNELS` in the kernel's `linux/ethtool_netlink.h`.
 const RX_USECS: (u16, usize) = (2, 4);
 const RX_FRAMES: (u16, usize) = (3, 4);

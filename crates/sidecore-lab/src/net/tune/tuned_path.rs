@@ -14,6 +14,7 @@ use crate::net::path::{Both, Path};
 use crate::net::protocol::{Direction, Load, Transport};
 use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
+use std::mem;
 use std::slice;
 use std::time::Duration;
 
@@ -173,8 +174,14 @@ impl TunedPath {
         }
     }
 
-    pub(super) fn measure_for(&mut self, window: Duration) {
-        self.manner.window = window;
+    /// Returns the window before.
+    pub(super) fn measure_for(&mut self, window: Duration) -> Duration {
+        mem::replace(&mut self.manner.window, window)
+    }
+
+    /// Whether no run with the original settings had a result.
+    pub(super) fn is_empty(&self) -> bool {
+        self.start_costs().is_empty()
     }
 
     pub(super) fn near(&mut self) -> &mut Here {

@@ -53,6 +53,17 @@ impl Settings for Fake {
     }
 }
 
+fn keep(state: &mut SettingsStore, settings: &mut impl Settings, names: &[&str]) -> Result<(), LabError> {
+    state.keep(settings, &names.iter().map(|name| (*name, &[][..])).collect::<Vec<_>>())
+}
+
+/// Others changed nothing.
+fn revert(state: &mut SettingsStore, settings: &mut impl Settings) -> Result<(usize, Fate), LabError> {
+    let Reverted { count, fate, others } = state.revert(settings)?;
+    assert!(others.is_empty(), "{others:?}");
+    Ok((count, fate))
+}
+
 fn values(of: &[(&str, &str)]) -> Vec<(String, String)> {
     of.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
 }
@@ -76,25 +87,27 @@ fn changes() -> Vec<(String, String)> {
 fn old_settings_are_on_the_disk_before_the_first_change_and_come_back() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     assert_eq!(fake.was_kept, [true, true]);
     assert_eq!(fake.values, changes().into_iter().collect());
-    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values, before);
-    assert!(!fake.file.exists() && state.revert(&mut fake).unwrap_err().to_string().contains("nothing to take back"));
+    assert!(
+        !fake.file.exists() && revert(&mut state, &mut fake).unwrap_err().to_string().contains("nothing to take back")
+    );
 }
 
 #[test]
 fn without_confirmation_or_with_a_refusal_all_is_as_before() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     let why = state.apply(&mut fake, &changes(), || Err(LabError::broken("nobody confirmed"))).unwrap_err().to_string();
     assert!(why.contains("nobody confirmed") && why.contains("as it was before"), "{why}");
     assert!(fake.values == before && !fake.file.exists());
     fake.refuses = Some("gro".to_owned());
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     let why = state.apply(&mut fake, &changes(), || unreachable!()).unwrap_err().to_string();
     assert!(why.contains("gro on: refused") && fake.values == before && !fake.file.exists(), "{why}");
 }
@@ -103,13 +116,13 @@ fn without_confirmation_or_with_a_refusal_all_is_as_before() {
 fn what_cannot_be_set_back_stays_kept() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     fake.refuses = Some("mtu".to_owned());
-    assert!(state.revert(&mut fake).unwrap_err().to_string().contains("mtu 1500: refused"));
+    assert!(revert(&mut state, &mut fake).unwrap_err().to_string().contains("mtu 1500: refused"));
     assert_eq!(fake.values["gro"], "off", "the others are set back");
     fake.refuses = None;
-    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values, before);
 }
 
@@ -117,16 +130,16 @@ fn what_cannot_be_set_back_stays_kept() {
 fn a_run_that_was_killed_in_the_middle_is_taken_back_later() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     let killed = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
         state.apply(&mut fake, &changes(), || panic!("killed")).unwrap();
     }));
     assert!(killed.is_err() && fake.values != before);
-    let refused = state.keep(&mut fake, &NAMES).unwrap_err().to_string();
+    let refused = keep(&mut state, &mut fake, &NAMES).unwrap_err().to_string();
     assert!(refused.contains("--revert"), "what was kept is not lost: {refused}");
     let directory = state.directory.clone();
     drop(state);
-    assert_eq!(SettingsStore::new(&directory, "eth7").unwrap().revert(&mut fake).unwrap(), (2, Fate::Same));
+    assert_eq!(revert(&mut SettingsStore::new(&directory, "eth7").unwrap(), &mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values, before);
 }
 
@@ -136,7 +149,7 @@ fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
     let other = r#"{"interface":"eth8","identity":{"boot":"","namespace":1,"index":2},"values":[["mtu","9"]]}"#;
     for (text, said) in [("{\"interf", "damaged"), (other, "eth8")] {
         fs::write(&fake.file, text).unwrap();
-        assert!(state.revert(&mut fake).unwrap_err().to_string().contains(said));
+        assert!(revert(&mut state, &mut fake).unwrap_err().to_string().contains(said));
     }
     assert!(fake.was_kept.is_empty());
 }
@@ -145,10 +158,10 @@ fn a_damaged_file_or_one_of_another_interface_changes_nothing() {
 fn of_an_interface_that_is_gone_what_is_the_machines_is_set_back() {
     let (_directory, mut state, mut fake) = start();
     fake.values.insert("rmem".to_owned(), "1".to_owned());
-    state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
+    keep(&mut state, &mut fake, &["mtu", "rmem"]).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
     fake.fate = Some(Ok(Fate::Gone));
-    assert_eq!(state.revert(&mut fake).unwrap(), (1, Fate::Gone));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (1, Fate::Gone));
     assert_eq!((&*fake.values["rmem"], &*fake.values["mtu"]), ("1", "9000"));
     assert!(!fake.file.exists());
 }
@@ -156,11 +169,11 @@ fn of_an_interface_that_is_gone_what_is_the_machines_is_set_back() {
 #[test]
 fn what_another_setting_undoes_on_the_way_back_is_set_again() {
     let (_directory, mut state, mut fake) = start();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     state.apply(&mut fake, &changes(), || Ok(())).unwrap();
     // Like new queues, which lose their settings.
     fake.undoes = Some(("mtu".to_owned(), "gro".to_owned()));
-    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (2, Fate::Same));
     assert_eq!((&*fake.values["gro"], &*fake.values["mtu"]), ("off", "1500"));
 }
 
@@ -189,7 +202,7 @@ fn one_process_at_a_time_changes_settings_or_takes_them_back() {
 fn what_was_kept_is_set_back_also_where_the_file_was_removed_meanwhile() {
     let (_directory, mut state, mut fake) = start();
     let before = fake.values.clone();
-    state.keep(&mut fake, &NAMES).unwrap();
+    keep(&mut state, &mut fake, &NAMES).unwrap();
     let file = fake.file.clone();
     let lost = || {
         fs::remove_file(file).unwrap();
@@ -205,39 +218,71 @@ fn what_interfaces_share_is_kept_with_one_of_them_only() {
     let (_directory, mut state, mut fake) = start();
     fake.values.insert("rmem".to_owned(), "1".to_owned());
     let names = ["mtu", "rmem"];
-    state.keep(&mut fake, &names).unwrap();
+    keep(&mut state, &mut fake, &names).unwrap();
     state.apply(&mut fake, &values(&[("rmem", "2")]), || Ok(())).unwrap();
     let directory = state.directory.clone();
     drop(state);
     let mut other = SettingsStore::new(&directory, "eth8").unwrap();
-    let refused = other.keep(&mut fake, &names).unwrap_err().to_string();
+    let refused = keep(&mut other, &mut fake, &names).unwrap_err().to_string();
     assert!(refused.contains("rmem") && refused.contains("--revert --interface eth7"), "{refused}");
     assert!(!other.is_saved() && !other.file().exists());
-    other.keep(&mut fake, &["mtu"]).unwrap();
-    other.revert(&mut fake).unwrap();
+    keep(&mut other, &mut fake, &["mtu"]).unwrap();
+    revert(&mut other, &mut fake).unwrap();
     drop(other);
     // A saved setting that was not changed is free.
     let mut state = SettingsStore::saved_in(&directory, "eth7").unwrap();
-    assert_eq!(state.revert(&mut fake).unwrap(), (2, Fate::Same));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (2, Fate::Same));
     assert_eq!(fake.values["rmem"], "1");
-    state.keep(&mut fake, &names).unwrap();
+    keep(&mut state, &mut fake, &names).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000")]), || Ok(())).unwrap();
     drop(state);
-    SettingsStore::new(&directory, "eth8").unwrap().keep(&mut fake, &names).unwrap();
+    keep(&mut SettingsStore::new(&directory, "eth8").unwrap(), &mut fake, &names).unwrap();
+}
+
+#[test]
+fn what_others_set_meanwhile_stays_and_is_named() {
+    let (_directory, mut state, mut fake) = start();
+    fake.values.insert("rps".to_owned(), "3".to_owned());
+    keep(&mut state, &mut fake, &["mtu", "gro", "rps"]).unwrap();
+    // Like new queues, which lose their settings.
+    fake.undoes = Some(("mtu".to_owned(), "rps".to_owned()));
+    state.apply(&mut fake, &changes(), || Ok(())).unwrap();
+    fake.undoes = None;
+    fake.values.insert("mtu".to_owned(), "1400".to_owned());
+    let Reverted { count, others, .. } = state.revert(&mut fake).unwrap();
+    assert_eq!((count, fake.values["gro"].as_str(), fake.values["rps"].as_str()), (2, "off", "3"));
+    assert_eq!(others, ["mtu was set to 1400 meanwhile, and stays so; it was 1500 before"]);
+    assert!(fake.values["mtu"] == "1400" && !fake.file.exists());
+}
+
+#[test]
+fn of_a_killed_run_only_values_that_it_tried_are_taken_back() {
+    let (_directory, mut state, mut fake) = start();
+    fake.values.insert("rps".to_owned(), "0".to_owned());
+    let tried = [["9000", "4000"], ["on", "off"], ["3", "2"]].map(|values| values.map(str::to_owned));
+    let tried: Vec<_> = ["mtu", "gro", "rps"].into_iter().zip(tried.iter().map(<[String; 2]>::as_slice)).collect();
+    for (mtu, gro, rps, left) in [("4000", "on requested", "0 2", 0), ("1400", "on", "3 1", 2)] {
+        state.keep(&mut fake, &tried).unwrap();
+        state.saved = None;
+        fake.values.extend(values(&[("mtu", mtu), ("gro", gro), ("rps", rps)]));
+        assert_eq!(state.revert(&mut fake).unwrap().others.len(), left);
+        assert_eq!(fake.values["gro"], "off");
+        assert_eq!(fake.values["mtu"] == "1500" && fake.values["rps"] == "0", left == 0);
+    }
 }
 
 #[test]
 fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_never_touched() {
     let (_directory, mut state, mut fake) = start();
     fake.values.insert("rmem".to_owned(), "1".to_owned());
-    state.keep(&mut fake, &["mtu", "rmem"]).unwrap();
+    keep(&mut state, &mut fake, &["mtu", "rmem"]).unwrap();
     state.apply(&mut fake, &values(&[("mtu", "9000"), ("rmem", "2")]), || Ok(())).unwrap();
     let (changed, writes) = (fake.values.clone(), fake.was_kept.len());
     fake.fate = Some(Err("eth7 is another one".to_owned()));
-    let refused = state.revert(&mut fake).unwrap_err().to_string();
+    let refused = revert(&mut state, &mut fake).unwrap_err().to_string();
     assert!(refused.contains("eth7 is another one") && fake.file.exists(), "{refused}");
     fake.fate = Some(Ok(Fate::Restarted));
-    assert_eq!(state.revert(&mut fake).unwrap(), (0, Fate::Restarted));
+    assert_eq!(revert(&mut state, &mut fake).unwrap(), (0, Fate::Restarted));
     assert!(fake.values == changed && fake.was_kept.len() == writes && !fake.file.exists());
 }
 
@@ -252,7 +297,7 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     let free: Vec<_> = KNOWN.iter().filter(|setting| here.read(setting).is_ok()).collect();
     let read = |here: &mut Here| free.iter().map(|setting| here.read(setting).unwrap()).collect::<Vec<_>>();
     let before = read(&mut here);
-    state.keep(&mut here, &free.iter().map(|setting| setting.name).collect::<Vec<_>>()).unwrap();
+    keep(&mut state, &mut here, &free.iter().map(|setting| setting.name).collect::<Vec<_>>()).unwrap();
     // From here on this simulates a killed run: no cleanup, and another process continues from the saved file.
     drop(state);
     let mut changed = BTreeSet::new();
@@ -272,15 +317,15 @@ fn every_setting_of_a_virtual_interface_is_taken_back() {
     assert!(kinds.len() >= 4 && read(&mut here) != before, "{changed:?}");
     let mut another = Here::of("near").unwrap();
     let mut state = SettingsStore::new(directory.path(), "near").unwrap();
-    assert_eq!(state.revert(&mut another).unwrap(), (free.len(), Fate::Same));
+    assert_eq!(revert(&mut state, &mut another).unwrap(), (free.len(), Fate::Same));
     assert_eq!(read(&mut another), before);
     // For an interface that was removed meanwhile, the machine's settings are reverted.
-    state.keep(&mut here, &["mtu", "rmem"]).unwrap();
+    keep(&mut state, &mut here, &["mtu", "rmem"]).unwrap();
     here.write(by_name("rmem").unwrap(), "4096 8192 8192").unwrap();
     links.remove("near").unwrap();
     assert!(here.write(by_name("mtu").unwrap(), "9000").is_err());
     let mut gone = Here::of_any("near").unwrap();
-    assert_eq!(state.revert(&mut gone).unwrap(), (1, Fate::Gone));
+    assert_eq!(revert(&mut state, &mut gone).unwrap(), (1, Fate::Gone));
     let rmem = free.iter().position(|setting| setting.name == "rmem").unwrap();
     assert_eq!(gone.read(free[rmem]).unwrap(), before[rmem]);
 }

@@ -1,39 +1,47 @@
-//! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`super::host_monitor`] reads the
+//! Reasons to doubt figures, from a row, the machine and the time of a measurement. Pure; [`crate::host_monitor`] reads the
 //! system.
 
-use super::pinning::Pinning;
-use crate::report::{Caveat, Reason, Row, column};
+use crate::report::{Caveat, Reason, Row, caveat, column};
 
 /// Largest spread of repeats that is not doubtful, as a share of the median.
 const MAX_SPREAD: f64 = 0.1;
-const FEWEST_REPEATS: f64 = 3.0;
+pub(crate) const FEWEST_REPEATS: f64 = 3.0;
 /// Largest share of the machine's processor time for other programs.
 const MAX_BUSY: f64 = 0.05;
 /// Largest share of it for the host.
 const MAX_STOLEN: f64 = 0.01;
 
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct HostActivity {
+pub(crate) struct HostActivity {
     /// Other programs and the kernel.
-    pub(super) busy: f64,
+    pub(crate) busy: f64,
     /// The host of this virtual machine.
-    pub(super) stolen: f64,
+    pub(crate) stolen: f64,
 }
 
-pub(super) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
+pub(crate) fn of_row(row: &Row, wanted: usize) -> Vec<Caveat> {
     let repeats = row.number(column::REPEATS);
     let stopped = repeats.filter(|repeats| *repeats < wanted as f64);
     let stopped = stopped.map(|repeats| Caveat::new(Reason::Stopped, format!("{repeats} of {wanted} repeats")));
-    let few = repeats.filter(|repeats| *repeats < FEWEST_REPEATS);
-    let few = few.map(|repeats| Caveat::new(Reason::Repeats, format!("{repeats}, at least {FEWEST_REPEATS}")));
-    [stopped, row.number(column::SPREAD).and_then(spread), few].into_iter().flatten().collect()
+    [stopped, spread(row), few(row, Reason::Repeats, FEWEST_REPEATS)].into_iter().flatten().collect()
 }
 
-fn spread(spread: f64) -> Option<Caveat> {
-    above(Reason::Spread, spread, MAX_SPREAD)
+/// Of a row of `net`, which takes runs of the same until there are `fewest`.
+pub(crate) fn doubted(row: Row, fewest: f64) -> Row {
+    let caveats: Vec<_> = [spread(&row), few(&row, Reason::Runs, fewest)].into_iter().flatten().collect();
+    row.with(column::DOUBTS, caveat::to_json(&caveats))
 }
 
-pub(super) fn of_time(host_activity: Option<HostActivity>) -> Vec<Caveat> {
+fn few(row: &Row, reason: Reason, fewest: f64) -> Option<Caveat> {
+    let repeats = row.number(column::REPEATS).filter(|repeats| *repeats < fewest)?;
+    Some(Caveat::new(reason, format!("{repeats}, at least {fewest}")))
+}
+
+fn spread(row: &Row) -> Option<Caveat> {
+    above(Reason::Spread, row.number(column::SPREAD)?, MAX_SPREAD)
+}
+
+pub(crate) fn of_time(host_activity: Option<HostActivity>) -> Vec<Caveat> {
     let Some(HostActivity { busy, stolen }) = host_activity else { return Vec::new() };
     [above(Reason::Busy, busy, MAX_BUSY), above(Reason::Stolen, stolen, MAX_STOLEN)].into_iter().flatten().collect()
 }
@@ -42,20 +50,8 @@ fn above(reason: Reason, share: f64, limit: f64) -> Option<Caveat> {
     (share > limit).then(|| Caveat::new(reason, format!("{:.1} %, the limit is {} %", share * 100.0, limit * 100.0)))
 }
 
-pub(super) fn of_crowd(pinning: &Pinning, clients: usize) -> Option<Caveat> {
-    if pinning.is_unknown {
-        return None;
-    }
-    let seen = match pinning.clients.len() {
-        0 => "clients and sidecores on one core".to_owned(),
-        cores if clients > cores => format!("{clients} clients on {cores} core{}", if cores == 1 { "" } else { "s" }),
-        _ => return None,
-    };
-    Some(Caveat::new(Reason::Crowded, seen))
-}
-
 /// Missing information raises no caveat.
-pub(super) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Caveat> {
+pub(crate) fn of_machine(isolated: Option<&str>, allowed: &[usize], governors: &[String]) -> Vec<Caveat> {
     let isolated = isolated.filter(|list| !allowed.iter().any(|core| contains(list, *core)));
     let shared = isolated.map(|_| Caveat::new(Reason::NotOwned, format!("none of the cores {allowed:?} is isolated")));
     let changing = governors.iter().map(|governor| governor.trim()).find(|governor| *governor != "performance");
@@ -98,14 +94,6 @@ mod tests {
         assert_eq!(time(0.06, 0.0), [Reason::Busy]);
         assert_eq!(time(0.9, 0.02), [Reason::Busy, Reason::Stolen]);
         assert!(of_time(None).is_empty());
-    }
-
-    #[test]
-    fn clients_without_cores_are_a_crowd() {
-        let pinning = Pinning { clients: vec![0, 1], sidecores: vec![2], is_unknown: false };
-        assert_eq!(of_crowd(&pinning, 2), None);
-        assert_eq!(of_crowd(&pinning, 8), Some(Caveat::new(Reason::Crowded, "8 clients on 2 cores")));
-        assert!(of_crowd(&Pinning::default(), 1).is_some());
     }
 
     #[test]

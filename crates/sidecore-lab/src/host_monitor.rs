@@ -1,7 +1,7 @@
 //! The kernel's view of the machine during a measurement: use of its processors by others, and its suitability for
 //! measuring. All of it is optional: unreadable information is left out.
 
-use super::caveats::{HostActivity, of_machine};
+use crate::caveats::{HostActivity, of_machine, of_time};
 use crate::report::Caveat;
 use procfs::process::all_processes;
 use procfs::{CurrentSI, KernelStats};
@@ -15,26 +15,34 @@ const CPUS: &str = "/sys/devices/system/cpu";
 const FEWEST_TICKS: u64 = 20;
 
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct HostMonitor {
+pub(crate) struct HostMonitor {
     all: u64,
     busy: u64,
+    /// A part of that, for no process.
+    interrupts: u64,
     stolen: u64,
     /// This process and its descendants.
     own: u64,
 }
 
 impl HostMonitor {
-    pub(super) fn now() -> Option<Self> {
+    pub(crate) fn now() -> Option<Self> {
         let total = KernelStats::current().ok()?.total;
         let more = |ticks: Option<u64>| ticks.unwrap_or(0);
         let stolen = more(total.steal);
-        let busy = total.user + total.nice + total.system + more(total.irq) + more(total.softirq);
+        let interrupts = more(total.irq) + more(total.softirq);
+        let busy = total.user + total.nice + total.system + interrupts;
         let all = busy + stolen + total.idle + more(total.iowait);
-        Some(Self { all, busy, stolen, own: own_ticks()? })
+        Some(Self { all, busy, interrupts, stolen, own: own_ticks()? })
+    }
+
+    /// Without interrupts: packets of this program arrive in them.
+    pub(crate) fn of_programs(self) -> Self {
+        Self { busy: self.busy - self.interrupts, ..self }
     }
 
     /// Use by others since `before`. `None`: the time since then is too short.
-    pub(super) fn since(&self, before: &Self) -> Option<HostActivity> {
+    pub(crate) fn since(&self, before: &Self) -> Option<HostActivity> {
         let all = self.all.saturating_sub(before.all);
         // Counts of single processes are inexact: they must not make the others' share negative.
         let busy = self.busy.saturating_sub(before.busy).saturating_sub(self.own.saturating_sub(before.own));
@@ -44,11 +52,16 @@ impl HostMonitor {
     }
 }
 
-pub(super) fn host_activity(before: Option<&HostMonitor>) -> Option<HostActivity> {
+pub(crate) fn host_activity(before: Option<&HostMonitor>) -> Option<HostActivity> {
     HostMonitor::now()?.since(before?)
 }
 
-pub(super) fn of_this_machine() -> Vec<Caveat> {
+/// Of what was measured since `before` by this program and its descendants, on a machine with other programs.
+pub(crate) fn caveats_since(before: Option<HostMonitor>) -> Vec<Caveat> {
+    of_time(before.and_then(|before| HostMonitor::now()?.of_programs().since(&before.of_programs())))
+}
+
+pub(crate) fn of_this_machine() -> Vec<Caveat> {
     let allowed = cpu::allowed();
     let read = |path: String| fs::read_to_string(path).ok();
     let governors = allowed.iter().filter_map(|core| read(format!("{CPUS}/cpu{core}/cpufreq/scaling_governor")));
@@ -90,10 +103,12 @@ mod tests {
 
     #[test]
     fn what_neither_this_program_nor_nobody_had_others_had() {
-        let before = HostMonitor { all: 1_000, busy: 500, stolen: 10, own: 100 };
-        let after = HostMonitor { all: 2_000, busy: 1_300, stolen: 60, own: 700 };
+        let before = HostMonitor { all: 1_000, busy: 500, interrupts: 50, stolen: 10, own: 100 };
+        let after = HostMonitor { all: 2_000, busy: 1_300, interrupts: 200, stolen: 60, own: 700 };
         let found = after.since(&before).unwrap();
         assert!((found.busy - 0.2).abs() < 1e-9 && (found.stolen - 0.05).abs() < 1e-9, "{found:?}");
+        let programs = after.of_programs().since(&before.of_programs()).unwrap();
+        assert!((programs.busy - 0.05).abs() < 1e-9, "{programs:?}");
         let ahead = HostMonitor { own: 5_000, ..after };
         assert_eq!(ahead.since(&before).map(|found| found.busy), Some(0.0));
         assert_eq!(before.since(&before), None);
