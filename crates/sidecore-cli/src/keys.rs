@@ -4,6 +4,7 @@ mod key_file;
 mod list;
 mod pem;
 mod renew;
+mod terms;
 mod trial;
 
 use crate::args::keys::{Keys, KeysCommand};
@@ -54,7 +55,10 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             report(&format!("the key {} was made", entry.name), &in_words(&entry))?;
         }
         KeysCommand::Remote { name, also, .. } => drop(connect()?.keys(KeyCommand::Share { name, also })?),
-        KeysCommand::List { json } => output::print(&list::render(&all(&mut connect()?)?, json))?,
+        KeysCommand::List { json } => {
+            let (keys, terms) = (all(&mut connect()?)?, terms::all(&args.socket)?);
+            output::print(&list::render(&keys, &terms, json))?;
+        }
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
         KeysCommand::Passphrase { new_passphrase_file } => {
             let new = read_passphrase(&new_passphrase_file).map_err(CliError::library)?;
@@ -66,6 +70,10 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             );
             report("the passphrase was changed", &next)?;
         }
+        KeysCommand::Usage { name, usage } => drop(connect()?.keys(KeyCommand::SetUsage { name, usage })?),
+        KeysCommand::Limit { name, rate, .. } => drop(connect()?.keys(KeyCommand::SetRate { name, rate })?),
+        KeysCommand::Cert { name, file: Some(file), .. } => terms::set_certificates(&mut connect()?, &name, &file)?,
+        KeysCommand::Cert { name, .. } => drop(connect()?.keys(KeyCommand::RemoveCertificates { name })?),
         KeysCommand::Pem { name, output, mode, owner } => {
             pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
         }

@@ -4,6 +4,8 @@
 mod library;
 #[path = "keys/renew.rs"]
 mod renew;
+#[path = "keys/terms.rs"]
+mod terms;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_testing::{copy_program, skipped};
@@ -183,7 +185,7 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
     assert_eq!(lines.len(), 4);
     assert_eq!(
         lines[0],
-        r#"{"at_rest":true,"gids":[],"kind":"ed25519","name":"new","private_part":"here","uids":[3,12]}"#
+        r#"{"at_rest":true,"certificates":0,"gids":[],"kind":"ed25519","limit":null,"name":"new","owner":null,"private_part":"here","uids":[3,12],"usage":["sign"]}"#
     );
     let list = service.done(&["keys", "list"]);
     assert!(list.contains("ml-kem-768") && list.contains("at rest") && !list.contains("mail"), "{list}");

@@ -4,7 +4,7 @@
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
 use crate::gateway::{Hello, Welcome};
-use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
 use crate::sys::packet::{self, MAX_PACKET};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -78,6 +78,38 @@ pub enum Request {
     /// Serve a remote device: after the answer, the connection carries [`crate::gateway`]. Only for root, the
     /// service's own user and the user named in the device's configuration.
     Gateway(Hello),
+    /// List the keys that the sender may use, in the order of names, up to the size of a message.
+    MyKeys {
+        /// List only names after this one; empty: from the first.
+        after: String,
+        /// The revision of a former list: if it is the present one, the answer is [`Reply::Unchanged`].
+        known: Option<u64>,
+    },
+    /// Ask for a certificate of a stored key.
+    Certificate {
+        /// The key's name.
+        name: String,
+        /// 0: that of the key itself.
+        index: u8,
+    },
+}
+
+impl Request {
+    /// Number of requests: those of later versions have larger numbers on the wire.
+    const COUNT: u8 = 12;
+    /// The number of [`Request::Keys`].
+    const KEYS: u8 = 6;
+    /// From this value on, a byte is only a part of a number.
+    const CONTINUED: u8 = 0x80;
+
+    /// Whether a packet that cannot be decoded is a request of a later version.
+    pub fn is_of_later_version(packet: &[u8]) -> bool {
+        match packet {
+            [Self::KEYS, command, ..] => (KeyCommand::COUNT..Self::CONTINUED).contains(command),
+            [request, ..] => (Self::COUNT..Self::CONTINUED).contains(request),
+            [] => false,
+        }
+    }
 }
 
 /// Kind of a refusal, as far as programs report it to their users.
@@ -186,6 +218,19 @@ pub enum Reply {
     Public(Vec<u8>),
     /// The connection serves the device from now on.
     Gateway(Welcome),
+    /// Keys that the asking user may use, in the order of their names.
+    MyKeys {
+        /// See [`UsableKeys::revision`](crate::keys::UsableKeys::revision).
+        revision: u64,
+        /// The keys.
+        keys: Vec<UsableKey>,
+        /// There are more, after the last of these.
+        more: bool,
+    },
+    /// The list of keys is that of the revision in the question.
+    Unchanged,
+    /// A certificate, DER.
+    Certificate(Vec<u8>),
 }
 
 /// Encodes a message and sends it.
@@ -283,6 +328,26 @@ mod tests {
         ];
         for (scheme, key) in specs {
             round_trip(&Request::OpenSession(SessionSpec { scheme, key }));
+        }
+    }
+
+    #[test]
+    fn the_numbers_of_requests_are_known_and_later_ones_are_told_from_broken_ones() {
+        let number = |request: &Request| {
+            let mut buffer = [0; 64];
+            let packet = encode(request, &mut buffer).unwrap();
+            assert!(!Request::is_of_later_version(packet), "{request:?}");
+            (packet[0], packet[1])
+        };
+        let last = Request::Certificate { name: String::new(), index: 0 };
+        assert_eq!(number(&last).0 + 1, Request::COUNT);
+        let last = KeyCommand::SetRate { name: String::new(), rate: None };
+        assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
+        for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
+            assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");
+        }
+        for broken in [&[][..], &[0], &[1], &[Request::KEYS], &[Request::KEYS, 0x80], &[0x80, 1], &[0xff; 64]] {
+            assert!(decode::<Request>(broken).is_err() && !Request::is_of_later_version(broken), "{broken:?}");
         }
     }
 

@@ -5,10 +5,14 @@
 
 pub mod pem;
 pub mod uri;
+mod usable;
+mod usage;
 
 use crate::spec::{Scheme, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_RATE, UsableKey, UsableKeys};
+pub use usage::{Usage, UsageError};
 
 /// Longest name of a key, bytes.
 pub const MAX_NAME: usize = 64;
@@ -250,6 +254,40 @@ pub enum KeyCommand {
         /// They hold it.
         also: bool,
     },
+    /// Set the operations that the key may do. Its sessions for others are closed.
+    SetUsage {
+        /// Its name.
+        name: String,
+        /// The operations.
+        usage: Usage,
+    },
+    /// A certificate of the key, after those that this connection has sent for it with `more`. The last one puts
+    /// all of them in the place of the former ones, in one step.
+    AddCertificate {
+        /// The key's name.
+        name: String,
+        /// DER, up to [`MAX_CERTIFICATE`] bytes.
+        certificate: Vec<u8>,
+        /// Another certificate follows.
+        more: bool,
+    },
+    /// Remove the key's certificates.
+    RemoveCertificates {
+        /// The key's name.
+        name: String,
+    },
+    /// Set the most private operations a second, over all clients. `None`: any number.
+    SetRate {
+        /// The key's name.
+        name: String,
+        /// 1 to [`MAX_RATE`].
+        rate: Option<u32>,
+    },
+}
+
+impl KeyCommand {
+    /// Number of commands: those of later versions have larger numbers on the wire.
+    pub(crate) const COUNT: u8 = 14;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

@@ -358,10 +358,12 @@ pub enum Refusal {
     KeyElsewhere,
     /// The key is remote, and its machines do not permit this one to use it.
     KeyDenied,
+    /// The key has done as many operations as its limit permits.
+    KeyLimit,
 }
 
 impl Refusal {
-    const ALL: [Self; 11] = [
+    const ALL: [Self; 12] = [
         Self::NoSession,
         Self::Unsupported,
         Self::InputLength,
@@ -373,6 +375,7 @@ impl Refusal {
         Self::Internal,
         Self::KeyElsewhere,
         Self::KeyDenied,
+        Self::KeyLimit,
     ];
 
     /// The refusal of that number, if there is one.
@@ -399,6 +402,10 @@ impl Refusal {
             Self::KeyDenied => {
                 "the key is on other machines, and NATS does not let the gateway of this one ask for it: permit its subject, and \
                  start the gateway again"
+            }
+            Self::KeyLimit => {
+                "the key's limit of operations a second is reached (`sidecore keys list` shows it): try again later, or raise it \
+                 with `sidecore keys limit NAME N/s`"
             }
         }
     }

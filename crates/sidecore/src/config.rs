@@ -11,6 +11,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+mod creators;
 mod error;
 mod limits;
 mod passphrase;
@@ -19,6 +20,7 @@ mod setting;
 mod waiters;
 mod wrong;
 
+pub use creators::CreatorsConfig;
 pub use error::{
     ConfigError, ConfigErrorKind, DeviceConfigError, Hint, PassphraseError, SettingError, UnfitPassphrase,
 };
@@ -95,6 +97,8 @@ pub struct KeysConfig {
     pub accept_missing: Vec<String>,
     /// Keys whose RSA decryption with PKCS#1 v1.5 refuses bad padding, as mail to several recipients needs it.
     pub explicit_decryption_errors: Vec<String>,
+    /// Users who may have keys made for themselves.
+    pub creators: CreatorsConfig,
 }
 
 /// The section `[sandbox]`.
@@ -425,7 +429,8 @@ impl KeysConfig {
         require(directory.is_some() || passphrase_file.is_none(), || ConfigErrorKind::PassphraseAlone)?;
         require(directory.is_some() || changes_file.is_none(), || ConfigErrorKind::ChangesAlone)?;
         let inside = |directory| changes_file.as_ref().is_some_and(|file| file.starts_with(directory));
-        require(!directory.as_ref().is_some_and(inside), || ConfigErrorKind::ChangesInside)
+        require(!directory.as_ref().is_some_and(inside), || ConfigErrorKind::ChangesInside)?;
+        self.creators.check()
     }
 }
 

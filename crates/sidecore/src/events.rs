@@ -114,7 +114,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 30] = [
+pub const EVENTS: [(Level, &str); 34] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -129,7 +129,11 @@ pub const EVENTS: [(Level, &str); 30] = [
     (Level::Notice, "key-deleted"),
     (Level::Notice, "key-users-changed"),
     (Level::Notice, "key-site-changed"),
+    (Level::Notice, "key-usage-changed"),
+    (Level::Notice, "key-limit-changed"),
+    (Level::Notice, "key-certificates-changed"),
     (Level::Notice, "passphrase-changed"),
+    (Level::Info, "key-limited"),
     (Level::Info, "refused"),
     (Level::Warning, "client-fault"),
     (Level::Info, "suppressed"),
@@ -273,11 +277,23 @@ pub(crate) fn key_changed(
         site_before = before(|key| key.entry.site.name().to_owned()),
         users = users(&key.entry.acl),
         users_before = before(|key| users(&key.entry.acl)),
+        usage = key.usage.to_string(),
+        usage_before = before(|key| key.usage.to_string()),
+        limit = key.rate,
+        limit_before = before(|key| key.rate.map_or_else(|| "none".to_owned(), |rate| rate.to_string())),
+        certificates = key.certificates,
+        certificates_before = before(|key| key.certificates.to_string()),
+        owner = key.owner,
         at_rest = key.entry.at_rest,
         doubt,
         uid, gid, pid, from = FROM,
         "{}", done_to_key(event)
     );
+}
+
+/// At most once a second for each key.
+pub(crate) fn key_limited(key: &str, limit: u32) {
+    say!(Info "key-limited", key, limit, "requests for a stored key exceed its limit");
 }
 
 fn done_to_key(event: &str) -> &'static str {
@@ -287,6 +303,9 @@ fn done_to_key(event: &str) -> &'static str {
         "key-replaced" => "another key was put in a stored key's place",
         "key-deleted" => "a stored key was deleted",
         "key-users-changed" => "others may use a stored key",
+        "key-usage-changed" => "a stored key may do other operations",
+        "key-limit-changed" => "a stored key has another limit of requests",
+        "key-certificates-changed" => "a stored key has other certificates",
         _ => "a stored key is used at other places",
     }
 }

@@ -3,8 +3,11 @@
 //! A session on a stored key is opened with [`KeyMaterial::Stored`](crate::spec::KeyMaterial::Stored). No message and
 //! no request returns a private key.
 
+mod attributes;
+mod certificate;
 mod error;
 mod file;
+mod limiter;
 mod material;
 mod named;
 mod public;
@@ -12,11 +15,14 @@ mod store;
 mod vault;
 
 pub use crate::config::read_passphrase;
+pub(crate) use attributes::Attributes;
+pub use certificate::{CertificateError, read_certificates};
 pub use error::{KeyError, KeyFileError, StoreError};
 pub use file::{MAX_KEY_FILE, read_private_key};
+pub(crate) use limiter::{Admission, Limiter};
 pub(crate) use material::{Material, public_part};
 pub use named::{public_of_private, unknown_kind};
 pub use public::read_public_key;
 pub use sidecore_client::keys::*;
-pub(crate) use store::{Changed, Described, Ready, Resealed, Resealing, Store};
+pub(crate) use store::{Changed, Described, Ready, Resealed, Resealing, Store, UsablePage};
 pub use vault::{Unsealing, VaultError, VaultErrorKind};

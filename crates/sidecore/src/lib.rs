@@ -9,7 +9,7 @@
 //! |---|---|
 //! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
-//! |`keys`|`store`: permissions and sessions of keys; `material`: one key; `vault`: sealed files; `file`, `public`: import|
+//! |`keys`|`store`: permissions, terms and sessions of keys; `material`: one key; `limiter`; `vault`: sealed files; `file`, `public`, `certificate`: import|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
 //! |`config`|the TOML file, also with a `section` of another service, and changes by `sidecore set`|
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|

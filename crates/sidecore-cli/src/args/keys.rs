@@ -3,7 +3,7 @@
 use crate::error::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use sidecore::keys::{Acl, Kind};
+use sidecore::keys::{Acl, Kind, MAX_RATE, Usage};
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
@@ -157,6 +157,36 @@ pub(crate) enum KeysCommand {
         #[arg(long)]
         never: bool,
     },
+    /// Set what a key is used for: other operations are refused from then on, also in sessions that are open
+    Usage {
+        /// Its name
+        name: String,
+        /// The operations, with commas between them: sign, decrypt, derive
+        #[arg(value_name = "USAGE", value_parser = clap::value_parser!(Usage))]
+        usage: Usage,
+    },
+    /// Limit the signatures, decryptions and key agreements of a key, over all programs
+    Limit {
+        /// Its name
+        name: String,
+        /// The most in a second, e.g. 100/s
+        #[arg(value_name = "N/s", required_unless_present = "remove", conflicts_with = "remove", value_parser = rate)]
+        rate: Option<u32>,
+        /// Any number
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Store certificates beside a key, for programs that find keys by certificates
+    Cert {
+        /// The key's name
+        name: String,
+        /// The file with the chain in PEM, the key's own certificate first; - for standard input
+        #[arg(required_unless_present = "remove", conflicts_with = "remove")]
+        file: Option<PathBuf>,
+        /// The key has none any more
+        #[arg(long)]
+        remove: bool,
+    },
     /// Set the users of a key, in addition to root and the service's own user
     #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]
     #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid"]).multiple(true))]
@@ -178,6 +208,14 @@ pub(crate) enum KeysCommand {
         #[command(flatten)]
         users: Users,
     },
+}
+
+/// A number of requests with `/s` behind it.
+fn rate(text: &str) -> Result<u32, CliError> {
+    let number = text.strip_suffix("/s").and_then(|number| number.parse().ok());
+    number.filter(|number| (1..=MAX_RATE).contains(number)).ok_or_else(|| {
+        CliError::Usage(format!("write 1/s to {MAX_RATE}/s, the private operations that it does in a second"))
+    })
 }
 
 #[derive(Debug, Args)]

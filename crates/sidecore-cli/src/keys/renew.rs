@@ -5,7 +5,7 @@
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
 use super::key_file::{Access, Id, KeyFile};
-use super::{all, called, key_of, list, new_key, pem, public_in, requests};
+use super::{all, called, key_of, list, new_key, pem, public_in, requests, terms};
 use crate::args::keys::Renewal;
 use crate::error::{CliError, failed, unusable};
 use crate::set::connect;
@@ -13,7 +13,8 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::Admin;
-use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, check_name};
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, UsableKey, Usage, check_name};
 use sidecore_terminal::output;
 use std::fs::File;
 use std::io;
@@ -67,7 +68,10 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
         let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
         let acl = users(renewal, &key_file, &keys);
-        new_key(&mut service, KeyCommand::Import { name: key, pkcs8, acl })?.name
+        let mut terms = terms::all(socket)?;
+        let former = former(renewal, &key_file, &keys).and_then(|former| terms.remove(&former.name));
+        import(&mut service, &key, pkcs8, acl, former.as_ref())?;
+        key
     };
     if let Err(failure) = switch(socket, renewal, &key_file, &mut service, &key) {
         let kept = known.is_some() || !failure.put_back;
@@ -175,9 +179,43 @@ fn users(renewal: &Renewal, key_file: &KeyFile, keys: &[KeyEntry]) -> Acl {
     if named != Acl::default() {
         return named;
     }
+    former(renewal, key_file, keys).map(|key| key.acl.clone()).unwrap_or_default()
+}
+
+/// The server's current key, else the last one.
+fn former<'k>(renewal: &Renewal, key_file: &KeyFile, keys: &'k [KeyEntry]) -> Option<&'k KeyEntry> {
     let in_use = key_file.present().and_then(|present| keys.iter().find(|key| key.name == present.key));
-    let last = || keys.iter().max_by_key(|key| stamp(&renewal.name, &key.name));
-    in_use.or_else(last).map(|key| key.acl.clone()).unwrap_or_default()
+    in_use.or_else(|| keys.iter().max_by_key(|key| stamp(&renewal.name, &key.name)))
+}
+
+/// Stores the key under the former one's restrictions, and names its users after them: none of them uses it without.
+fn import(
+    service: &mut Admin,
+    name: &str,
+    pkcs8: Secret,
+    acl: Acl,
+    former: Option<&UsableKey>,
+) -> Result<(), CliError> {
+    let is_restricted = |former: &&UsableKey| former.usage != Usage::of_kind(former.kind);
+    let usage = former.filter(is_restricted).map(|former| former.usage);
+    let rate = former.and_then(|former| former.rate);
+    let name = || name.to_owned();
+    if usage.is_none() && rate.is_none() {
+        return new_key(service, KeyCommand::Import { name: name(), pkcs8, acl }).map(drop);
+    }
+    new_key(service, KeyCommand::Import { name: name(), pkcs8, acl: Acl::default() })?;
+    let terms = [
+        usage.map(|usage| KeyCommand::SetUsage { name: name(), usage }),
+        Some(KeyCommand::SetRate { name: name(), rate }),
+        Some(KeyCommand::SetAcl { name: name(), acl }),
+    ];
+    for term in terms.into_iter().flatten() {
+        if let Err(error) = service.keys(term) {
+            delete(service, &name())?;
+            return Err(error.into());
+        }
+    }
+    Ok(())
 }
 
 /// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.

@@ -36,11 +36,15 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
     let home = home();
     let service = home.serve(&["--log", "json"]);
     let [rsa, p256] = ["rsa-2048.pkcs1.pem", "p-256.pkcs8.pem"].map(|name| format!("{KEYS}/{name}"));
+    let certificate = format!("{KEYS}/p-256.certificate.pem");
     let changes = [
         (vec!["import", "www", &rsa, "--uid", "33"], "key-imported", RSA, "uid:33"),
         (vec!["import", "www", &p256, "--replace"], "key-replaced", P256, "uid:33"),
         (vec!["acl", "www", "--add", "--gid", "7"], "key-users-changed", P256, "uid:33,gid:7"),
         (vec!["remote", "www", "--also"], "key-site-changed", P256, "uid:33,gid:7"),
+        (vec!["usage", "www", "sign"], "key-usage-changed", P256, "uid:33,gid:7"),
+        (vec!["limit", "www", "100/s"], "key-limit-changed", P256, "uid:33,gid:7"),
+        (vec!["cert", "www", &certificate], "key-certificates-changed", P256, "uid:33,gid:7"),
         (vec!["delete", "www"], "key-deleted", P256, "uid:33,gid:7"),
     ];
     for (arguments, event, fingerprint, users) in changes {
@@ -52,7 +56,12 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
         let who = (number(&line, "uid"), number(&line, "gid"), number(&line, "pid"), field(&line, "from"));
         let own = (u64::from(geteuid().as_raw()), u64::from(getegid().as_raw()), pid, "socket".to_owned());
         assert_eq!(who, own, "{line}");
-        let before = [("fingerprint_before", "key-replaced", RSA), ("users_before", "key-users-changed", "uid:33")];
+        let before = [
+            ("fingerprint_before", "key-replaced", RSA),
+            ("users_before", "key-users-changed", "uid:33"),
+            ("usage_before", "key-usage-changed", "sign,derive"),
+            ("limit_before", "key-limit-changed", "none"),
+        ];
         for (name, only, was) in before {
             assert_eq!(field(&line, name), if event == only { was } else { "" }, "{line}");
         }

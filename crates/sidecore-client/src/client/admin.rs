@@ -6,7 +6,7 @@
 use super::lane::{after, question};
 use super::{ConnectError, Error, MadeKey, Options, trust};
 use crate::control::{Reply, Request};
-use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind};
+use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
 use crate::sys::verified_fd::VerifiedFd;
 use std::time::{Duration, Instant};
@@ -15,6 +15,18 @@ use std::time::{Duration, Instant};
 const GENERATION: Duration = Duration::from_secs(120);
 /// Limit for a change of the service or its keys: each sidecore takes part, also one that runs long requests.
 const CHANGE: Duration = Duration::from_secs(10);
+
+/// Attempts to list the keys without a change between two pages.
+const LIST_TRIES: usize = 8;
+/// Most keys of a list: more than a service can have.
+const MAX_LIST: usize = 1 << 16;
+
+enum Pages {
+    Unchanged,
+    All(UsableKeys),
+    /// A key changed between two pages.
+    Torn,
+}
 
 /// A connection to a service without a lane. The service checks the peer's user with the kernel for each message.
 #[derive(Debug)]
@@ -108,6 +120,60 @@ impl Admin {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.ask_within(&Request::KeyInfo { name: name.to_owned() }, left)? {
             Reply::KeyInfo(info) => Ok(info),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// The keys that this user may use. `None`: the list is that of the revision `known`.
+    ///
+    /// # Errors
+    /// The keys change again and again, the service is of an older version, or it is gone.
+    pub fn my_keys(&mut self, known: Option<u64>) -> Result<Option<UsableKeys>, Error> {
+        for _ in 0..LIST_TRIES {
+            match self.all_pages(known)? {
+                Pages::Unchanged => return Ok(None),
+                Pages::All(keys) => return Ok(Some(keys)),
+                Pages::Torn => {}
+            }
+        }
+        Err(Error::Gone("the keys change again and again while they are listed".to_owned()))
+    }
+
+    fn all_pages(&mut self, known: Option<u64>) -> Result<Pages, Error> {
+        let Some((revision, mut keys, mut more)) = self.page(String::new(), known)? else {
+            return Ok(Pages::Unchanged);
+        };
+        while more {
+            let after = keys.last().map_or_else(String::new, |key: &UsableKey| key.name.clone());
+            let Some((present, page, rest)) = self.page(after, None)? else { return Ok(Pages::Torn) };
+            if present != revision {
+                return Ok(Pages::Torn);
+            }
+            let rises = page.first().is_some_and(|first| keys.last().is_none_or(|last| last.name < first.name));
+            if !rises || keys.len() > MAX_LIST {
+                return Err(Error::Gone("the service lists keys in no order".to_owned()));
+            }
+            keys.extend(page);
+            more = rest;
+        }
+        Ok(Pages::All(UsableKeys { revision, keys }))
+    }
+
+    fn page(&mut self, after: String, known: Option<u64>) -> Result<Option<(u64, Vec<UsableKey>, bool)>, Error> {
+        match self.ask(&Request::MyKeys { after, known }, Duration::ZERO)? {
+            Reply::Unchanged => Ok(None),
+            Reply::MyKeys { revision, keys, more } => Ok(Some((revision, keys, more))),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// A certificate that is stored with the key, DER; `index` 0 is that of the key itself.
+    ///
+    /// # Errors
+    /// No key has this name, this user may not use it, it has no such certificate, or the service is gone.
+    pub fn certificate(&mut self, name: &str, index: u8) -> Result<Vec<u8>, Error> {
+        match self.ask(&Request::Certificate { name: name.to_owned(), index }, Duration::ZERO)? {
+            Reply::Certificate(certificate) => Ok(certificate),
             other => Err(Error::unexpected(other)),
         }
     }

@@ -9,7 +9,7 @@ use crate::keyops::key::{Key, Private, Public};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::reconnect::outlasted;
 use crate::keyops::wait::Caller;
-use crate::keys::Kind;
+use crate::keys::{Kind, UsableKeys};
 use crate::spec::Secret;
 use std::time::Instant;
 
@@ -20,6 +20,22 @@ use std::time::Instant;
 pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
     let info = ask(options, |mut admin| admin.key_info_by(name, Instant::now() + options.timeout))?;
     Ok(Key::new(Public::from_spki(&info.public)?, Private::Stored(name.to_owned())))
+}
+
+/// The keys that this process may use. `None`: the list is that of the revision `known`.
+///
+/// # Errors
+/// The service does not answer, or is of an older version.
+pub fn list(options: &Options, known: Option<u64>) -> Result<Option<UsableKeys>, Failure> {
+    ask(options, |mut admin| admin.my_keys(known))
+}
+
+/// A certificate that is stored with the key of this name, DER; `index` 0 is that of the key itself.
+///
+/// # Errors
+/// No key has this name, this user may not use it, it has no such certificate, or the service does not answer.
+pub fn certificate(options: &Options, name: &str, index: u8) -> Result<Vec<u8>, Failure> {
+    ask(options, |mut admin| admin.certificate(name, index))
 }
 
 /// Checks that a stored key still exists unchanged and that this process may use it. Other keys exist as long as they

@@ -24,6 +24,8 @@ pub struct Plan {
     pub room: Result<u32, Refusal>,
     /// The host's reference to the session.
     pub token: u32,
+    /// Its key has a limit: see [`Engine::admit`].
+    pub is_limited: bool,
 }
 
 /// Counters of one turn of a lane.
@@ -199,6 +201,14 @@ pub trait Engine: Lanes {
     /// # Errors
     /// The reason of its refusal.
     fn plan(&self, lane: &Self::Lane, submission: &Submission) -> Result<Plan, Refusal>;
+
+    /// Counts a request with [`Plan::is_limited`] against the limit, once before it is done or given to a device.
+    ///
+    /// # Errors
+    /// The limit is reached.
+    fn admit(&mut self, _lane: &Self::Lane, _plan: Plan) -> Result<(), Refusal> {
+        Ok(())
+    }
 
     /// Does the request on this thread. Returns bytes written to its output extents.
     ///

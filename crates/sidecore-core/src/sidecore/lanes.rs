@@ -36,11 +36,13 @@ pub(super) struct Pending {
     first: usize,
     end: usize,
     run: u32,
+    /// The first one has passed the limit of its key, and may still wait for a device.
+    pub(super) admitted: bool,
 }
 
 impl Pending {
     fn new() -> Self {
-        Self { places: [Submission::EMPTY; AHEAD], first: 0, end: 0, run: 0 }
+        Self { places: [Submission::EMPTY; AHEAD], first: 0, end: 0, run: 0, admitted: false }
     }
 
     #[inline]
@@ -67,6 +69,7 @@ impl Pending {
 
     #[inline]
     pub(super) fn drop_first(&mut self) {
+        self.admitted = false;
         self.run = self.run.saturating_sub(1);
         self.first += 1;
         if self.first >= self.end {

@@ -178,12 +178,19 @@ impl<L, R> Sidecore<L, R> {
             Ok(plan) => plan,
             Err(refusal) => return self.refuse(host, id, lane, refusal, turn),
         };
+        if plan.is_limited && !lane.pending.admitted {
+            if let Err(refusal) = host.admit(&lane.end, plan) {
+                return self.refuse(host, id, lane, refusal, turn);
+            }
+            lane.pending.admitted = true;
+        }
+        let submission = lane.pending.first();
         let (tag, urgent, submitted) = (submission.tag(), submission.is_urgent(), submission.submitted());
         let mut run = 1;
         if submitted.is_some() {
             // A sampled completion carries the time of handover.
             self.now = host.now();
-        } else {
+        } else if !plan.is_limited {
             run = lane.pending.run().min(limit - turn.taken);
         }
         let Plan { class, size, key_location, .. } = plan;

@@ -1,6 +1,7 @@
 //! The service decrypts messages of OpenSSL's own code, and the other way round.
 
 use crate::common::Site;
+use sidecore::keys::{KeyCommand, Usage};
 use std::fs;
 
 #[test]
@@ -30,6 +31,23 @@ fn rsa_ciphertexts_are_decrypted() {
     cipher.push(0);
     fs::write(site.path("cipher"), &cipher).unwrap();
     assert!(site.fails(&decrypt).contains("257 bytes"));
+}
+
+#[test]
+fn a_key_for_signatures_only_signs_and_decrypts_nothing() {
+    let site = Site::with(&["rsa2048"]);
+    let encrypt = ["pkeyutl", "-encrypt", "-pubin", "-inkey", "rsa2048.pub", "-in", "message", "-out", "cipher"];
+    site.plain(&encrypt);
+    let decrypt = ["pkeyutl", "-decrypt", "-inkey", "rsa2048.pem", "-in", "cipher", "-out", "plain"];
+    site.ok(&decrypt);
+    site.admin().keys(KeyCommand::SetUsage { name: "rsa2048".to_owned(), usage: Usage::SIGN }).unwrap();
+    for padding in ["pkcs1", "oaep"] {
+        let told = site.fails(&[&decrypt[..], &["-pkeyopt", &format!("rsa_padding_mode:{padding}")]].concat());
+        assert!(told.contains("is for sign only, not for decrypt"), "{told}");
+        assert!(told.contains("sidecore keys usage rsa2048 sign,decrypt"), "{told}");
+    }
+    site.ok(&["dgst", "-sha256", "-sign", "rsa2048.pem", "-out", "signature", "message"]);
+    site.plain(&["dgst", "-sha256", "-verify", "rsa2048.pub", "-signature", "signature", "message"]);
 }
 
 #[test]

@@ -109,6 +109,14 @@ fn wrong_values_say_what_to_write() {
     assert!(error("sidecores.owned = true").contains("cpus = [1]"), "it would own nothing");
     assert!(error("[[device]]\nname='w'\nkind='worker'\nowned=true").contains("cpu = 1"));
     assert!(error("[limits]\nkeys = 4097").contains("use 1 to 4096"));
+    for wrong in ["per_user = 0", "per_user = 4097"] {
+        let said = error(&format!("[keys]\ncreators = {{ {wrong} }}"));
+        assert!(said.contains(wrong) && said.contains("use 1 to 4096"), "{said}");
+    }
+    assert!(error("[keys]\ncreators = { gids = [4294967295] }").contains("keys.creators.gids"));
+    assert!(error("[keys]\ncreators = { gid = [7] }").contains("gids"));
+    let given = Config::parse("[keys]\ncreators = { gids = [0, 7] }").unwrap().keys.creators;
+    assert_eq!(given, CreatorsConfig { gids: vec![0, 7], per_user: 16 });
     assert!(
         Config::read(Path::new("no/such/file"), default_socket(None)).unwrap_err().to_string().contains("no/such/file")
     );

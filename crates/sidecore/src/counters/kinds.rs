@@ -183,6 +183,7 @@ counters! {
     Decrypt: Count, "DECRYPT/S", "decryptions", "Decryptions asked for.";
     Derive: Count, "DERIVE/S", "derivations", "Shared secrets asked for: key agreement and decapsulation.";
     Public: Count, "PUBLIC/S", "public_operations", "Verifications and encapsulations asked for.";
+    Limited: Count, "", "limited_requests", "Requests refused by the key's limit, which are among the refused ones.";
 }
 
 counters! {

@@ -28,17 +28,20 @@ mod tests;
 mod xts;
 
 use std::fmt;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::KeyLocation;
 
 use crate::ffi::aead::AeadKey;
+use crate::keys::Limiter;
 use crate::shm::span::Span;
 use batch::BatchKey;
 pub use error::SessionError;
 use mechanism::{Mechanism, Opened, Written, check_len, keyless, symmetric};
 use remote_session::RemoteSession;
+use sidecore_client::keys::Usage;
 pub use sidecore_client::spec::{
     Cipher, DecryptionPadding, EncryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec,
     SignaturePadding,
@@ -81,6 +84,10 @@ pub struct Session {
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
     key: Option<u16>,
+    /// The operations that its stored key must be permitted to do.
+    usage: Usage,
+    /// That of its stored key.
+    limiter: Option<Arc<Limiter>>,
     key_location: [KeyLocation; Op::COUNT],
     remote: Option<Box<RemoteSession>>,
     heap_bytes: u64,
@@ -103,7 +110,19 @@ impl Session {
         }
         let (key_location, heap_bytes) = ([KeyLocation::LOCAL; Op::COUNT], heap_bytes(algorithm, scheme));
         let (owner, wrong) = (None, AtomicU32::new(0));
-        Self { owner, wrong, algorithm, classes, mechanism, key: None, key_location, remote: None, heap_bytes }
+        Self {
+            owner,
+            wrong,
+            algorithm,
+            classes,
+            mechanism,
+            key: None,
+            usage: Usage::NONE,
+            limiter: None,
+            key_location,
+            remote: None,
+            heap_bytes,
+        }
     }
 
     pub(crate) fn of_client(self, owner: (u32, u32)) -> Self {
@@ -130,14 +149,25 @@ impl Session {
         }
     }
 
-    pub(crate) fn of_key(self, place: u16) -> Self {
+    pub(crate) fn of_key(self, place: u16, usage: Usage) -> Self {
         let mut key_location = self.key_location;
         if let Some(remote) = &self.remote {
             for (op, class) in self.classes.iter().enumerate() {
                 key_location[op] = class.map_or(KeyLocation::LOCAL, |class| remote.key_location(place, class.op()));
             }
         }
-        Self { key: Some(place), key_location, ..self }
+        Self { key: Some(place), usage, key_location, ..self }
+    }
+
+    pub(crate) fn with_limiter(self, limiter: Arc<Limiter>) -> Self {
+        Self { limiter: Some(limiter), ..self }
+    }
+
+    /// The limiter of its stored key's private operations, if there is a limit and this is one.
+    #[inline]
+    pub(crate) fn limiter(&self, op: Op) -> Option<&Limiter> {
+        let limiter = self.limiter.as_deref().filter(|limiter| limiter.is_on())?;
+        matches!(op, Op::Sign | Op::SignDigest | Op::Decrypt | Op::Derive | Op::Decapsulate).then_some(limiter)
     }
 
     #[inline]
@@ -164,6 +194,11 @@ impl Session {
     #[inline]
     pub fn key(&self) -> Option<u16> {
         self.key
+    }
+
+    /// The operations that its stored key must be permitted to do.
+    pub(crate) fn usage(&self) -> Usage {
+        self.usage
     }
 
     /// The algorithm of its classes.

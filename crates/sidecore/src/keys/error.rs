@@ -1,10 +1,11 @@
 //! Errors of keys: in files, as they are read, and in the store.
 
+use super::certificate::CertificateError;
 use super::vault::VaultError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
 use crate::engine::crypto::SessionError;
-use sidecore_client::keys::{Kind, MAX_ACL, NameError};
+use sidecore_client::keys::{Kind, MAX_ACL, MAX_RATE, NameError, Usage};
 use std::path::PathBuf;
 
 /// A file without the key that is looked for in it.
@@ -102,6 +103,44 @@ pub enum StoreError {
         /// The key's name.
         name: String,
     },
+    /// The key is restricted to other operations.
+    #[error(
+        "key {name:?} is for {usage} only, not for {needs}: permit it with `sidecore keys usage {name} {wanted}`",
+        wanted = usage.with(*needs)
+    )]
+    Usage {
+        /// The key's name.
+        name: String,
+        /// The permitted operations.
+        usage: Usage,
+        /// Those of the refused session.
+        needs: Usage,
+    },
+    /// Keys of its kind do not do this.
+    #[error("a key of kind {kind} is never for {more}: use {all}", kind = kind.name(), all = Usage::of_kind(*kind))]
+    NoSuchUsage {
+        /// The key's kind.
+        kind: Kind,
+        /// What it does not do.
+        more: Usage,
+    },
+    /// A usage of a later version, or none.
+    #[error("this usage is none: use sign, decrypt or derive")]
+    UnknownUsage,
+    /// A limit that is none.
+    #[error("a key's limit is 1 to {MAX_RATE} requests a second")]
+    Rate,
+    /// The certificates do not fit the key.
+    #[error(transparent)]
+    Certificate(#[from] CertificateError),
+    /// The key has fewer certificates.
+    #[error("key {name:?} has {count} certificates: store them with `sidecore keys cert {name} FILE`")]
+    NoCertificate {
+        /// The key's name.
+        name: String,
+        /// Number of its certificates.
+        count: usize,
+    },
     /// No key can have this name.
     #[error(transparent)]
     Name(#[from] NameError),
@@ -178,7 +217,7 @@ impl From<StoreError> for Refused {
     fn from(why: StoreError) -> Self {
         let ground = match why {
             StoreError::NoKey(_) => Ground::NoKey,
-            StoreError::NotAllowed { .. } => Ground::NotAllowed,
+            StoreError::NotAllowed { .. } | StoreError::Usage { .. } => Ground::NotAllowed,
             _ => Ground::Other,
         };
         Self::new(ground, why.to_string())
@@ -194,6 +233,12 @@ impl From<KeyError> for Refused {
 impl From<SessionError> for Refused {
     fn from(why: SessionError) -> Self {
         KeyError::from(why).into()
+    }
+}
+
+impl From<CertificateError> for Refused {
+    fn from(why: CertificateError) -> Self {
+        StoreError::from(why).into()
     }
 }
 

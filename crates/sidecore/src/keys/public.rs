@@ -20,12 +20,12 @@ pub fn read_public_key(file: &[u8]) -> Result<Vec<u8>, KeyFileError> {
         None => file.to_vec(),
     };
     // Encoded again: a point may be compressed, and parameters may be left out.
-    let key = PKey::public(&body).or_else(|| PKey::public(&of_certificate(&body)?));
+    let key = PKey::public(&body).or_else(|| PKey::public(&spki_of_certificate(&body)?));
     key.and_then(|key| key.to_spki()).ok_or(KeyFileError::NoPublicKey)
 }
 
 /// RFC 5280: the signed part begins with version, serial number, algorithm, issuer, validity and subject.
-fn of_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
+pub(super) fn spki_of_certificate(certificate: &[u8]) -> Option<Vec<u8>> {
     let certificate = AnyRef::from_der(certificate).ok().filter(|certificate| certificate.tag() == Tag::Sequence)?;
     let mut signed =
         SliceReader::new(AnyRef::decode(&mut SliceReader::new(certificate.value()).ok()?).ok()?.value()).ok()?;

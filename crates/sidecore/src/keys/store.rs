@@ -1,6 +1,11 @@
 //! The service's keys by name: their users, and the sessions on them that lanes share.
 
+mod terms;
+mod usable;
+
+use super::attributes::Attributes;
 use super::error::StoreError;
+use super::limiter::Limiter;
 use super::material::Material;
 use super::vault::{Found, Vault, VaultError, VaultWarning};
 use crate::config::{KeysConfig, check_passphrase};
@@ -8,10 +13,12 @@ use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
 use crate::sys::peer::{Asker, Peer};
 use aws_lc_rs::digest::{SHA256, digest};
-use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, check_name};
+use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, Usage, check_name};
 use std::collections::BTreeMap;
 use std::fmt::Write;
+use std::hash::RandomState;
 use std::sync::Arc;
+pub(crate) use usable::UsablePage;
 
 /// Most sessions of one key that are kept for the next lane. A client that asks for more schemes gets sessions of its
 /// own, which end with its lane.
@@ -23,7 +30,11 @@ const PAGE: usize = 12 * 1024;
 struct Key {
     place: u16,
     material: Arc<Material>,
-    acl: Acl,
+    attributes: Attributes,
+    /// Number of the last change.
+    changed: u64,
+    /// All its sessions have it.
+    limiter: Arc<Limiter>,
     /// Sessions by scheme, the last used at the end.
     sessions: Vec<(Scheme, Arc<Session>)>,
 }
@@ -48,6 +59,12 @@ pub(crate) struct Described {
     pub(crate) entry: KeyEntry,
     /// `sha256:` and the digest of its `SubjectPublicKeyInfo` in DER.
     pub(crate) fingerprint: String,
+    /// Of the operations of its kind.
+    pub(crate) usage: Usage,
+    pub(crate) rate: Option<u32>,
+    /// Number of its certificates.
+    pub(crate) certificates: usize,
+    pub(crate) owner: Option<u32>,
 }
 
 #[derive(Debug)]
@@ -86,6 +103,10 @@ pub(crate) struct Store {
     own_uid: u32,
     explicit: Vec<String>,
     rest: Rest,
+    /// Number of the last change of any key.
+    changes: u64,
+    /// Another one for each store: revisions of two services differ.
+    revisions: RandomState,
 }
 
 impl Store {
@@ -98,16 +119,18 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let explicit = config.explicit_decryption_errors.clone();
         let places = vec![None; usize::from(limit)];
-        let mut store = Self { keys: BTreeMap::new(), places, own_uid, explicit, rest: Rest::None };
+        let (keys, revisions) = (BTreeMap::new(), RandomState::new());
+        let mut store = Self { keys, places, own_uid, explicit, rest: Rest::None, changes: 0, revisions };
         let Some(directory) = &config.directory else { return Ok(store) };
         let read = match passphrase {
             Some(passphrase) => passphrase.clone(),
             None => config.passphrase()?.ok_or(StoreError::NoPassphrase)?,
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
-        for Found { name, acl, pkcs8 } in found {
-            let entered =
-                store.check_new(&name, &acl).and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, acl));
+        for Found { name, attributes, pkcs8 } in found {
+            let entered = store
+                .check_new(&name, &attributes.acl)
+                .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes));
             entered.map_err(|why| StoreError::AtRest { directory: directory.clone(), name, why: Box::new(why) })?;
         }
         store.rest = Rest::Vault(Box::new(vault));
@@ -131,7 +154,7 @@ impl Store {
     }
 
     pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, StoreError> {
-        self.usable(name, asker)?;
+        self.usable(name, asker)?.check_usage(name, scheme)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
     }
@@ -146,7 +169,7 @@ impl Store {
         session: Session,
         asker: &Asker,
     ) -> Result<Arc<Session>, StoreError> {
-        self.usable(name, asker)?;
+        self.usable(name, asker)?.check_usage(name, scheme)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         if !Arc::ptr_eq(&key.material, material) {
             return Err(StoreError::Replaced(name.to_owned()));
@@ -163,20 +186,39 @@ impl Store {
         self.keys.iter().map(|(name, key)| (key.place, name.as_str()))
     }
 
+    /// Name and limit of the key at this place.
+    pub(crate) fn rate(&self, place: u16) -> Option<(&str, u32)> {
+        let name = self.places.get(usize::from(place))?.as_deref()?;
+        Some((name, self.keys.get(name)?.attributes.rate?))
+    }
+
     pub(crate) fn permits(&self, place: u16, asker: &Asker) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
         name.is_some_and(|name| self.usable(name, asker).is_ok())
     }
 
-    pub(crate) fn insert(&mut self, name: &str, material: Material, acl: Acl) -> Result<Changed<KeyEntry>, StoreError> {
-        self.check_new(name, &acl)?;
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &material.at_rest()))?;
-        Ok(Changed { what: self.enter(name, material, acl)?, doubt })
+    /// Whether the key at this place may do these operations.
+    pub(crate) fn is_for(&self, place: u16, needs: Usage) -> bool {
+        let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
+        name.and_then(|name| self.keys.get(name)).is_some_and(|key| key.attributes.usage.contains(needs))
+    }
+
+    pub(crate) fn insert(
+        &mut self,
+        name: &str,
+        material: Material,
+        attributes: Attributes,
+    ) -> Result<Changed<KeyEntry>, StoreError> {
+        self.check_new(name, &attributes.acl)?;
+        let doubt = self.at_rest(|vault| vault.write(name, &attributes, &material.at_rest()))?;
+        Ok(Changed { what: self.enter(name, material, attributes)?, doubt })
     }
 
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         self.check_replaceable(name)?;
-        self.give(name, material)
+        let attributes = self.keys.get(name).ok_or_else(|| unknown(name))?.attributes.clone();
+        // They are of the old key.
+        self.give(name, material, Attributes { certificates: Vec::new(), ..attributes })
     }
 
     pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), StoreError> {
@@ -202,8 +244,10 @@ impl Store {
         !matches!(self.rest, Rest::None)
     }
 
-    fn enter(&mut self, name: &str, material: Material, acl: Acl) -> Result<KeyEntry, StoreError> {
-        let key = Key { place: self.free_place()?, material: Arc::new(material), acl, sessions: Vec::new() };
+    fn enter(&mut self, name: &str, material: Material, attributes: Attributes) -> Result<KeyEntry, StoreError> {
+        let (place, changed) = (self.free_place()?, self.next_change());
+        let limiter = Arc::new(Limiter::new(attributes.rate));
+        let key = Key { place, material: Arc::new(material), attributes, changed, limiter, sessions: Vec::new() };
         let entry = key.entry(name, self.is_at_rest());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
@@ -243,16 +287,29 @@ impl Store {
     /// Sets a key's users. Returns its place, whose sessions are to be closed where they are no longer permitted.
     pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, StoreError> {
         check_acl(&acl)?;
-        let bytes = self.keys.get(name).ok_or_else(|| unknown(name))?.material.at_rest();
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
-        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
-        key.acl = acl;
-        Ok(Changed { what: key.place, doubt })
+        self.alter(name, |attributes| attributes.acl = acl)
     }
 
     pub(crate) fn change_acl(&mut self, name: &str, add: &Acl, remove: &Acl) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        self.set_acl(name, key.acl.changed(add, remove))
+        self.set_acl(name, key.attributes.acl.changed(add, remove))
+    }
+
+    fn alter(&mut self, name: &str, alter: impl FnOnce(&mut Attributes)) -> Result<Changed<u16>, StoreError> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        let (mut attributes, bytes) = (key.attributes.clone(), key.material.at_rest());
+        alter(&mut attributes);
+        let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
+        let changed = self.next_change();
+        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        key.sessions.retain(|(scheme, _)| attributes.usage.contains(Usage::of_scheme(scheme)));
+        (key.attributes, key.changed) = (attributes, changed);
+        Ok(Changed { what: key.place, doubt })
+    }
+
+    fn next_change(&mut self) -> u64 {
+        self.changes += 1;
+        self.changes
     }
 
     /// Sets whether other machines also have a key. Returns its place. Open sessions stay as they are: the caller
@@ -260,15 +317,17 @@ impl Store {
     pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let material = key.material.shared(also).map_err(|why| StoreError::Key { name: name.to_owned(), why })?;
-        self.give(name, material)
+        let attributes = key.attributes.clone();
+        self.give(name, material, attributes)
     }
 
-    fn give(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
-        let acl = self.keys.get(name).ok_or_else(|| unknown(name))?.acl.clone();
+    fn give(&mut self, name: &str, material: Material, attributes: Attributes) -> Result<Changed<u16>, StoreError> {
         let bytes = material.at_rest();
-        let doubt = self.at_rest(|vault| vault.write(name, &acl, &bytes))?;
+        let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
+        let changed = self.next_change();
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.material = Arc::new(material);
+        (key.attributes, key.changed) = (attributes, changed);
         key.sessions.clear();
         Ok(Changed { what: key.place, doubt })
     }
@@ -301,12 +360,19 @@ impl Store {
 
     pub(crate) fn describe(&self, name: &str) -> Option<Described> {
         let key = self.keys.get(name)?;
-        Some(Described { entry: key.entry(name, self.is_at_rest()), fingerprint: fingerprint(&key.material.public) })
+        Some(Described {
+            entry: key.entry(name, self.is_at_rest()),
+            fingerprint: fingerprint(&key.material.public),
+            usage: key.usage(),
+            rate: key.attributes.rate,
+            certificates: key.attributes.certificates.len(),
+            owner: key.attributes.owner,
+        })
     }
 
     fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let may = |peer: &&Peer| self.is_master(peer.uid) || key.acl.permits(peer.uid, &peer.gids);
+        let may = |peer: &&Peer| self.is_master(peer.uid) || key.attributes.acl.permits(peer.uid, &peer.gids);
         let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
         Err(StoreError::NotAllowed { uid: peer.uid, name: name.to_owned() })
     }
@@ -322,11 +388,25 @@ impl Key {
         KeyEntry {
             name: name.to_owned(),
             kind: self.material.kind,
-            acl: self.acl.clone(),
+            acl: self.attributes.acl.clone(),
             at_rest,
             site: self.material.site,
             idle_seconds: 0,
         }
+    }
+
+    /// Of the operations of its kind.
+    fn usage(&self) -> Usage {
+        self.attributes.usage.both(Usage::of_kind(self.material.kind))
+    }
+
+    fn check_usage(&self, name: &str, scheme: &Scheme) -> Result<(), StoreError> {
+        let needs = Usage::of_scheme(scheme);
+        // A scheme of another kind of key has an error of its own.
+        if self.attributes.usage.contains(needs) || !self.material.kind.does(scheme) {
+            return Ok(());
+        }
+        Err(StoreError::Usage { name: name.to_owned(), usage: self.usage(), needs })
     }
 
     fn shared(&mut self, scheme: &Scheme) -> Option<Arc<Session>> {
@@ -340,7 +420,7 @@ impl Key {
         if let Some(session) = self.shared(scheme) {
             return session;
         }
-        let session = session.of_key(self.place);
+        let session = session.of_key(self.place, Usage::of_scheme(scheme)).with_limiter(self.limiter.clone());
         if !is_small(scheme) || !self.make_room() {
             return Arc::new(session);
         }

@@ -12,13 +12,13 @@ mod list;
 mod seal;
 
 use crate::config::KeysConfig;
+use crate::keys::Attributes;
 use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
 pub use error::{Unsealing, VaultError, VaultErrorKind};
 use list::{List, MASTER, Present, file_of};
 use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master};
-use sidecore_client::keys::Acl;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -41,7 +41,7 @@ pub(super) struct Vault {
 #[derive(Debug)]
 pub(super) struct Found {
     pub(super) name: String,
-    pub(super) acl: Acl,
+    pub(super) attributes: Attributes,
     pub(super) pkcs8: Secret,
 }
 
@@ -128,9 +128,14 @@ impl Vault {
         self.list.changes
     }
 
-    pub(super) fn write(&mut self, name: &str, acl: &Acl, pkcs8: &Secret) -> Result<VaultWarning, VaultError> {
+    pub(super) fn write(
+        &mut self,
+        name: &str,
+        attributes: &Attributes,
+        pkcs8: &Secret,
+    ) -> Result<VaultWarning, VaultError> {
         let number = self.number();
-        let sealed = self.master.seal(name, number, acl, pkcs8).map_err(|_| VaultError::NotSealed)?;
+        let sealed = self.master.seal(name, number, attributes, pkcs8).map_err(|_| VaultError::NotSealed)?;
         let file = file_of(name, number);
         self.stage(&file, &sealed)?;
         self.change(None, self.list.with(name, number), &[file])
@@ -147,8 +152,8 @@ impl Vault {
         let mut staged = Vec::new();
         for name in self.list.keys.keys() {
             let file = file_of(name, number);
-            let written = self.read(name).and_then(|Found { acl, pkcs8, .. }| {
-                let sealed = master.seal(name, number, &acl, &pkcs8).map_err(|_| VaultError::NotSealed)?;
+            let written = self.read(name).and_then(|Found { attributes, pkcs8, .. }| {
+                let sealed = master.seal(name, number, &attributes, &pkcs8).map_err(|_| VaultError::NotSealed)?;
                 self.stage(&file, &sealed)
             });
             if let Err(what) = written {
@@ -273,8 +278,8 @@ impl Vault {
             sealed.ok_or_else(|| at(VaultErrorKind::Gone))?
         };
         let opened = self.master.open_key(name, number, &sealed);
-        let (acl, pkcs8) = opened.map_err(|why| at(VaultErrorKind::Key(why)))?;
-        Ok(Found { name: name.to_owned(), acl, pkcs8 })
+        let (attributes, pkcs8) = opened.map_err(|why| at(VaultErrorKind::Key(why)))?;
+        Ok(Found { name: name.to_owned(), attributes, pkcs8 })
     }
 }
 

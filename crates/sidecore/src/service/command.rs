@@ -49,6 +49,8 @@ pub(super) enum Event {
         sidecore: usize,
         loss: Loss,
     },
+    /// Requests for the key at this place exceed its limit. At most one a second.
+    KeyLimited(u16),
     WrongResult {
         device: String,
         blame: Blame,

@@ -7,7 +7,7 @@ use super::command::ClientKey;
 use super::key_change::Change;
 use crate::control::Refused;
 use crate::engine::crypto::Session;
-use crate::keys::{Acl, Kind, Material, Resealed, Resealing, StoreError, public_part};
+use crate::keys::{Attributes, Kind, Material, Resealed, Resealing, StoreError, public_part};
 use crate::spec::{KeyMaterial, Scheme, Secret, SessionSpec};
 use crate::sys::peer::Credentials;
 use std::sync::Arc;
@@ -30,7 +30,7 @@ pub(super) enum SessionKey {
 
 pub(super) struct NewKey {
     pub(super) change: Change,
-    pub(super) acl: Acl,
+    pub(super) attributes: Attributes,
 }
 
 pub(super) enum KeyPart {
@@ -113,6 +113,7 @@ fn open(scheme: Scheme, key: SessionKey, client: ClientKey, gathers: bool) -> Jo
 mod tests {
     use super::*;
     use crate::engine::crypto::sample::sample;
+    use crate::keys::Acl;
     use sidecore_core::session::{Class, Op};
 
     const PKCS8: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.pkcs8.der");
@@ -122,7 +123,7 @@ mod tests {
     fn new_key() -> NewKey {
         let who = Credentials { pid: 1, uid: 0, gid: 0 };
         let change = Change { event: "key-imported", who, name: "www".to_owned(), before: None };
-        NewKey { change, acl: Acl { uids: vec![7], gids: vec![] } }
+        NewKey { change, attributes: Acl { uids: vec![7], gids: vec![] }.into() }
     }
 
     fn session(scheme: Scheme, key: SessionKey) -> JobResult {
@@ -167,7 +168,7 @@ mod tests {
             let Ok(JobOutput::Imported(new, material)) = ControlJob::Import(new_key(), part).run() else {
                 panic!("no key")
             };
-            assert_eq!((new.change.name.as_str(), new.acl.uids), ("www", vec![7]));
+            assert_eq!((new.change.name.as_str(), new.attributes.acl.uids), ("www", vec![7]));
             assert_eq!(material.public, SPKI);
         }
         let NewKey { change, .. } = new_key();

@@ -10,10 +10,12 @@
 
 mod attach;
 mod audit;
+mod certificates;
 mod complaints;
 mod complete;
 mod connection;
 mod connections;
+mod creators;
 mod descriptors;
 mod gateways;
 mod keys;
@@ -152,6 +154,11 @@ impl Listener {
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
             Event::Gateway(key, said) => self.gateway_said(key, said),
             Event::DeviceLost { device, sidecore, loss } => events::device_lost(&device, sidecore, loss),
+            Event::KeyLimited(place) => {
+                if let Some((name, rate)) = self.setup.store.rate(place) {
+                    events::key_limited(name, rate);
+                }
+            }
             Event::WrongResult { device, blame } => self.tell_blame(&device, blame),
         }
     }
@@ -173,6 +180,11 @@ impl Listener {
                 Err(why) => self.refuse_for_good(key, why),
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                let what =
+                    "the service is of an older version and does not know this request: update it and start it anew";
+                self.reply(key, &Reply::Refused(what.into()))
+            }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
                 let what = "no message of this protocol: client and service must be of one version".to_owned();
                 self.refuse_for_good(key, what.into())
@@ -226,6 +238,10 @@ impl Listener {
             Request::Settings => Ok(Some(Reply::Settings(self.setup.config.settings()))),
             Request::KeyInfo { name } => self.key_info(key, &name).map(|info| Some(Reply::KeyInfo(info))),
             Request::Keys(command) => self.keys(key, command),
+            Request::MyKeys { after, known } => self.my_keys(key, &after, known).map(Some),
+            Request::Certificate { name, index } => {
+                self.certificate(key, &name, index).map(|certificate| Some(Reply::Certificate(certificate)))
+            }
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
             Request::Gateway(hello) => match self.gateway(key, &hello) {
                 Ok(()) => return Ok(()),

@@ -8,7 +8,7 @@ use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use sidecore::client::{Admin, Client, Error, Session};
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
-use sidecore::keys::{Acl, KeyCommand};
+use sidecore::keys::{Acl, KeyCommand, Kind, Usage};
 use std::io::stdin;
 
 /// Its children can become root again: the saved user stays.
@@ -16,7 +16,7 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
     become_user(uid, gids);
     let mut client = Client::connect(&options(socket)).expect("a lane");
     let mut admin = Admin::connect(&options(socket)).expect("a connection");
-    let mut session = None;
+    let (mut session, mut known) = (None, None);
     println!("connected");
     for line in stdin().lines() {
         let line = line.expect("a pipe");
@@ -34,6 +34,22 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
             ["import", name] => {
                 let (name, pkcs8) = (name.to_owned(), Secret::new(vec![1]));
                 println!("{}", said(change(&mut admin, KeyCommand::Import { name, pkcs8, acl: Acl::default() })));
+            }
+            ["generate", name] => println!("{}", said(generate(&mut admin, name, Kind::Ed25519, vec![]))),
+            ["generate-slow", name] => println!("{}", said(generate(&mut admin, name, Kind::Rsa8192, vec![]))),
+            ["generate-for", uid, name] => {
+                println!("{}", said(generate(&mut admin, name, Kind::Ed25519, vec![number(uid)])));
+            }
+            ["mine"] => println!("{}", mine(&mut admin, &mut known)),
+            ["certificate", name] => println!("{}", said(admin.certificate(name, 0).map(|_| ()))),
+            ["usage", name] => {
+                let command = KeyCommand::SetUsage { name: name.to_owned(), usage: Usage::SIGN };
+                println!("{}", said(change(&mut admin, command)));
+            }
+            ["certify", name] => {
+                let (name, certificate) = (name.to_owned(), vec![1]);
+                let command = KeyCommand::AddCertificate { name, certificate, more: true };
+                println!("{}", said(change(&mut admin, command)));
             }
             ["child", uid, gids] => {
                 let child = crate::forks::fork(|| {
@@ -71,6 +87,17 @@ fn open(client: &mut Client, name: &str) -> Result<Session, Error> {
 
 fn sign(client: &mut Client, session: Option<Session>) -> Result<(), Error> {
     client.call(session.expect("opened before"), Op::Sign, 0, b"message", 256).map(|_| ())
+}
+
+fn generate(admin: &mut Admin, name: &str, kind: Kind, uids: Vec<u32>) -> Result<(), Error> {
+    change(admin, KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl { uids, gids: vec![] } })
+}
+
+/// The names of this user's keys, if they changed since the last question.
+fn mine(admin: &mut Admin, known: &mut Option<u64>) -> String {
+    let Some(listed) = admin.my_keys(*known).expect("an answer") else { return "unchanged".to_owned() };
+    *known = Some(listed.revision);
+    listed.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 
 fn change(admin: &mut Admin, command: KeyCommand) -> Result<(), Error> {

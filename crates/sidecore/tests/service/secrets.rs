@@ -18,7 +18,7 @@ use sidecore::engine::crypto::{
     DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
 };
 use sidecore::gateway::Hello;
-use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::keys::{Acl, KeyCommand, Kind, Usage, read_certificates};
 use sidecore::service::Service;
 use std::collections::HashSet;
 use std::fs;
@@ -154,6 +154,14 @@ fn requests() -> Vec<Request> {
         Request::KeyInfo { name: text("ec") },
         list(""),
         list("www"),
+        Request::MyKeys { after: text(""), known: None },
+        Request::MyKeys { after: text("ec"), known: Some(0) },
+        Request::Keys(KeyCommand::AddCertificate { name: text("ec"), certificate: certificate(), more: false }),
+        Request::Certificate { name: text("ec"), index: 0 },
+        Request::Certificate { name: text("ec"), index: 255 },
+        Request::Keys(KeyCommand::RemoveCertificates { name: text("ec") }),
+        Request::Keys(KeyCommand::SetUsage { name: text("ec"), usage: Usage::SIGN }),
+        Request::Keys(KeyCommand::SetRate { name: text("ec"), rate: Some(1) }),
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
@@ -194,6 +202,11 @@ fn requests() -> Vec<Request> {
     requests
 }
 
+fn certificate() -> Vec<u8> {
+    let pem = include_bytes!("../../src/keys/test-files/p-256.certificate.pem");
+    read_certificates(pem).unwrap().remove(0)
+}
+
 fn change_acl(name: &str, users: u32) -> KeyCommand {
     let (add, remove) = (Acl { uids: (0..users).collect(), gids: vec![] }, Acl { uids: vec![1], gids: vec![2] });
     KeyCommand::ChangeAcl { name: name.to_owned(), add, remove }
@@ -221,6 +234,12 @@ fn request_kind(request: &Request) -> usize {
         Request::Gateway(_) => 16,
         Request::Keys(KeyCommand::Replace { .. }) => 17,
         Request::Settings => 18,
+        Request::MyKeys { .. } => 19,
+        Request::Certificate { .. } => 20,
+        Request::Keys(KeyCommand::SetUsage { .. }) => 21,
+        Request::Keys(KeyCommand::SetRate { .. }) => 22,
+        Request::Keys(KeyCommand::AddCertificate { .. }) => 23,
+        Request::Keys(KeyCommand::RemoveCertificates { .. }) => 24,
     }
 }
 
@@ -236,16 +255,20 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Noted(_) => 6,
         Reply::Public(_) => 7,
         Reply::Settings(_) => 8,
+        Reply::MyKeys { .. } => 9,
+        Reply::Certificate(_) => 10,
         // Sent only to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 9,
+        Reply::Ended(_) => 11,
         // Sent only to those who ask for a lane beyond the limits: their request, and the limit.
-        Reply::TooLarge(_) => 10,
+        Reply::TooLarge(_) => 12,
         // Sent only where keys are at rest, with the name of a file.
-        Reply::PassphraseChanged { .. } => 11,
+        Reply::PassphraseChanged { .. } => 13,
         // Sent only for a new random key, and built of its public part.
-        Reply::KeyMade { .. } => 12,
+        Reply::KeyMade { .. } => 14,
         // Sent only to gateways of a device: the name of a farm, and limits.
-        Reply::Gateway(_) => 13,
+        Reply::Gateway(_) => 15,
+        // Nothing is in it.
+        Reply::Unchanged => 16,
     }
 }
 
@@ -268,8 +291,8 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..19).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..9).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..25).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..11).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];

@@ -100,6 +100,7 @@ impl Engine for SimHost<'_, '_> {
             key_location: KeyLocation::LOCAL,
             room: Ok(0),
             token: submission.session(),
+            is_limited: false,
         })
     }
 

@@ -122,6 +122,7 @@ impl Mechanism for Public {
 mod tests {
     use super::*;
     use crate::spec::{DecryptionPadding, Hash, SaltLength, Secret, SignaturePadding};
+    use sidecore_client::keys::Usage;
 
     const RSA: [&[u8]; 2] =
         [include_bytes!("keys/test-rsa-2048.pkcs8.der"), include_bytes!("keys/test-rsa-2048.spki.der")];
@@ -185,20 +186,20 @@ mod tests {
     fn only_what_takes_the_private_key_goes_elsewhere() {
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
         let key_location = |session: &Session, op| session.key_location(op);
-        let only = session.with_site("www", &Scheme::Ed25519, Site::Elsewhere).of_key(7);
+        let only = session.with_site("www", &Scheme::Ed25519, Site::Elsewhere).of_key(7, Usage::SIGN);
         assert_eq!(
             (key_location(&only, Op::Sign), key_location(&only, Op::Verify)),
             (KeyLocation::remote(7), KeyLocation::LOCAL)
         );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
-        let both = session.with_site("www", &Scheme::Ed25519, Site::Both).of_key(7);
+        let both = session.with_site("www", &Scheme::Ed25519, Site::Both).of_key(7, Usage::SIGN);
         assert_eq!(
             (key_location(&both, Op::Sign), key_location(&both, Op::Verify)),
             (KeyLocation::both(7), KeyLocation::LOCAL)
         );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
         assert_eq!(
-            key_location(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7), Op::Sign),
+            key_location(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7, Usage::SIGN), Op::Sign),
             KeyLocation::LOCAL
         );
     }

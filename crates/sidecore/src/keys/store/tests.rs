@@ -17,7 +17,7 @@ fn peer(uid: u32) -> Asker {
 }
 
 fn import(store: &mut Store, name: &str, pkcs8: &[u8], acl: Acl) {
-    store.insert(name, Material::read(pkcs8.into()).unwrap(), acl).unwrap();
+    store.insert(name, Material::read(pkcs8.into()).unwrap(), acl.into()).unwrap();
 }
 
 fn with_key() -> Store {
@@ -119,7 +119,7 @@ fn only_a_key_that_others_may_have_is_taken_from_them_and_only_with_its_public_p
     assert_eq!(store.list("")[0].site, Site::Both);
     store.share("www", false).unwrap();
     assert_eq!((store.offered("www", &public), store.list("")[0].site), (None, Site::Here));
-    store.insert("far", Material::elsewhere(&public).unwrap(), Acl::default()).unwrap();
+    store.insert("far", Material::elsewhere(&public).unwrap(), Attributes::default()).unwrap();
     assert_eq!((store.offered("far", &public), store.list("")[0].site), (Some(1), Site::Elsewhere));
     assert!(store.share("far", false).unwrap_err().to_string().contains("other machines only"));
 }
@@ -170,7 +170,9 @@ fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
     const KEYS: [&str; 3] = ["mail", "new", "www"];
     type Change = fn(&mut Store) -> Result<VaultWarning, StoreError>;
     let changes: [Change; 4] = [
-        |store| store.insert("new", Material::read(EC.into()).unwrap(), Acl::default()).map(|changed| changed.doubt),
+        |store| {
+            store.insert("new", Material::read(EC.into()).unwrap(), Attributes::default()).map(|changed| changed.doubt)
+        },
         |store| store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).map(|changed| changed.doubt),
         |store| store.change_acl("www", &Acl::default(), &Acl { uids: vec![7], gids: vec![] }).map(|it| it.doubt),
         |store| store.delete("mail").map(|changed| changed.doubt),
@@ -181,14 +183,14 @@ fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
         vault::tests::fill(&path, EC);
         let (vault, found) = vault::tests::failing(&path, step);
         let mut store = store(4);
-        for Found { name, acl, pkcs8 } in found {
-            store.enter(&name, Material::read(pkcs8).unwrap(), acl).unwrap();
+        for Found { name, attributes, pkcs8 } in found {
+            store.enter(&name, Material::read(pkcs8).unwrap(), attributes).unwrap();
         }
         store.rest = Rest::Vault(Box::new(vault));
         let said = change(&mut store);
         let known: Vec<_> = store.list("").into_iter().map(|entry| (entry.name, entry.acl)).collect();
         drop(store);
-        let found: Vec<_> = vault::tests::found(&path).into_iter().map(|key| (key.name, key.acl)).collect();
+        let found: Vec<_> = vault::tests::found(&path).into_iter().map(|key| (key.name, key.attributes.acl)).collect();
         assert_eq!(known, found, "{step}: {said:?}");
         assert!(known.iter().all(|(name, _)| KEYS.contains(&name.as_str())));
     }

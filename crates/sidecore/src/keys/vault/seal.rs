@@ -6,6 +6,7 @@
 
 use super::error::Unsealing;
 use super::list::List;
+use crate::keys::Attributes;
 use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -16,10 +17,13 @@ use sidecore_client::keys::Acl;
 use zeroize::{Zeroize, Zeroizing};
 
 const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
-const KEY_LINE: &[u8] = b"sidecore key v2\n";
+/// Of a key with a list of users only: older versions read it, too.
+const PLAIN_LINE: &[u8] = b"sidecore key v2\n";
+/// Of a key with all its attributes.
+const KEY_LINE: &[u8] = b"sidecore key v3\n";
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
-pub(super) const MAX_FILE: usize = 32 * 1024;
+pub(super) const MAX_FILE: usize = 64 * 1024;
 /// Largest file of a master key with its list: names of the most keys that a service can have, and of the void files
 /// after a change of the passphrase.
 pub(super) const MAX_MASTER: usize = 2 * 1024 * 1024;
@@ -117,24 +121,40 @@ impl Master {
         Ok(file)
     }
 
-    pub(super) fn seal(&self, name: &str, number: u64, acl: &Acl, pkcs8: &Secret) -> Result<Vec<u8>, Unsealing> {
+    pub(super) fn seal(
+        &self,
+        name: &str,
+        number: u64,
+        attributes: &Attributes,
+        pkcs8: &Secret,
+    ) -> Result<Vec<u8>, Unsealing> {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let used = postcard::to_slice(&(acl, pkcs8), &mut plain).map_err(|_| Unsealing::System)?;
-        let secret = Sealed::new(&self.key, &associated(name, number), used)?;
+        let (line, used) = if attributes.is_plain() {
+            (PLAIN_LINE, postcard::to_slice(&(&attributes.acl, pkcs8), &mut plain))
+        } else {
+            (KEY_LINE, postcard::to_slice(&(attributes, pkcs8), &mut plain))
+        };
+        let secret = Sealed::new(&self.key, &associated(line, name, number), used.map_err(|_| Unsealing::System)?)?;
         let file = KeyFile { name: name.to_owned(), number, secret };
         let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
-        Ok([KEY_LINE, &body].concat())
+        Ok([line, &body].concat())
     }
 
-    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Acl, Secret), Unsealing> {
-        let KeyFile { name: found, number: of, secret } = decode(body_of(file, KEY_LINE)?)?;
+    pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Attributes, Secret), Unsealing> {
+        let line = if file.starts_with(PLAIN_LINE) { PLAIN_LINE } else { KEY_LINE };
+        let KeyFile { name: found, number: of, secret } = decode(body_of(file, line)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
         }
         if of != number {
             return Err(Unsealing::Number(of));
         }
-        decode(&secret.open(&self.key, &associated(name, number)).ok_or(Unsealing::Damaged)?)
+        let plain = secret.open(&self.key, &associated(line, name, number)).ok_or(Unsealing::Damaged)?;
+        if line == PLAIN_LINE {
+            let (acl, pkcs8) = decode::<(Acl, Secret)>(&plain)?;
+            return Ok((acl.into(), pkcs8));
+        }
+        decode(&plain)
     }
 }
 
@@ -158,8 +178,8 @@ impl Sealed {
 }
 
 /// The authenticated plain data of a key: its kind and version, name and number of the change.
-fn associated(name: &str, number: u64) -> Vec<u8> {
-    [KEY_LINE, &number.to_le_bytes(), name.as_bytes()].concat()
+fn associated(line: &[u8], name: &str, number: u64) -> Vec<u8> {
+    [line, &number.to_le_bytes(), name.as_bytes()].concat()
 }
 
 fn body_of<'f>(file: &'f [u8], line: &[u8]) -> Result<&'f [u8], Unsealing> {
@@ -208,6 +228,7 @@ fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
+    use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES, Usage};
 
     fn secret(bytes: &[u8]) -> Secret {
         bytes.into()
@@ -223,8 +244,29 @@ mod tests {
         (master, file)
     }
 
-    fn acl() -> Acl {
-        Acl { uids: vec![1000], gids: vec![33] }
+    fn acl() -> Attributes {
+        Acl { uids: vec![1000], gids: vec![33] }.into()
+    }
+
+    fn attributes() -> Attributes {
+        let certificates = vec![vec![7; MAX_CERTIFICATE]; MAX_CERTIFICATES];
+        Attributes { usage: Usage::SIGN, rate: Some(100), owner: Some(7), certificates, ..acl() }
+    }
+
+    #[test]
+    fn attributes_have_a_version_of_their_own_and_files_without_them_stay_as_they_were() {
+        let (master, _) = master();
+        let plain = master.seal("www", 7, &acl(), &secret(b"private")).unwrap();
+        assert!(plain.starts_with(b"sidecore key v2\n"));
+        let longest = secret(&[7; 8 * 1024]);
+        let full = master.seal("www", 7, &attributes(), &longest).unwrap();
+        assert!(full.starts_with(b"sidecore key v3\n") && full.len() <= MAX_FILE);
+        assert_eq!(master.open_key("www", 7, &full), Ok((attributes(), longest)));
+        // The line is authenticated: one version is not read as the other.
+        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE)] {
+            let mixed = [line, &file[line.len()..]].concat();
+            assert_eq!(master.open_key("www", 7, &mixed), Err(Unsealing::Damaged));
+        }
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tests of the directory: its content after changes, and errors in it.
 
 use super::*;
+use sidecore_client::keys::Acl;
 use std::fs::{self, Permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
@@ -88,8 +89,8 @@ pub(in crate::keys) fn found(path: &Path) -> Vec<Found> {
     open(path).unwrap().1
 }
 
-fn acl(uid: u32) -> Acl {
-    Acl { uids: vec![uid], gids: vec![] }
+fn acl(uid: u32) -> Attributes {
+    Acl { uids: vec![uid], gids: vec![] }.into()
 }
 
 fn filled() -> (TempDir, PathBuf) {
@@ -115,14 +116,18 @@ fn refused(path: &Path, what: &str) {
 fn keys_are_found_again_with_those_who_may_use_them() {
     let (_scratch, path) = filled();
     let (mut vault, found) = open(&path).unwrap();
-    let found: Vec<_> = found.iter().map(|key| (key.name.as_str(), key.pkcs8.expose(), key.acl.uids[0])).collect();
+    let found: Vec<_> =
+        found.iter().map(|key| (key.name.as_str(), key.pkcs8.expose(), key.attributes.acl.uids[0])).collect();
     assert_eq!(found, [("mail", &b"mail"[..], 7), ("www", b"www", 7)]);
     vault.write("www", &acl(8), &secret("www")).unwrap();
     vault.delete("mail").unwrap();
     vault.delete("mail").unwrap();
     drop(vault);
     let (_, found) = open(&path).unwrap();
-    assert_eq!(found.iter().map(|key| (key.name.as_str(), key.acl.uids[0])).collect::<Vec<_>>(), [("www", 8)]);
+    assert_eq!(
+        found.iter().map(|key| (key.name.as_str(), key.attributes.acl.uids[0])).collect::<Vec<_>>(),
+        [("www", 8)]
+    );
 }
 
 #[test]
@@ -230,7 +235,7 @@ fn an_interrupted_write_leaves_the_old_file() {
     fs::write(path.join("www@3.key.tmp"), "half").unwrap();
     vault.write("www", &acl(9), &secret("www")).unwrap();
     drop(vault);
-    assert_eq!(open(&path).unwrap().1[1].acl, acl(9));
+    assert_eq!(open(&path).unwrap().1[1].attributes, acl(9));
 }
 
 #[test]

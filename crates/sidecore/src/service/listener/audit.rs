@@ -42,6 +42,11 @@ impl Listener {
             KeyCommand::Share { name, .. } => ("key-site-changed", name),
             KeyCommand::Delete { name } => ("key-deleted", name),
             KeyCommand::SetAcl { name, .. } | KeyCommand::ChangeAcl { name, .. } => ("key-users-changed", name),
+            KeyCommand::SetUsage { name, .. } => ("key-usage-changed", name),
+            KeyCommand::SetRate { name, .. } => ("key-limit-changed", name),
+            KeyCommand::AddCertificate { name, .. } | KeyCommand::RemoveCertificates { name } => {
+                ("key-certificates-changed", name)
+            }
             _ => return None,
         };
         Some(self.change(event, key, name))

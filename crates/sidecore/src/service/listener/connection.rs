@@ -29,6 +29,14 @@ pub(super) struct Connection {
     /// The poller number of its watched process: the process number may be reused after its end.
     pub(super) process: Option<u64>,
     pub(super) own: Option<OwnKey>,
+    pub(super) chain: Option<Chain>,
+}
+
+/// Certificates for a key, of which more follow.
+#[derive(Debug)]
+pub(super) struct Chain {
+    pub(super) name: String,
+    pub(super) certificates: Vec<Vec<u8>>,
 }
 
 #[derive(Debug)]

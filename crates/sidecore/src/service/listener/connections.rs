@@ -27,7 +27,7 @@ const HIDDEN: &str = "the service cannot see this process, which is in another P
 ///
 /// # Errors
 /// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel
-/// does not name the sender.
+/// does not name the sender; `Unsupported`: it is a request of a later version.
 pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
     let ReceivedMessage { len, speaker } = match message::receive(socket, room) {
         Ok(heard) => heard,
@@ -40,7 +40,11 @@ pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<
         }
     };
     let request = control::read(&room[..len]);
+    let is_later = request.is_err() && Request::is_of_later_version(&room[..len]);
     room[..len].zeroize();
+    if is_later {
+        return Err(io::ErrorKind::Unsupported.into());
+    }
     Ok((request?, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
 }
 
@@ -90,6 +94,7 @@ impl Listener {
             attached: None,
             process: None,
             own: None,
+            chain: None,
         };
         self.connections.insert(key, connection);
         // It may have sent a message already.

@@ -11,14 +11,15 @@ use crate::control::{Ground, Refused, Reply};
 use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
-use crate::keys::{Acl, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material, Resealed};
+use crate::keys::{Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material, Resealed, UsablePage};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::jobs::{ControlJob, KeyPart, NewKey};
 use crate::service::key_change::Change;
 use crate::service::sessions::Sessions;
-use crate::spec::KeyToken;
+use crate::spec::{KeyToken, Secret};
 use crate::sys::clock;
 use crate::sys::peer::{Asker, Credentials};
+use sidecore_client::keys::Usage;
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
@@ -58,7 +59,10 @@ impl Listener {
 
     /// `None`: the answer comes later.
     pub(super) fn keys(&mut self, key: LaneKey, command: KeyCommand) -> Result<Option<Reply>, Refused> {
-        self.administers_keys(key)?;
+        let creator = match self.administers_keys(key) {
+            Ok(()) => None,
+            Err(refused) => Some(self.creator(key, &command).ok_or(refused)?),
+        };
         let deletes = matches!(command, KeyCommand::Delete { .. });
         let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {
@@ -68,19 +72,13 @@ impl Listener {
             KeyCommand::ImportPublic { name, public, acl } => {
                 return self.import(key, &name, acl, KeyPart::Public(public)).map(|()| None);
             }
-            KeyCommand::Replace { name, pkcs8 } => {
-                self.setup.store.check_replaceable(&name)?;
-                let change = self.change("key-replaced", key, &name);
-                self.jobs.push(self.user(key), key, ControlJob::Replace(change, pkcs8));
-                return Ok(None);
-            }
+            KeyCommand::Replace { name, pkcs8 } => return self.replace(key, &name, pkcs8).map(|()| None),
             KeyCommand::Generate { name, kind, acl } => {
-                self.setup.store.check_new(&name, &acl)?;
-                let wanted = self.jobs.generations();
-                ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
-                let change = self.change("key-generated", key, &name);
-                self.jobs.push(self.user(key), key, ControlJob::Generate(NewKey { change, acl }, kind));
-                return Ok(None);
+                let attributes = match creator {
+                    Some(user) => self.own_attributes(user, kind, &acl)?,
+                    None => acl.into(),
+                };
+                return self.generate(key, &name, kind, attributes).map(|()| None);
             }
             KeyCommand::ChangePassphrase { passphrase } => {
                 let resealing = self.setup.store.lend(passphrase)?;
@@ -96,6 +94,15 @@ impl Listener {
             KeyCommand::Delete { name } => self.setup.store.delete(&name)?,
             KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
             KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
+            KeyCommand::SetUsage { name, usage } => self.setup.store.set_usage(&name, usage)?,
+            KeyCommand::SetRate { name, rate } => self.setup.store.set_rate(&name, rate)?,
+            KeyCommand::RemoveCertificates { name } => self.setup.store.set_certificates(&name, Vec::new())?,
+            KeyCommand::AddCertificate { name, certificate, more } => {
+                let Some(stored) = self.add_certificate(key, name, certificate, more)? else {
+                    return Ok(Some(Reply::Done));
+                };
+                stored
+            }
         };
         self.close_sessions_on(place, Keep::Permitted);
         if deletes {
@@ -106,6 +113,31 @@ impl Listener {
             self.changed(&change, doubt.as_ref());
         }
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
+    }
+
+    fn replace(&mut self, key: LaneKey, name: &str, pkcs8: Secret) -> Result<(), Refused> {
+        self.setup.store.check_replaceable(name)?;
+        let change = self.change("key-replaced", key, name);
+        self.jobs.push(self.user(key), key, ControlJob::Replace(change, pkcs8));
+        Ok(())
+    }
+
+    fn generate(&mut self, key: LaneKey, name: &str, kind: Kind, attributes: Attributes) -> Result<(), Refused> {
+        self.setup.store.check_new(name, &attributes.acl)?;
+        let wanted = self.jobs.generations();
+        ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
+        let change = self.change("key-generated", key, name);
+        self.jobs.push(self.user(key), key, ControlJob::Generate(NewKey { change, attributes }, kind));
+        Ok(())
+    }
+
+    /// The keys that the sender may use.
+    pub(super) fn my_keys(&self, key: LaneKey, after: &str, known: Option<u64>) -> Result<Reply, Refused> {
+        let page = self.setup.store.usable_after(after, known, &self.asker(key)?);
+        Ok(page.map_or(Reply::Unchanged, |page| {
+            let UsablePage { revision, keys, more } = page;
+            Reply::MyKeys { revision, keys, more }
+        }))
     }
 
     fn list(&mut self, after: &str) -> Vec<KeyEntry> {
@@ -131,7 +163,7 @@ impl Listener {
         // Checked before the key itself, which takes longer.
         self.setup.store.check_new(name, &acl)?;
         let change = self.change("key-imported", key, name);
-        self.jobs.push(self.user(key), key, ControlJob::Import(NewKey { change, acl }, part));
+        self.jobs.push(self.user(key), key, ControlJob::Import(NewKey { change, attributes: acl.into() }, part));
         Ok(())
     }
 
@@ -143,9 +175,14 @@ impl Listener {
         Ok(Reply::PassphraseChanged { file })
     }
 
-    pub(super) fn stored(&mut self, NewKey { change, acl }: NewKey, material: Material) -> Result<Reply, Refused> {
+    pub(super) fn stored(
+        &mut self,
+        NewKey { change, attributes }: NewKey,
+        material: Material,
+    ) -> Result<Reply, Refused> {
         let name = &change.name;
-        let Changed { what: entry, doubt } = self.setup.store.insert(name, material, acl)?;
+        self.check_quota(&attributes)?;
+        let Changed { what: entry, doubt } = self.setup.store.insert(name, material, attributes)?;
         if let Some(place) = self.setup.store.place(name) {
             if let Err(error) = self.setup.counters.open_key(place.into(), name) {
                 self.setup.store.delete(name)?;
@@ -182,7 +219,9 @@ impl Listener {
 
     /// Keeps the sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
     pub(super) fn keep_permitted(&self, sessions: &mut Sessions, asker: &Asker) {
-        let forbidden = |session: &Session| session.key().is_some_and(|place| !self.setup.store.permits(place, asker));
+        let store = &self.setup.store;
+        let permitted = |session: &Session, place| store.permits(place, asker) && store.is_for(place, session.usage());
+        let forbidden = |session: &Session| session.key().is_some_and(|place| !permitted(session, place));
         let handles: Vec<u32> =
             sessions.all().filter(|(_, session)| forbidden(session)).map(|(handle, _)| handle).collect();
         for handle in handles {
@@ -197,16 +236,16 @@ impl Listener {
         for (key, connection) in &mut self.connections {
             let Some(attached) = &mut connection.attached else { continue };
             let sessions = attached.sessions.all().filter(|(_, session)| session.key() == Some(place));
-            let handles: Vec<u32> = sessions.map(|(handle, _)| handle).collect();
+            let mut handles: Vec<(u32, Usage)> = sessions.map(|(handle, session)| (handle, session.usage())).collect();
             if handles.is_empty() {
                 continue;
             }
             // A peer without the kernel's credentials may use nothing.
             let asker = Asker::of(&connection.socket, connection.speaker);
             if keep == Keep::Permitted && asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
-                continue;
+                handles.retain(|(_, usage)| !self.setup.store.is_for(place, *usage));
             }
-            for handle in handles {
+            for (handle, _) in handles {
                 let bytes = attached.sessions.close(handle).map_or(0, |session| session.heap_bytes());
                 attached.session_bytes -= bytes;
                 self.quotas.close(connection.client, bytes);

@@ -10,6 +10,7 @@ use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
 use crate::events::Loss;
+use crate::keys::Admission;
 use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
 use crate::sys::poller::Poller;
@@ -187,7 +188,22 @@ impl Engine for ReactorHost {
         }
         let room = session.output_len(submission.op(), submission.head_len() as usize, size as usize);
         let key_location = session.key_location(submission.op());
-        Ok(Plan { class, size: size as u32, key_location, room: room.map(|room| room as u32), token })
+        let is_limited = session.limiter(submission.op()).is_some();
+        Ok(Plan { class, size: size as u32, key_location, room: room.map(|room| room as u32), token, is_limited })
+    }
+
+    #[cold]
+    fn admit(&mut self, lane: &Lane, plan: Plan) -> Result<(), Refusal> {
+        let session = lane.sessions.at(plan.token).ok_or(Refusal::NoSession)?;
+        let admission = session.limiter(plan.class.op()).map(|limiter| limiter.admit(clock::now()));
+        let Some(Admission::Refused { told }) = admission else { return Ok(()) };
+        if let Some(key) = self.key(Some(session)) {
+            key.add(KeyCounter::Limited, 1);
+        }
+        if let Some(place) = session.key().filter(|_| told) {
+            self.tell(Event::KeyLimited(place));
+        }
+        Err(Refusal::KeyLimit)
     }
 
     #[inline]

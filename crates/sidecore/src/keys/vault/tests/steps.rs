@@ -145,7 +145,7 @@ fn seen(path: &Path) -> Seen {
     for key in &found {
         assert_eq!(key.pkcs8.expose(), key.name.as_bytes());
     }
-    (passphrase, found.into_iter().map(|key| (key.name, key.acl.uids[0])).collect())
+    (passphrase, found.into_iter().map(|key| (key.name, key.attributes.acl.uids[0])).collect())
 }
 
 type Change = fn(&mut Vault) -> Result<VaultWarning, VaultError>;

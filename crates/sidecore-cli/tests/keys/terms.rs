@@ -1,0 +1,150 @@
+//! `sidecore keys usage`, `limit`, `cert`, and keys that users have made for themselves.
+
+use super::{Home, STRANGER, key, library, text};
+use rustix::process::geteuid;
+use sidecore_testing::skipped;
+use std::fs;
+use std::process::{Command, Output};
+
+fn openssl(arguments: &[&str]) {
+    let done = Command::new("openssl").args(arguments).output().unwrap();
+    assert!(done.status.success(), "openssl {arguments:?}: {}", text(&done.stderr));
+}
+
+#[test]
+fn a_restriction_a_limit_and_a_chain_are_set_listed_and_survive_a_restart() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "import", "www", &key("rsa-2048.pkcs1.pem")]);
+    service.done(&["keys", "import", "ec", &key("p-256.pkcs8.pem")]);
+    service.done(&["keys", "usage", "www", "sign"]);
+    service.done(&["keys", "limit", "www", "100/s"]);
+    service.done(&["keys", "cert", "ec", &key("p-256.certificate.pem")]);
+    let before = service.done(&["keys", "list", "--json"]);
+    service.end();
+
+    let service = home.serve();
+    assert_eq!(service.done(&["keys", "list", "--json"]), before);
+    let lines: Vec<serde_json::Value> = before.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told =
+        |line: usize| ["name", "usage", "limit", "certificates", "owner"].map(|name| lines[line][name].to_string());
+    assert_eq!(told(0), [r#""ec""#, r#"["sign","derive"]"#, "null", "1", "null"]);
+    assert_eq!(told(1), [r#""www""#, r#"["sign"]"#, "100", "0", "null"]);
+    let list = service.done(&["keys", "list"]);
+    assert!(list.contains("used for") && list.contains("100/s"), "{list}");
+    // A replacement keeps both, and drops the certificates of the old key.
+    service.done(&["keys", "import", "ec", &key("p-256.sec1.pem"), "--replace"]);
+    service.done(&["keys", "limit", "www", "--remove"]);
+    service.done(&["keys", "usage", "www", "sign,decrypt"]);
+    let after = service.done(&["keys", "list", "--json"]);
+    assert!(!after.contains(r#""limit":100"#) && after.contains(r#""usage":["sign","decrypt"]"#), "{after}");
+    assert!(!after.contains(r#""certificates":1"#), "{after}");
+    service.end();
+}
+
+#[test]
+fn a_chain_is_stored_in_its_order_and_of_its_key_only() {
+    let home = Home::new();
+    let service = home.serve();
+    let file = |name: &str| home.path(name).to_str().unwrap().to_owned();
+    let [root_key, root, leaf_key, request, leaf] = ["ca.key", "ca.crt", "leaf.key", "leaf.csr", "leaf.crt"].map(file);
+    let new_key = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"];
+    let subject = |name| ["-subj", name];
+    openssl(&[&["req", "-x509"], &new_key[..], &subject("/CN=ca"), &["-keyout", &root_key, "-out", &root]].concat());
+    openssl(&[&["req"], &new_key[..], &subject("/CN=www"), &["-keyout", &leaf_key, "-out", &request]].concat());
+    openssl(&["x509", "-req", "-in", &request, "-CA", &root, "-CAkey", &root_key, "-set_serial", "7", "-out", &leaf]);
+    service.done(&["keys", "import", "www", &leaf_key]);
+    let joined = |name: &str, parts: &[&str]| {
+        let whole: String = parts.iter().map(|part| fs::read_to_string(part).unwrap()).collect();
+        fs::write(home.path(name), whole).unwrap();
+        file(name)
+    };
+    // The private key between them is ignored.
+    service.done(&["keys", "cert", "www", &joined("chain", &[&leaf, &leaf_key, &root])]);
+    assert!(service.done(&["keys", "list", "--json"]).contains(r#""certificates":2"#));
+    let wrong = [
+        (joined("turned", &[&root, &leaf]), "certificate 2 is not of the issuer of the one before"),
+        (joined("twice", &[&leaf, &leaf]), "certificate 2 is not of the issuer of the one before"),
+        (root.clone(), "the first certificate is of another key"),
+        (joined("long", &[&leaf, &root, &root, &root, &root]), "at most 4 certificates"),
+        (leaf_key.clone(), "no certificate in it that can be read"),
+    ];
+    for (chain, why) in wrong {
+        let said = service.refused(&["keys", "cert", "www", &chain]);
+        assert!(said.contains(why) && said.contains(&chain), "{said}");
+        assert!(service.done(&["keys", "list", "--json"]).contains(r#""certificates":2"#));
+    }
+    service.done(&["keys", "cert", "www", "--remove"]);
+    assert!(service.done(&["keys", "list", "--json"]).contains(r#""certificates":0"#));
+    service.end();
+}
+
+#[test]
+fn a_renewed_key_has_the_restrictions_of_the_former_one() {
+    library::built("sidecore-openssl");
+    let home = Home::new();
+    let service = home.serve();
+    let file = |name: &str| home.path(name).to_str().unwrap().to_owned();
+    for name in ["old", "new"] {
+        let (key, certificate) = (file(&format!("{name}.key")), file(&format!("{name}.crt")));
+        openssl(&[
+            "req",
+            "-x509",
+            "-newkey",
+            "rsa:2048",
+            "-nodes",
+            "-subj",
+            "/CN=www",
+            "-keyout",
+            &key,
+            "-out",
+            &certificate,
+        ]);
+    }
+    service.done(&["keys", "import", "www", &file("old.key"), "--uid", "4711"]);
+    service.done(&["keys", "usage", "www", "sign"]);
+    service.done(&["keys", "limit", "www", "50/s"]);
+    let output = file("www.key");
+    service.done(&["keys", "pem", "www", "--output", &output]);
+    service.done(&["keys", "renew", "www", &file("new.key"), "--certificate", &file("new.crt"), "--output", &output]);
+    let list = service.done(&["keys", "list", "--json"]);
+    let renewed = list.lines().find(|line| line.contains(r#""name":"www.1"#)).unwrap_or_else(|| panic!("{list}"));
+    for has in [r#""usage":["sign"]"#, r#""limit":50"#, r#""uids":[4711]"#] {
+        assert!(renewed.contains(has), "{renewed}");
+    }
+    service.end();
+}
+
+fn failed(output: &Output) -> String {
+    assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
+    text(&output.stderr)
+}
+
+#[test]
+fn users_of_a_group_have_keys_made_for_themselves() {
+    if !geteuid().is_root() {
+        return skipped("only root can start a program of another user");
+    }
+    let home = Home::new();
+    home.lets_others_in();
+    let service = home.serve_with(&format!("creators = {{ gids = [{STRANGER}], per_user = 1 }}\n"));
+    service.done(&["keys", "import", "www", &key("p-256.pkcs8.pem")]);
+    let made = service.as_stranger(&["keys", "generate", "mine", "--kind", "ed25519"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    assert!(text(&made.stdout).contains("mine is a key of kind ed25519"), "{}", text(&made.stdout));
+    let said = failed(&service.as_stranger(&["keys", "generate", "more", "--kind", "ed25519"]));
+    assert!(said.contains("has 1 keys already (keys.creators.per_user)"), "{said}");
+    let said = failed(&service.as_stranger(&["keys", "delete", "www"]));
+    assert!(said.contains("only root and the service's own user"), "{said}");
+    let listed = service.done(&["keys", "list", "--json"]);
+    assert!(listed.contains(&format!(r#""name":"mine","owner":{STRANGER},"#)), "{listed}");
+    assert!(service.as_stranger(&["keys", "delete", "mine"]).status.success());
+    service.end();
+    // A directory has the owner of each key.
+    let service = home.serve_with(&format!("creators = {{ gids = [{STRANGER}], per_user = 1 }}\n"));
+    assert!(service.as_stranger(&["keys", "generate", "kept", "--kind", "p-256"]).status.success());
+    service.end();
+    let service = home.serve_with(&format!("creators = {{ gids = [{STRANGER}], per_user = 1 }}\n"));
+    failed(&service.as_stranger(&["keys", "generate", "more", "--kind", "p-256"]));
+    service.end();
+}

@@ -1,0 +1,42 @@
+//! The keys that a user may use, as the service lists them for that user.
+
+use super::{Kind, Site, Usage};
+use serde::{Deserialize, Serialize};
+
+/// Most certificates that are stored with a key: its own first, each followed by that of its issuer.
+pub const MAX_CERTIFICATES: usize = 4;
+/// Largest certificate, DER, bytes.
+pub const MAX_CERTIFICATE: usize = 8 * 1024;
+/// Largest limit of a key's requests a second.
+pub const MAX_RATE: u32 = 1_000_000;
+
+/// A key that the asking user may use.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsableKey {
+    /// Its name.
+    pub name: String,
+    /// Its kind.
+    pub kind: Kind,
+    /// Its public part: a `SubjectPublicKeyInfo` in DER.
+    pub public: Vec<u8>,
+    /// The operations that it may do, of those of its kind.
+    pub usage: Usage,
+    /// Location of its private part.
+    pub site: Site,
+    /// Number of the certificates stored with it, up to [`MAX_CERTIFICATES`].
+    pub certificates: u8,
+    /// Most private operations a second.
+    pub rate: Option<u32>,
+    /// The user who had it made under `keys.creators`.
+    pub owner: Option<u32>,
+}
+
+/// All keys that the asking user may use.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UsableKeys {
+    /// Another number after each change of one of them, and after a restart of the service. Unchanged by other users'
+    /// keys.
+    pub revision: u64,
+    /// In the order of their names.
+    pub keys: Vec<UsableKey>,
+}

@@ -1,0 +1,30 @@
+//! What is stored with a key besides its parts.
+
+use serde::{Deserialize, Serialize};
+use sidecore_client::keys::{Acl, Usage};
+
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Attributes {
+    pub(crate) acl: Acl,
+    pub(crate) usage: Usage,
+    /// Most private operations a second.
+    pub(crate) rate: Option<u32>,
+    /// The user who had it made under `keys.creators`.
+    pub(crate) owner: Option<u32>,
+    /// DER: that of the key, each followed by that of its issuer.
+    pub(crate) certificates: Vec<Vec<u8>>,
+}
+
+impl Attributes {
+    /// Whether it holds no more than a list of users.
+    pub(super) fn is_plain(&self) -> bool {
+        let Self { acl, .. } = self;
+        *self == Self::from(acl.clone())
+    }
+}
+
+impl From<Acl> for Attributes {
+    fn from(acl: Acl) -> Self {
+        Self { acl, ..Self::default() }
+    }
+}

@@ -1,0 +1,176 @@
+//! Certificates beside keys: read from PEM files, and checked against a key before they are stored.
+
+use super::public::spki_of_certificate;
+use crate::ffi::pkey::PKey;
+use der::asn1::AnyRef;
+use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
+use sidecore_client::keys::pem::{all_blocks, first_block};
+use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES};
+
+/// Certificates that cannot be stored with a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The file has no certificate.
+    #[error("there is no certificate in it that can be read: give the chain in PEM, that of the key first")]
+    None,
+    /// There are more than [`MAX_CERTIFICATES`].
+    #[error("a key has at most {MAX_CERTIFICATES} certificates: leave out the last ones, which clients have")]
+    Many,
+    /// One is larger than [`MAX_CERTIFICATE`].
+    #[error("certificate {0} has {1} bytes: at most {MAX_CERTIFICATE} are stored")]
+    Large(usize, usize),
+    /// One is damaged.
+    #[error("certificate {0} cannot be read: give X.509 certificates")]
+    Damaged(usize),
+    /// The first one is of another key.
+    #[error("the first certificate is of another key: give that of this key first")]
+    OtherKey,
+    /// One has another issuer than the next.
+    #[error("certificate {0} is not of the issuer of the one before: give the chain in its order")]
+    Order(usize),
+}
+
+/// The certificates of a PEM file, in its order.
+///
+/// # Errors
+/// There is none, or there are more or larger ones than are stored.
+pub fn read_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, CertificateError> {
+    let is_certificate = |label: &[u8]| label == b"CERTIFICATE" || label == b"X509 CERTIFICATE";
+    let mut certificates = Vec::new();
+    // Only whole blocks, one after the other.
+    let blocks = all_blocks(file);
+    let mut rest = blocks.as_slice();
+    while let Some(block) = first_block(rest, is_certificate) {
+        let (_, body) = der::pem::decode_vec(&block).map_err(|_| CertificateError::Damaged(certificates.len() + 1))?;
+        certificates.push(body);
+        if certificates.len() > MAX_CERTIFICATES {
+            return Err(CertificateError::Many);
+        }
+        rest = after_block(rest);
+    }
+    check_sizes(&certificates)?;
+    Ok(certificates)
+}
+
+/// The blocks after the first certificate.
+fn after_block(blocks: &[u8]) -> &[u8] {
+    const ENDS: [&[u8]; 2] = [b"-----END CERTIFICATE-----", b"-----END X509 CERTIFICATE-----"];
+    let end = ENDS.iter().filter_map(|end| {
+        let at = blocks.windows(end.len()).position(|window| window == *end)?;
+        Some(at + end.len())
+    });
+    end.min().map_or(&[], |end| &blocks[end..])
+}
+
+fn check_sizes(certificates: &[Vec<u8>]) -> Result<(), CertificateError> {
+    if certificates.is_empty() {
+        return Err(CertificateError::None);
+    }
+    if certificates.len() > MAX_CERTIFICATES {
+        return Err(CertificateError::Many);
+    }
+    let mut sizes = certificates.iter().map(Vec::len).enumerate();
+    let large = sizes.find(|(_, size)| *size > MAX_CERTIFICATE);
+    large.map_or(Ok(()), |(index, size)| Err(CertificateError::Large(index + 1, size)))
+}
+
+/// Checks sizes, form and order, and that the first one has this public key. Signatures are not verified.
+pub(crate) fn check_chain(certificates: &[Vec<u8>], public: &[u8]) -> Result<(), CertificateError> {
+    check_sizes(certificates)?;
+    let damaged = |index: usize| CertificateError::Damaged(index + 1);
+    let mut issuer = None;
+    for (index, certificate) in certificates.iter().enumerate() {
+        let parts = Parts::of(certificate).ok_or_else(|| damaged(index))?;
+        if issuer.is_some_and(|issuer| issuer != parts.subject) {
+            return Err(CertificateError::Order(index + 1));
+        }
+        issuer = Some(parts.issuer);
+    }
+    let key = certificates.first().and_then(|leaf| PKey::public(&spki_of_certificate(leaf)?)?.to_spki());
+    if key.as_deref() == Some(public) { Ok(()) } else { Err(CertificateError::OtherKey) }
+}
+
+/// Names of a certificate, DER.
+struct Parts {
+    issuer: Vec<u8>,
+    subject: Vec<u8>,
+}
+
+impl Parts {
+    /// RFC 5280: the signed part begins with version, serial number, algorithm, issuer, validity, subject and public
+    /// key.
+    fn of(certificate: &[u8]) -> Option<Self> {
+        let whole = AnyRef::from_der(certificate).ok().filter(|whole| whole.tag() == Tag::Sequence)?;
+        let mut outer = SliceReader::new(whole.value()).ok()?;
+        let signed = AnyRef::decode(&mut outer).ok().filter(|signed| signed.tag() == Tag::Sequence)?;
+        let mut signed = SliceReader::new(signed.value()).ok()?;
+        let version = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
+        if Header::peek(&signed).ok()?.tag() == version {
+            AnyRef::decode(&mut signed).ok()?;
+        }
+        let mut next = |tag| AnyRef::decode(&mut signed).ok().filter(|part| part.tag() == tag);
+        next(Tag::Integer)?;
+        next(Tag::Sequence)?;
+        let issuer = next(Tag::Sequence)?.to_der().ok()?;
+        next(Tag::Sequence)?;
+        let subject = next(Tag::Sequence)?.to_der().ok()?;
+        next(Tag::Sequence)?;
+        Some(Self { issuer, subject })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const PEM: &str = include_str!("test-files/p-256.certificate.pem");
+    const SPKI: &[u8] = include_bytes!("../engine/crypto/keys/test-p-256.spki.der");
+    const OTHER: &[u8] = include_bytes!("../engine/crypto/keys/test-rsa-2048.spki.der");
+
+    fn certificate() -> Vec<u8> {
+        read_certificates(PEM.as_bytes()).unwrap().remove(0)
+    }
+
+    #[test]
+    fn a_chain_is_read_and_is_of_its_key_only() {
+        let chain = format!("text before\n{PEM}text between\n{PEM}");
+        let certificates = read_certificates(chain.as_bytes()).unwrap();
+        assert_eq!(certificates, [certificate(), certificate()]);
+        // The certificate is its own issuer.
+        assert_eq!(check_chain(&certificates, SPKI), Ok(()));
+        assert_eq!(check_chain(&certificates, OTHER), Err(CertificateError::OtherKey));
+    }
+
+    #[test]
+    fn what_cannot_be_a_chain_has_its_name() {
+        let read = |file: &str| read_certificates(file.as_bytes()).unwrap_err();
+        assert_eq!(read(""), CertificateError::None);
+        assert_eq!(read("-----BEGIN CERTIFICATE-----\n"), CertificateError::None);
+        assert_eq!(read(&PEM.repeat(5)), CertificateError::Many);
+        let large = der::pem::encode_string("CERTIFICATE", der::pem::LineEnding::LF, &[0x30; 1 << 20]).unwrap();
+        assert_eq!(read(&large), CertificateError::Large(1, 1 << 20));
+        let check = |chain: &[Vec<u8>]| check_chain(chain, SPKI).unwrap_err();
+        assert_eq!(check(&[]), CertificateError::None);
+        assert_eq!(check(&vec![certificate(); 5]), CertificateError::Many);
+        assert_eq!(
+            check(&[certificate(), vec![0; MAX_CERTIFICATE + 1]]),
+            CertificateError::Large(2, MAX_CERTIFICATE + 1)
+        );
+        assert_eq!(check(&[certificate(), vec![0x30, 0]]), CertificateError::Damaged(2));
+        let tail = [certificate(), vec![0]].concat();
+        assert_eq!(check(&[tail]), CertificateError::Damaged(1));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_chain_or_an_error(at: prop::sample::Index, byte in 1..=255_u8, bytes in prop::collection::vec(any::<u8>(), 0..300)) {
+            let mut changed = certificate();
+            let at = at.index(changed.len());
+            changed[at] ^= byte;
+            let _ = check_chain(&[certificate(), changed.clone()], SPKI);
+            let _ = check_chain(&[changed, bytes.clone()], SPKI);
+            let _ = read_certificates(&bytes);
+        }
+    }
+}

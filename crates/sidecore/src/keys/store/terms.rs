@@ -1,0 +1,65 @@
+//! Terms of a key: its usage, the limit of its requests, and its certificates.
+
+use super::{Changed, Store, unknown};
+use crate::keys::certificate::check_chain;
+use crate::keys::error::StoreError;
+use crate::sys::peer::Asker;
+use sidecore_client::keys::{MAX_RATE, Usage};
+
+impl Store {
+    /// Sets the operations that a key may do. Returns its place, whose sessions for others are to be closed.
+    pub(crate) fn set_usage(&mut self, name: &str, usage: Usage) -> Result<Changed<u16>, StoreError> {
+        if usage == Usage::NONE || !Usage::ALL.contains(usage) {
+            return Err(StoreError::UnknownUsage);
+        }
+        let kind = self.keys.get(name).ok_or_else(|| unknown(name))?.material.kind;
+        let of_kind = Usage::of_kind(kind);
+        let more = usage.without(of_kind);
+        if more != Usage::NONE {
+            return Err(StoreError::NoSuchUsage { kind, more });
+        }
+        // Without a restriction, a replacement of another kind has none either.
+        let usage = if usage == of_kind { Usage::ALL } else { usage };
+        self.alter(name, |attributes| attributes.usage = usage)
+    }
+
+    pub(crate) fn set_rate(&mut self, name: &str, rate: Option<u32>) -> Result<Changed<u16>, StoreError> {
+        if rate.is_some_and(|rate| !(1..=MAX_RATE).contains(&rate)) {
+            return Err(StoreError::Rate);
+        }
+        let changed = self.alter(name, |attributes| attributes.rate = rate)?;
+        if let Some(key) = self.keys.get(name) {
+            key.limiter.set(rate);
+        }
+        Ok(changed)
+    }
+
+    /// Replaces a key's certificates. None: removes them.
+    pub(crate) fn set_certificates(
+        &mut self,
+        name: &str,
+        certificates: Vec<Vec<u8>>,
+    ) -> Result<Changed<u16>, StoreError> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        if !certificates.is_empty() {
+            check_chain(&certificates, &key.material.public)?;
+        }
+        self.alter(name, |attributes| attributes.certificates = certificates)
+    }
+
+    /// The user who had the key made for itself.
+    pub(crate) fn owner(&self, name: &str) -> Option<u32> {
+        self.keys.get(name)?.attributes.owner
+    }
+
+    /// Number of keys that this user had made for itself.
+    pub(crate) fn owned_by(&self, user: u32) -> usize {
+        self.keys.values().filter(|key| key.attributes.owner == Some(user)).count()
+    }
+
+    pub(crate) fn certificate(&self, name: &str, index: u8, asker: &Asker) -> Result<Vec<u8>, StoreError> {
+        let certificates = &self.usable(name, asker)?.attributes.certificates;
+        let found = certificates.get(usize::from(index)).cloned();
+        found.ok_or_else(|| StoreError::NoCertificate { name: name.to_owned(), count: certificates.len() })
+    }
+}

@@ -1,0 +1,86 @@
+//! Users who have keys made for themselves, up to their quota.
+//!
+//! Only root can act as other users; without root these tests are reported as skipped.
+
+use crate::common::{Running, administer, root_or_skipped, start};
+use crate::peer::Peer;
+use sidecore::client::Admin;
+use sidecore::config::{Config, CreatorsConfig, KeysConfig};
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::{Acl, KeyCommand};
+use std::fs::{Permissions, set_permissions};
+use std::os::unix::fs::PermissionsExt;
+
+const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
+const GROUP: u32 = 64_100;
+const MEMBERS: &str = "64001,64100";
+const OTHER: &str = "64002,64100";
+
+fn serve() -> Option<(Running, Admin)> {
+    if !root_or_skipped("play another user") {
+        return None;
+    }
+    let creators = CreatorsConfig { gids: vec![GROUP], per_user: 2 };
+    let keys = KeysConfig { creators, ..KeysConfig::default() };
+    let service = start(Config { socket_mode: 0o666, keys, ..Config::default() });
+    set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    let root = administer(&service);
+    Some((service, root))
+}
+
+fn peer(service: &Running, uid: &str, gids: &str) -> Peer {
+    let mut peer = Peer::start(&["owner", service.socket().to_str().unwrap(), uid, gids]);
+    peer.expect("connected");
+    peer
+}
+
+fn hears(peer: &mut Peer, what: &str) -> String {
+    peer.say(what);
+    peer.line()
+}
+
+#[test]
+fn a_creator_has_keys_of_its_own_up_to_its_quota_and_deletes_them() {
+    let Some((service, mut root)) = serve() else { return };
+    let (mut one, mut two) = (peer(&service, "64001", MEMBERS), peer(&service, "64002", OTHER));
+    assert_eq!(hears(&mut one, "generate a"), "done");
+    assert_eq!(hears(&mut one, "generate b"), "done");
+    let said = hears(&mut one, "generate c");
+    assert!(said.contains("user 64001 has 2 keys already (keys.creators.per_user)"), "{said}");
+    assert_eq!(hears(&mut two, "generate c"), "done", "another user has a quota of its own");
+    assert_eq!((hears(&mut one, "mine"), hears(&mut two, "mine")), ("a b".to_owned(), "c".to_owned()));
+    let listed = root.my_keys(None).unwrap().unwrap().keys;
+    assert_eq!(listed.iter().map(|key| key.owner).collect::<Vec<_>>(), [Some(64_001), Some(64_001), Some(64_002)]);
+    // Neither another's key nor one of root.
+    let (name, acl) = ("www".to_owned(), Acl { uids: vec![64_001], gids: vec![] });
+    root.keys(KeyCommand::Import { name, pkcs8: Secret::from(EC), acl }).unwrap();
+    for other in ["delete c", "delete www", "delete none", "acl a", "import new", "usage a", "list"] {
+        let said = hears(&mut one, other);
+        assert!(said.contains("only root and the service's own user"), "{other}: {said}");
+    }
+    assert!(hears(&mut two, "generate a").contains("already"), "a name is taken once");
+    assert_eq!(hears(&mut one, "delete a"), "done");
+    assert_eq!(hears(&mut one, "generate c2"), "done");
+    root.keys(KeyCommand::Delete { name: "b".to_owned() }).unwrap();
+    assert_eq!(hears(&mut one, "generate d"), "done", "a key that root deleted counts no more");
+    assert_eq!(hears(&mut one, "mine"), "c2 d www");
+}
+
+#[test]
+fn what_is_no_creators_is_refused() {
+    let Some((service, _root)) = serve() else { return };
+    let mut stranger = peer(&service, "64001", "64001");
+    assert!(hears(&mut stranger, "generate a").contains("only root and the service's own user"));
+    let mut member = peer(&service, "64001", MEMBERS);
+    let cases = [
+        ("generate-for 64002 a", "name the users of a key"),
+        ("generate-slow a", "RSA keys of more than 4096 bits"),
+        ("generate ../a", "letters, digits"),
+        ("generate a\0", "letters, digits"),
+    ];
+    for (what, refusal) in cases {
+        let said = hears(&mut member, what);
+        assert!(said.contains(refusal), "{what}: {said}");
+    }
+    assert_eq!(hears(&mut member, "generate-for 64001 a"), "done");
+}
