@@ -56,9 +56,11 @@ pub struct ClosedLoop {
 const JUDGED: usize = 200;
 /// Least requests of a lane that would meet another one in flight if times of arrival were independent of answers.
 const MET: f64 = 20.0;
-/// Share of a closed client's requests that reach its limit in flight, at least. Of independent arrivals only few reach
-/// the highest number.
+/// Share of requests that reach the client's limit in flight, at least. Of independent arrivals only few reach the
+/// highest number.
 const AT_LIMIT: f64 = 0.2;
+/// A lane with fewer requests than this multiple of those in flight tells nothing.
+const REFILLS: usize = 8;
 
 impl Traffic {
     /// Lanes of clients that wait for answers. `None`: the record shows none.
@@ -72,8 +74,8 @@ impl Traffic {
     }
 }
 
-/// Most requests in flight of a lane, if many requests reach that number. `requests`: their arrivals, ascending, and
-/// completions.
+/// Most requests in flight of a lane, if its client keeps to that number: many requests reach it, or each further one
+/// follows a completion. `requests`: their arrivals, ascending, and completions.
 fn window(requests: &[(Nanos, Nanos)]) -> Option<usize> {
     let (mut ends, mut most, mut reached) = (BinaryHeap::new(), 0, 0);
     for (came, done) in requests {
@@ -89,8 +91,22 @@ fn window(requests: &[(Nanos, Nanos)]) -> Option<usize> {
     let span = requests.last()?.0.saturating_sub(requests.first()?.0).max(1) as f64;
     let busy: f64 = requests.iter().map(|(came, done)| done.saturating_sub(*came) as f64).sum();
     let count = requests.len() as f64;
-    let is_closed = requests.len() >= JUDGED && count * busy / span >= MET && f64::from(reached) >= AT_LIMIT * count;
-    is_closed.then_some(most)
+    let stays = requests.len() >= JUDGED && count * busy / span >= MET && f64::from(reached) >= AT_LIMIT * count;
+    (stays || follows(requests, most)).then_some(most)
+}
+
+/// Whether each request beyond the first ones arrives sooner after a completion than a request takes, in the median.
+fn follows(requests: &[(Nanos, Nanos)], most: usize) -> bool {
+    let mut done: Vec<Nanos> = requests.iter().map(|(_, done)| *done).collect();
+    done.sort_unstable();
+    let median = |mut times: Vec<Nanos>| {
+        times.sort_unstable();
+        times.get(times.len() / 2).copied()
+    };
+    let gaps = requests.iter().skip(most).zip(&done).map(|((came, _), done)| came.saturating_sub(*done));
+    let times = requests.iter().map(|(came, done)| done.saturating_sub(*came));
+    let (Some(gap), Some(time)) = (median(gaps.collect()), median(times.collect())) else { return false };
+    requests.len() >= REFILLS * most && gap < time
 }
 
 /// Codes in the first word of a placement decision: assigned, done immediately, full, deferred.

@@ -148,7 +148,7 @@ mod tests {
         assert_eq!(read(""), CertificateError::None);
         assert_eq!(read("-----BEGIN CERTIFICATE-----\n"), CertificateError::None);
         assert_eq!(read(&PEM.repeat(5)), CertificateError::Many);
-        let large = der::pem::encode_string("CERTIFICATE", der::pem::LineEnding::LF, &[0x30; 1 << 20]).unwrap();
+        let large = der::pem::encode_string("CERTIFICATE", der::pem::LineEnding::LF, &vec![0x30; 1 << 20]).unwrap();
         assert_eq!(read(&large), CertificateError::Large(1, 1 << 20));
         let check = |chain: &[Vec<u8>]| check_chain(chain, SPKI).unwrap_err();
         assert_eq!(check(&[]), CertificateError::None);

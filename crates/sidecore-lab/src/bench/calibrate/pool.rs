@@ -102,9 +102,9 @@ mod tests {
         assert_ne!(shipped, text, "the plan includes no file to replace");
         let mut plan = Plan::parse(&folder.path().join("cores.toml"), &text).unwrap();
         for (name, value) in [
-            ("host.submit_us", "0.0300"),
-            ("device.core.latency_us", "0.3700"),
-            ("device.core.rsa-2048-sign.us", "400.0000"),
+            ("host.submit_us", "0.03"),
+            ("device.core.latency_us", "0.37"),
+            ("device.core.rsa-2048-sign.us", "400"),
             ("device.core.aes-256-gcm.us_by_bytes", "64:0.0500, 1024:0.1100, 16384:1.5000"),
         ] {
             assert_eq!(plan.settings.text(name), Some(value), "{name}");
