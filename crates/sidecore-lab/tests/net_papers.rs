@@ -160,7 +160,7 @@ fn rows_that_a_plan_cannot_run_are_refused_or_left_out() {
     assert!(done && said.contains("1 rows are left out: the plan has no such case"), "{said}");
     for (plan, lines, why) in [
         (lhcb, &[&good.replace("net-lhcb", "net-hoti")][..], "`sidecore net papers lhcb --json FILE`"),
-        ("plans/pool-card.toml", &[&good], "those of `net papers lhcb` are predicted by plans/lhcb.toml"),
+        ("plans/pool-card.toml", &[&good], "those of `net papers lhcb` by plans/lhcb.toml"),
         (lhcb, &[&first, &second(r#","settings":{"nic.colour":"red"}"#)], "nic.colour"),
         (lhcb, &[&first, &second(r#","settings":{"link.mtu_bytes":"many"}"#)], "link.mtu_bytes"),
         (lhcb, &[&first, &second(r#","settings":{"link.mtu_bytes":9000}"#)], "settings are names with texts"),

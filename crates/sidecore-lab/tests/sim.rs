@@ -254,7 +254,7 @@ fn wrong_input_is_usage_and_says_what_to_do() {
         (&["no-plan.toml"], "no-plan.toml: cannot be read"),
         (&["plans/pool-card.toml", "--set", "interupt_us=1"], "did you mean `host.interrupt_us`?"),
         (&["plans/pool-card.toml", "--compare", "nothing.csv"], "nothing.csv: cannot be read"),
-        (&["plans/zvm.toml", "--compare", "rows.json"], "only a plan of `bench calibrate` predicts them"),
+        (&["plans/zvm.toml", "--compare", "rows.json"], "are predicted by a plan of `bench calibrate`"),
         (&["plans/pool-card.toml", "plans/pool-card.toml", "--compare", "a.csv"], "--compare takes one plan"),
         (&["faults", "--sabotage", "nothing"], "run cargo xtask faults --seeds N in the source"),
         (&["gather", "--single-us", "391"], "sim gather is a plan now: run sidecore sim plans/pool-batch.toml"),

@@ -32,17 +32,22 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     if plan.system.name == "farm" {
         return farm_rows::compare(plan, path, args);
     }
-    let is_pool = plan.system.name == "pool";
-    if plan.system.name != "machine" && !is_pool {
+    let scenarios: &[&str] = match plan.system.name {
+        "pool" => &[pool_rows::SCENARIO],
+        "machine" => &["crypto", "notify"],
+        _ => &[],
+    };
+    let mut rows = read(path)?;
+    rows.retain(|row| scenarios.contains(&row.scenario()));
+    if rows.is_empty() {
         return Err(LabError::Usage(format!(
-            "{} holds rows of a bench: only a plan of `bench calibrate` predicts them; those of `net papers lhcb` are \
-             predicted by plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
+            "{} holds no row that this plan predicts: those of `bench crypto` and `bench notify` are predicted by a plan of \
+             `bench calibrate`, those of `bench pool` by one of the system pool, those of `net papers lhcb` by \
+             plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
             path.display()
         )));
     }
-    let mut rows = read(path)?;
-    let scenarios: &[&str] = if is_pool { &[pool_rows::SCENARIO] } else { &["crypto", "notify"] };
-    rows.retain(|row| scenarios.contains(&row.scenario()));
+    let is_pool = plan.system.name == "pool";
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
     predict(&rows, |row| {
         match if is_pool { pool_rows::case(plan, row) } else { case(plan, row) } {
