@@ -115,7 +115,10 @@ fn enumerated(plan: &Plan, question: &Question) -> Option<(f64, f64)> {
             let Ok(settings) = plan.with(&[&variant[..], &set[..], &[load]].concat()) else { continue };
             let (outcome, estimates) = plan.system.estimate(&settings, &[choice.latency], &question.effort);
             let found = &estimates[choice.latency];
-            if estimates[choice.rate].mean < 0.98 * question.load || found.mean + found.within > question.bound {
+            let more = (choice.load.clone(), (1.25 * question.load).to_string());
+            let more = plan.with(&[&variant[..], &set[..], &[more]].concat()).unwrap();
+            let most = plan.system.estimate(&more, &[choice.rate], &Effort::once(1)).1[choice.rate].mean;
+            if most < question.load || found.mean + found.within > question.bound {
                 continue;
             }
             let amount = |name: &str| match plan.full_name(name) {
@@ -217,6 +220,18 @@ fn eight_cores_of_257_us_carry_31_100_requests_a_second() {
     }
 }
 
+/// Requests that queue forever, so slowly that a run ends before they exceed the bound.
+#[test]
+fn a_load_just_above_the_capacity_is_not_carried() {
+    let plan = pool("[requests]\nrate_per_s = 1000\ncount = 20_000\n[work.sign]\n[device.core]\nsign = { us = 200 }");
+    for (load, cores) in [(49_700.0, 10), (50_300.0, 11)] {
+        let mut question = question(&plan, (load, 40_000.0), &[(CORES, &[9, 10, 11])]);
+        question.choice.cost.push((CORES.to_owned(), 1.0));
+        let answer = ask(&plan, &question);
+        assert_eq!(count_of(&answer, CORES), cores, "{answer:?}");
+    }
+}
+
 #[test]
 fn no_answer_has_less_capacity_than_the_load() {
     let set = ["requests.count=20000"];
@@ -233,12 +248,12 @@ fn no_answer_has_less_capacity_than_the_load() {
             ask(&plan, &question(&plan, (load, bound), &[(CORES, &[0, 2, 4, 8, 16, 24]), (kind, &[0, 1, 2, 4])]));
         let best = &answer.candidates[answer.best.unwrap()];
         let (cores, others) = (f64::from(count_of(&answer, CORES)), f64::from(count_of(&answer, kind)));
-        assert!(cores * core + others * each >= 0.98 * load, "{best:?}");
+        assert!(cores * core + others * each >= load, "{best:?}");
         assert!((best.cost - cores * prices[0] - others * prices[1]).abs() < 1e-9, "{best:?}");
         for way in answer.candidates.iter().filter(|way| way.verdict != Verdict::Overloaded) {
             let amount = |at: usize| way.set[at].1.parse::<f64>().unwrap();
             let [cores, others] = if way.set[0].0 == CORES { [amount(0), amount(1)] } else { [amount(1), amount(0)] };
-            assert!(cores * core + others * each >= 0.98 * load, "{way:?}");
+            assert!(cores * core + others * each >= load, "{way:?}");
         }
     }
 }

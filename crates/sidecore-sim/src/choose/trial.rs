@@ -7,6 +7,9 @@ use crate::settings::{Settings, Source};
 
 /// A carried load below this fraction of the load is overload: the rest would queue forever.
 const CARRIED: f64 = 0.98;
+/// Others run again at this multiple of the load. One below its capacity carries more than the load then. One above it
+/// has a queue that grew too slowly to be seen before.
+const MORE: f64 = 1.25;
 /// A carried load below this fraction in the first run ends the case: random arrivals alone do not explain it.
 const FAR_BELOW: f64 = 0.9;
 /// A value above this multiple of the bound in the first run ends the case.
@@ -44,16 +47,29 @@ impl<'a> Trial<'a> {
             found = plan.system.estimate_while(settings, &[latency], &question.effort, go_on)?;
         }
         let (outcome, estimates) = found;
+        let mut verdict = self.verdict(&estimates);
+        if verdict != Verdict::Overloaded && self.most(settings).is_some_and(|most| most < question.load) {
+            verdict = Verdict::Overloaded;
+        }
         let candidate = Candidate {
             variant: way.variant.clone(),
             set: way.set.clone(),
             cost: self.cost(settings, Some(&outcome.values)),
             tail: estimates[latency],
             rate: estimates[rate],
-            verdict: self.verdict(&estimates),
+            verdict,
             limit: outcome.limit,
         };
         Some((candidate, outcome.trace))
+    }
+
+    /// The carried load where more is offered. `None`: the parameter does not take as much.
+    fn most(&self, settings: &Settings) -> Option<f64> {
+        let Question { load, choice, effort, .. } = self.question;
+        let mut settings = settings.clone();
+        settings.set(&choice.load, &(load * MORE).to_string(), Source::Plan).ok()?;
+        let (_, estimates) = self.plan.system.estimate(&settings, &[choice.rate], &Effort::once(effort.seed));
+        Some(estimates[choice.rate].mean)
     }
 
     /// Before a run, metrics cost nothing.
