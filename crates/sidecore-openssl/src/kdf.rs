@@ -1,8 +1,8 @@
 //! The key derivation of X9.63 from an ECDH secret, as in messages for recipients with EC keys.
 
-use crate::hasher::Hasher;
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::failure::Failure;
+use sidecore_digest::Hasher;
 use zeroize::Zeroizing;
 
 /// Longest key, and longest shared information, bytes.

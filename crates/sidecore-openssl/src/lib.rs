@@ -8,13 +8,12 @@
 //! |`ffi`|all raw pointers: types, parameters, key objects; then one file for each operation of OpenSSL|
 //! |`jobs`|waiting in OpenSSL's asynchronous jobs: `waiting`, a paused job's descriptors; `ffi`, OpenSSL's functions|
 //! |`generate`|keys that OpenSSL requests and the service creates|
-//! |`algorithm_id`, `hasher`, `kdf`|identifiers of signatures; digests of messages; derivation by X9.63 from agreed secrets|
+//! |`algorithm_id`, `kdf`|identifiers of signatures; derivation by X9.63 from agreed secrets|
 //! |`text`|keys as `openssl pkey -text` shows them|
 
 mod algorithm_id;
 pub mod ffi;
 mod generate;
-mod hasher;
 mod jobs;
 mod kdf;
 mod text;

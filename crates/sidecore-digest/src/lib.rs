@@ -9,12 +9,13 @@ use sidecore_client::keyops::digest::Digest;
 
 /// A digest in progress; MD5-SHA1 has two parts.
 #[derive(Clone)]
-pub(crate) struct Hasher {
+pub struct Hasher {
     parts: Vec<Box<dyn DynDigest>>,
 }
 
 impl Hasher {
-    pub(crate) fn new(digest: Digest) -> Self {
+    /// A digest of no bytes yet.
+    pub fn new(digest: Digest) -> Self {
         let one = |part: Box<dyn DynDigest>| vec![part];
         let parts = match digest {
             Digest::Md5Sha1 => vec![Box::<Md5>::default() as Box<dyn DynDigest>, Box::<Sha1>::default()],
@@ -33,11 +34,13 @@ impl Hasher {
         Self { parts }
     }
 
-    pub(crate) fn update(&mut self, bytes: &[u8]) {
+    /// Appends bytes of the message.
+    pub fn update(&mut self, bytes: &[u8]) {
         self.parts.iter_mut().for_each(|part| part.update(bytes));
     }
 
-    pub(crate) fn finish(self) -> Vec<u8> {
+    /// The digest, [`Digest::size`] bytes.
+    pub fn finish(self) -> Vec<u8> {
         self.parts.into_iter().flat_map(|part| part.finalize().into_vec()).collect()
     }
 }
