@@ -56,7 +56,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
         }
         KeysCommand::Remote { name, also, .. } => drop(connect()?.keys(KeyCommand::Share { name, also })?),
         KeysCommand::List { json } => {
-            let (keys, terms) = (all(&mut connect()?)?, terms::all(&args.socket)?);
+            let (keys, terms) = (all(&mut connect()?)?, terms::all(&args.socket)?.unwrap_or_default());
             output::print(&list::render(&keys, &terms, json))?;
         }
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),

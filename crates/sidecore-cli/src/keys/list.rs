@@ -1,13 +1,11 @@
 //! The list of keys, as a table or as JSON.
 
+use super::terms::Terms;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use nix::unistd::{Gid, Group, Uid, User};
 use serde_json::json;
 use sidecore::keys::{Acl, KeyEntry, UsableKey};
-use std::collections::BTreeMap;
-
-pub(super) type Terms = BTreeMap<String, UsableKey>;
 
 pub(super) fn render(entries: &[KeyEntry], terms: &Terms, json: bool) -> String {
     if json {

@@ -5,6 +5,7 @@
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
 use super::key_file::{Access, Id, KeyFile};
+use super::terms::Terms;
 use super::{all, called, key_of, list, new_key, pem, public_in, requests, terms};
 use crate::args::keys::Renewal;
 use crate::error::{CliError, failed, unusable};
@@ -60,7 +61,8 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     }
     let key_file = key_file(renewal)?;
     let mut service = connect(socket)?;
-    let keys = family(&mut service, name)?;
+    let mut terms = terms::all(socket)?;
+    let keys = family(&mut service, name, terms.as_ref())?;
     let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
     let key = if let Some(key) = known {
         key.name.clone()
@@ -68,8 +70,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
         let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
         let acl = users(renewal, &key_file, &keys);
-        let mut terms = terms::all(socket)?;
-        let former = former(renewal, &key_file, &keys).and_then(|former| terms.remove(&former.name));
+        let former = former(renewal, &key_file, &keys).and_then(|former| terms.as_mut()?.remove(&former.name));
         import(&mut service, &key, pkcs8, acl, former.as_ref())?;
         key
     };
@@ -82,7 +83,7 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         };
         return Err(CliError::NotRenewed { why: failure.why, key });
     }
-    tell(&mut service, renewal, &key)
+    tell(socket, &mut service, renewal, &key)
 }
 
 /// Writes the key's name to the server's file and reloads the server. Restores the file if the reload fails.
@@ -158,8 +159,11 @@ fn key_file(renewal: &Renewal) -> Result<KeyFile, CliError> {
     }
 }
 
-fn family(service: &mut Admin, name: &str) -> Result<Vec<KeyEntry>, CliError> {
-    Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some()).collect())
+/// Without keys that users had made for themselves, also just now: those users chose the names. `terms`: of all keys.
+fn family(service: &mut Admin, name: &str, terms: Option<&Terms>) -> Result<Vec<KeyEntry>, CliError> {
+    let has_no_owner =
+        |key: &KeyEntry| terms.is_none_or(|terms| terms.get(&key.name).is_some_and(|key| key.owner.is_none()));
+    Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some() && has_no_owner(key)).collect())
 }
 
 /// Import time of a key, seconds; 0 for the bare name. `None`: the key has another name.
@@ -240,8 +244,9 @@ fn delete(service: &mut Admin, key: &str) -> Result<(), CliError> {
 }
 
 /// Deletes former keys after their grace and prints the state. The renewal is complete: a failure here is no error.
-fn tell(service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), CliError> {
-    let (name, keys) = (&renewal.name, family(service, &renewal.name)?);
+fn tell(socket: &Path, service: &mut Admin, renewal: &Renewal, key: &str) -> Result<(), CliError> {
+    let (name, terms) = (&renewal.name, terms::all(socket)?);
+    let keys = family(service, name, terms.as_ref())?;
     let in_use = keys.iter().find(|entry| entry.name == key).ok_or(CliError::KeyGone)?;
     let (output, kind) = (renewal.output.display(), in_use.kind.name());
     let mut lines = vec![format!("{output} names the key {key} now, of kind {kind}; {}", list::users(&in_use.acl))];

@@ -8,15 +8,16 @@ use sidecore::keys::{KeyCommand, UsableKey, read_certificates};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-/// The keys of this user by name. None of a service of an older version, where no key has terms. On a connection of
+pub(super) type Terms = BTreeMap<String, UsableKey>;
+
+/// The keys of this user by name. `None`: the service is of an older version, where no key has terms. On a connection of
 /// its own, which such a service closes.
-pub(super) fn all(socket: &Path) -> Result<BTreeMap<String, UsableKey>, CliError> {
+pub(super) fn all(socket: &Path) -> Result<Option<Terms>, CliError> {
     let listed = match connect(socket)?.my_keys(None) {
         Err(Error::Service(_)) => None,
         listed => listed?,
     };
-    let keys = listed.map(|listed| listed.keys).unwrap_or_default();
-    Ok(keys.into_iter().map(|key| (key.name.clone(), key)).collect())
+    Ok(listed.map(|listed| listed.keys.into_iter().map(|key| (key.name.clone(), key)).collect()))
 }
 
 pub(super) fn set_certificates(service: &mut Admin, name: &str, file: &Path) -> Result<(), CliError> {

@@ -115,6 +115,32 @@ fn a_renewed_key_has_the_restrictions_of_the_former_one() {
     service.end();
 }
 
+/// A user's key with such a name, and with the greatest time, would give its users to the new key, and its time to the
+/// next name.
+#[test]
+fn a_renewal_takes_nothing_from_a_key_that_a_user_had_made() {
+    if !geteuid().is_root() {
+        return skipped("only root can start a program of another user");
+    }
+    library::built("sidecore-openssl");
+    let home = Home::new();
+    home.lets_others_in();
+    let service = home.serve_with(&format!("creators = {{ gids = [{STRANGER}] }}\n"));
+    let file = |name: &str| home.path(name).to_str().unwrap().to_owned();
+    let (key, certificate) = (file("new.key"), file("new.crt"));
+    let kind = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-subj", "/CN=www"];
+    openssl(&[&["req", "-x509"], &kind[..], &["-keyout", &key, "-out", &certificate]].concat());
+    let made = service.as_stranger(&["keys", "generate", "www.9999999999", "--kind", "p-256"]);
+    assert!(made.status.success(), "{}", text(&made.stderr));
+    let done =
+        service.done(&["keys", "renew", "www", &key, "--certificate", &certificate, "--output", &file("www.pem")]);
+    assert!(!done.contains("www.9999999999"), "{done}");
+    let list = service.done(&["keys", "list", "--json"]);
+    let renewed = list.lines().find(|line| line.contains(r#""name":"www.1"#)).unwrap_or_else(|| panic!("{list}"));
+    assert!(renewed.contains(r#""uids":[]"#) && list.contains(r#""name":"www.9999999999""#), "{list}");
+    service.end();
+}
+
 fn failed(output: &Output) -> String {
     assert_eq!(output.status.code(), Some(2), "{}", text(&output.stdout));
     text(&output.stderr)

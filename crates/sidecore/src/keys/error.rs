@@ -165,6 +165,17 @@ pub enum StoreError {
     /// The key is on other machines, too.
     #[error("key {0:?} is on other machines: replace it there, or delete it here first")]
     Remote(String),
+    /// A user had the key made for itself: that user would use and delete the new one.
+    #[error(
+        "key {name:?} is user {owner}'s own (keys.creators), who would use the new one, too: take another name, or delete it \
+         first with `sidecore keys delete {name}`"
+    )]
+    Owned {
+        /// The key's name.
+        name: String,
+        /// The user.
+        owner: u32,
+    },
     /// The keys at rest are being sealed again.
     #[error("the passphrase is being changed: try again when that is done")]
     Resealing,

@@ -226,7 +226,10 @@ impl Store {
         if key.material.site != Site::Here {
             return Err(StoreError::Remote(name.to_owned()));
         }
-        Ok(())
+        match key.attributes.owner {
+            Some(owner) => Err(StoreError::Owned { name: name.to_owned(), owner }),
+            None => Ok(()),
+        }
     }
 
     fn at_rest(

@@ -197,6 +197,27 @@ fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
 }
 
 #[test]
+fn no_key_takes_the_place_of_one_that_a_user_had_made() {
+    let mut store = store(4);
+    let own = Attributes { owner: Some(7), ..Acl { uids: vec![7], gids: vec![] }.into() };
+    store.insert("www", Material::read(EC.into()).unwrap(), own).unwrap();
+    let public = store.info("www", &peer(7)).unwrap().public;
+    for refused in [
+        store.check_replaceable("www").unwrap_err(),
+        store.replace("www", Material::read(RSA.into()).unwrap()).unwrap_err(),
+    ] {
+        let said = refused.to_string();
+        assert!(said.contains("is user 7's own") && said.contains("sidecore keys delete www"), "{said}");
+    }
+    assert_eq!(store.info("www", &peer(7)).unwrap().public, public);
+    // An imported key with this name is not the user's.
+    store.delete("www").unwrap();
+    import(&mut store, "www", RSA, Acl::default());
+    store.replace("www", Material::read(RSA.into()).unwrap()).unwrap();
+    assert!(session(&mut store, &pss(20), &peer(7)).is_err());
+}
+
+#[test]
 fn a_long_list_comes_in_pages_of_which_each_fits_a_message() {
     let mut store = store(40);
     let acl = Acl { uids: vec![u32::MAX; MAX_ACL], gids: vec![u32::MAX; MAX_ACL] };
