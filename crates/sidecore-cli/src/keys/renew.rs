@@ -64,14 +64,22 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     let mut terms = terms::all(socket)?;
     let keys = family(&mut service, name, terms.as_ref())?;
     let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
-    let key = if let Some(key) = known {
-        key.name.clone()
+    let former = former(renewal, &key_file, &keys, known);
+    let acl = users(renewal, former);
+    let terms = former.and_then(|former| terms.as_mut()?.remove(&former.name));
+    let key = if let Some(known) = known {
+        let is_in_use = key_file.present().is_some_and(|present| present.key == known.name);
+        if known.acl == Acl::default() && !is_in_use {
+            // An import that was killed has no users yet.
+            for command in restrictions(&known.name, &acl, terms.as_ref()) {
+                service.keys(command)?;
+            }
+        }
+        known.name.clone()
     } else {
         let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
         let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
-        let acl = users(renewal, &key_file, &keys);
-        let former = former(renewal, &key_file, &keys).and_then(|former| terms.as_mut()?.remove(&former.name));
-        import(&mut service, &key, pkcs8, acl, former.as_ref())?;
+        import(&mut service, &key, pkcs8, acl, terms.as_ref())?;
         key
     };
     if let Err(failure) = switch(socket, renewal, &key_file, &mut service, &key) {
@@ -177,22 +185,28 @@ fn stamp(name: &str, key: &str) -> Option<u64> {
     }
 }
 
-/// The users named on the command line, else the users of the server's current key, else those of the last key.
-fn users(renewal: &Renewal, key_file: &KeyFile, keys: &[KeyEntry]) -> Acl {
+/// The users named on the command line, else those of the former key.
+fn users(renewal: &Renewal, former: Option<&KeyEntry>) -> Acl {
     let named = renewal.users.acl();
     if named != Acl::default() {
         return named;
     }
-    former(renewal, key_file, keys).map(|key| key.acl.clone()).unwrap_or_default()
+    former.map(|key| key.acl.clone()).unwrap_or_default()
 }
 
-/// The server's current key, else the last one.
-fn former<'k>(renewal: &Renewal, key_file: &KeyFile, keys: &'k [KeyEntry]) -> Option<&'k KeyEntry> {
-    let in_use = key_file.present().and_then(|present| keys.iter().find(|key| key.name == present.key));
-    in_use.or_else(|| keys.iter().max_by_key(|key| stamp(&renewal.name, &key.name)))
+/// The server's current key, else the last one, apart from the `new` one.
+fn former<'k>(
+    renewal: &Renewal,
+    key_file: &KeyFile,
+    keys: &'k [KeyEntry],
+    new: Option<&KeyEntry>,
+) -> Option<&'k KeyEntry> {
+    let others = || keys.iter().filter(|key| new.is_none_or(|new| new.name != key.name));
+    let in_use = key_file.present().and_then(|present| others().find(|key| key.name == present.key));
+    in_use.or_else(|| others().max_by_key(|key| stamp(&renewal.name, &key.name)))
 }
 
-/// Stores the key under the former one's restrictions, and names its users after them: none of them uses it without.
+/// Stores the key under the former one's restrictions.
 fn import(
     service: &mut Admin,
     name: &str,
@@ -200,26 +214,31 @@ fn import(
     acl: Acl,
     former: Option<&UsableKey>,
 ) -> Result<(), CliError> {
-    let is_restricted = |former: &&UsableKey| former.usage != Usage::of_kind(former.kind);
-    let usage = former.filter(is_restricted).map(|former| former.usage);
-    let rate = former.and_then(|former| former.rate);
-    let name = || name.to_owned();
-    if usage.is_none() && rate.is_none() {
-        return new_key(service, KeyCommand::Import { name: name(), pkcs8, acl }).map(drop);
-    }
-    new_key(service, KeyCommand::Import { name: name(), pkcs8, acl: Acl::default() })?;
-    let terms = [
-        usage.map(|usage| KeyCommand::SetUsage { name: name(), usage }),
-        Some(KeyCommand::SetRate { name: name(), rate }),
-        Some(KeyCommand::SetAcl { name: name(), acl }),
-    ];
-    for term in terms.into_iter().flatten() {
-        if let Err(error) = service.keys(term) {
-            delete(service, &name())?;
+    let restrictions = restrictions(name, &acl, former);
+    let acl = if restrictions.is_empty() { acl } else { Acl::default() };
+    new_key(service, KeyCommand::Import { name: name.to_owned(), pkcs8, acl })?;
+    for command in restrictions {
+        if let Err(error) = service.keys(command) {
+            delete(service, name)?;
             return Err(error.into());
         }
     }
     Ok(())
+}
+
+/// Commands for the former key's restrictions. Users are named after them: none of them uses the key without. Empty:
+/// the former key has none.
+fn restrictions(name: &str, acl: &Acl, former: Option<&UsableKey>) -> Vec<KeyCommand> {
+    let is_restricted = |former: &&UsableKey| former.usage != Usage::of_kind(former.kind);
+    let usage = former.filter(is_restricted).map(|former| former.usage);
+    let rate = former.and_then(|former| former.rate);
+    if usage.is_none() && rate.is_none() {
+        return Vec::new();
+    }
+    let name = || name.to_owned();
+    let usage = usage.map(|usage| KeyCommand::SetUsage { name: name(), usage });
+    let others = [KeyCommand::SetRate { name: name(), rate }, KeyCommand::SetAcl { name: name(), acl: acl.clone() }];
+    usage.into_iter().chain(others).collect()
 }
 
 /// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.

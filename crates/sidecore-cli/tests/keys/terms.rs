@@ -112,6 +112,16 @@ fn a_renewed_key_has_the_restrictions_of_the_former_one() {
     for has in [r#""usage":["sign"]"#, r#""limit":50"#, r#""uids":[4711]"#] {
         assert!(renewed.contains(has), "{renewed}");
     }
+    // A run that was killed after its import, with the server's file from before.
+    service.done(&["keys", "pem", "www", "--output", &output]);
+    service.done(&["keys", "delete", renewed.split('"').find(|part| part.starts_with("www.")).unwrap()]);
+    service.done(&["keys", "import", "www.1700000000", &file("new.key")]);
+    service.done(&["keys", "renew", "www", &file("new.key"), "--certificate", &file("new.crt"), "--output", &output]);
+    let list = service.done(&["keys", "list", "--json"]);
+    let resumed = list.lines().find(|line| line.contains("www.1700000000")).unwrap_or_else(|| panic!("{list}"));
+    for has in [r#""usage":["sign"]"#, r#""limit":50"#, r#""uids":[4711]"#] {
+        assert!(resumed.contains(has), "{resumed}");
+    }
     service.end();
 }
 
