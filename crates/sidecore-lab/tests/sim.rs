@@ -241,7 +241,7 @@ fn a_choice_names_its_metric_and_its_load() {
     assert!(text(&done.stderr).contains("bounds mean_us: write --bound VALUE in us"), "{}", text(&done.stderr));
     let done = ask(&["--bound", "0.001", "--seconds", "0.000001", "--over", "engines=1..9"]);
     let said = text(&done.stdout);
-    assert!(done.status.code() == Some(1) && said.contains("Stopped after 0.000001 s"), "{said}");
+    assert!(done.status.code() == Some(2) && said.contains("Stopped after 0.000001 s"), "{said}");
     let untried =
         "combinations were not tried, from a cost of 2.00 on: device.server.engines 2; device.server.engines 3;";
     assert!(said.contains(untried), "{said}");

@@ -20,7 +20,7 @@ use std::time::Instant;
 const NEAR: f64 = 3.0;
 const GREY: usize = 9;
 
-/// Returns `false` if no candidate keeps the bound.
+/// Returns `false` if no candidate keeps the bound. A stop before an answer is an error.
 pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     let plans = tables::read(std::slice::from_ref(&args.plan), &args.set)?;
     let plan = &plans[0];
@@ -44,6 +44,9 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     let (text, picture) = (output::page(&title, &command(args), &page.0), page.1);
     output::write(&args.output, &json(&words, &answer), &text, picture.as_slice())?;
     printed?;
+    if answer.best.is_none() && answer.stopped {
+        return Err(LabError::Broken("the search was stopped before an answer: give more --seconds, or fewer values".into()));
+    }
     Ok(answer.best.is_some())
 }
 

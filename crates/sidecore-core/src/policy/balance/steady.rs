@@ -90,7 +90,7 @@ impl SteadyRates {
             test.slowed = (before * factor).max(1.0);
             self.rates.cell_mut(index).restart(factor, count);
             if factor < 1.0 {
-                self.believe_recovery(factor);
+                self.believe_recovery(index, factor);
             }
             return Learnt::Change;
         }
@@ -100,12 +100,12 @@ impl SteadyRates {
         if before < seen && seen == SETTLED { Learnt::Enough } else { Learnt::Little }
     }
 
-    /// A device became faster. Cells that became slower and had few observations since have recovered as well: with
+    /// A device became faster, by this cell. Others that became slower and had few observations since have recovered as well: with
     /// times too long they might get no request that shows it. Times too short are soon observed.
-    fn believe_recovery(&mut self, factor: f32) {
+    fn believe_recovery(&mut self, by: usize, factor: f32) {
         for (index, test) in self.tests.iter_mut().enumerate() {
             let cell = self.rates.cell_mut(index);
-            if test.slowed > 1.0 && cell.seen() < WINDOW {
+            if index != by && test.slowed > 1.0 && cell.seen() < WINDOW {
                 // Its time from before is known better than the factor.
                 let whole = 1.0 / test.slowed;
                 cell.restart(if factor * factor < whole { whole } else { factor }, GUESSED);
@@ -259,6 +259,15 @@ mod tests {
                 assert!(count <= most && (0.6..1.7).contains(&ratio), "{name} x {factor}: {count}, {ratio:.2}");
             }
         }
+    }
+
+    #[test]
+    fn a_device_that_recovers_by_half_is_half_as_slow() {
+        let mut steady = learnt(&mut Random(4), |_| 1.0);
+        (0..40).for_each(|_| _ = observe(&mut steady, Class::NOOP, 4.0));
+        while observe(&mut steady, Class::NOOP, 2.0) != Learnt::Change {}
+        let time = steady.estimate(Class::NOOP, SIZE) as f64 / MEAN;
+        assert!((1.8..2.2).contains(&time), "{time}");
     }
 
     #[test]
