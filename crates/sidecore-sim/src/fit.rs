@@ -22,7 +22,7 @@ use levenberg_marquardt::LevenbergMarquardt;
 use nalgebra::{DMatrix, DVector};
 use problem::{End, Problem};
 use statrs::distribution::{ContinuousCDF, StudentsT};
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 /// Whole numbers below this are counts, such as cores: they are not changed by factors.
 const COUNTED: f64 = 50.0;
@@ -182,14 +182,14 @@ pub fn fit(
     let problem = Problem::new(targets, free, effort, progress)?;
     let before = problem.first()?;
     problem.check(before.len())?;
-    let (problem, ends) = least(problem, starts);
+    let (problem, ends) = least(problem, 0..starts);
     Ok(problem.found(before, &ends, |_| true))
 }
 
-/// The ends of all starts, the best one first.
-fn least(mut problem: Problem<'_>, starts: u32) -> (Problem<'_>, Vec<End>) {
+/// The ends of these starts, the best one first. Start 0 is at the parameters' values, others are near them.
+fn least(mut problem: Problem<'_>, starts: Range<u32>) -> (Problem<'_>, Vec<End>) {
     let mut ends = Vec::new();
-    for start in 0..starts {
+    for start in starts {
         problem.begin(start);
         let method = LevenbergMarquardt::new().with_patience(EVALUATIONS_PER_PARAMETER).with_tol(TOLERANCE);
         (problem, _) = method.minimize(problem);

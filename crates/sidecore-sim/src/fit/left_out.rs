@@ -29,7 +29,8 @@ enum Part {
 }
 
 /// Fits without each table, if there are several, and without each column of all tables; and predicts the cells that were
-/// left out. The fits begin at the values of `found`, the fit to all.
+/// left out. The fits begin near the values of `found`, at random by the effort's seed, and not at them: these are known
+/// from the fit to all. `starts`: the number of these beginnings.
 ///
 /// # Errors
 ///
@@ -87,7 +88,7 @@ fn predicted(
         Free { targets, ..free.clone() }
     };
     let problem = Problem::new(&without, all.iter().map(kept).collect(), effort, progress)?;
-    let (problem, ends) = least(problem, starts);
+    let (problem, ends) = least(problem, 1..starts + 1);
     let Some(best) = ends.first().filter(|_| !problem.is_stopped()) else { return Ok(None) };
     let values: Vec<f64> = best.at.iter().map(|value| value.exp()).collect();
     Ok(Problem::new(targets, all, effort, progress)?.sizes(&values))
