@@ -56,6 +56,9 @@ pub(crate) enum Command {
     /// Assign events and requests to nodes on other machines by credit, on NATS
     #[command(disable_help_flag = true)]
     Farm(HandedOn),
+    /// Let OpenSSH, git and others sign with keys of the service, by ssh-agent's protocol
+    #[command(disable_help_flag = true)]
+    Agent(HandedOn),
     /// Write the pages of the manual, and completions for bash, zsh and fish
     #[command(hide = true)]
     Manuals(Manuals),

@@ -39,17 +39,19 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// Directories of the laboratory and the farm: cargo builds all programs into one, `packaging/install` uses the other.
+/// Directories of the laboratory, the farm and the agent: cargo builds all programs into one, `packaging/install` uses the other.
 const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
 const INTERVAL: Duration = Duration::from_secs(1);
 
 const OF_LABORATORY: [&str; 4] = ["try", "bench", "sim", "net"];
 const OF_FARM: [&str; 1] = ["farm"];
+const OF_AGENT: [&str; 1] = ["agent"];
 
 fn main() -> ExitCode {
     match manuals::asked_about() {
         // Without the program there are no completions for its arguments.
         Some(command) if OF_LABORATORY.iter().any(|own| command == *own) => drop(laboratory()),
+        Some(command) if OF_AGENT.iter().any(|own| command == *own) => drop(agent()),
         Some(command) if OF_FARM.iter().any(|own| command == *own) => drop(go_on_as_farm(std::env::args_os().skip(1))),
         _ => {}
     }
@@ -63,6 +65,9 @@ fn usage(usage: &clap::Error) -> Result<u8, TerminalError> {
     }
     if is_help_for(&OF_FARM) {
         return Err(farm());
+    }
+    if is_help_for(&OF_AGENT) {
+        return Err(agent());
     }
     output::print_usage(usage)
 }
@@ -81,6 +86,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Run(args) => return launch::run(&args),
         Command::Try(_) | Command::Bench(_) | Command::Sim(_) | Command::Net(_) => return Err(laboratory().into()),
         Command::Farm(_) => return Err(farm().into()),
+        Command::Agent(_) => return Err(agent().into()),
         Command::Manuals(args) => manuals::write(&args.directory)?,
     }
     Ok(0)
@@ -93,6 +99,10 @@ fn answer(yes: bool) -> u8 {
 /// Replaces this process by the laboratory, a separate program so that root does not run it. Returns only on failure.
 fn laboratory() -> TerminalError {
     programs::go_on_as("sidecore-lab", &BESIDE, std::env::args_os().skip(1))
+}
+
+fn agent() -> TerminalError {
+    programs::go_on_as("sidecore-agent", &BESIDE, std::env::args_os().skip(1))
 }
 
 fn farm() -> TerminalError {

@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::error::{CliError, failed};
-use crate::{BESIDE, OF_FARM, OF_LABORATORY};
+use crate::{BESIDE, OF_AGENT, OF_FARM, OF_LABORATORY};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -25,7 +25,7 @@ const SHELLS: [(&str, &str, &str); 3] = [
     ),
     ("fish", "fish/vendor_completions.d/sidecore.fish", ""),
 ];
-const OTHERS: [&str; 2] = ["sidecore-lab", "sidecore-farm"];
+const OTHERS: [&str; 3] = ["sidecore-lab", "sidecore-farm", "sidecore-agent"];
 
 /// Sections of the first page in addition to the generated ones: heading, and terms with their meaning.
 const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
@@ -66,8 +66,8 @@ pub(crate) fn asked_about() -> Option<OsString> {
 
 pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     let all = arguments::shown(Cli::command());
-    // The two other programs write the pages of their own commands.
-    let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).any(|other| *other == name);
+    // The other programs write the pages of their own commands.
+    let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).chain(&OF_AGENT).any(|other| *other == name);
     let own = arguments::visible(&all).filter(|command| is_own(command.get_name()));
     arguments::write_pages(own, directory)?;
     written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;

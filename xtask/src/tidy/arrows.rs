@@ -49,6 +49,8 @@ const ALLOWED: [(&str, &[&str]); 19] = [
     ),
     // It speaks with a network: it holds no service.
     ("sidecore-farm", &["sidecore-client", "sidecore-core", "sidecore-report", "sidecore-terminal"]),
+    // It sees messages to sign, and no private key.
+    ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),
     ("sidecore-testing", &[]),
     ("xtask", &[]),
@@ -59,12 +61,13 @@ const ALLOWED: [(&str, &[&str]); 19] = [
 const TESTING: &str = "sidecore-testing";
 
 /// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
-const FOR_TESTS: [(&str, &str); 5] = [
+const FOR_TESTS: [(&str, &str); 6] = [
     ("sidecore-openssl", "sidecore"),
     ("sidecore-openssl", "sidecore-libcrypto"),
     ("sidecore-preload", "sidecore"),
     ("sidecore-preload", "sidecore-sockets-service"),
     ("sidecore-farm", "sidecore"),
+    ("sidecore-agent", "sidecore"),
 ];
 
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
