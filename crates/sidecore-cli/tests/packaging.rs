@@ -66,6 +66,8 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/bin/sidecore",
         "usr/lib/sidecore/sidecore.so",
         "usr/lib/systemd/system/sidecore.service",
+        "usr/lib/systemd/system/sidecore-agent-host.socket",
+        "usr/lib/systemd/user/sidecore-agent.socket",
         "usr/lib/sysusers.d/sidecore.conf",
         "usr/share/man/man1/sidecore.1",
         "usr/share/man/man1/sidecore-keys-import.1",
@@ -113,7 +115,7 @@ fn what_units_name_as_their_documentation_is_installed() {
     let folder = BuildFolder::new();
     folder.done("install", &[&folder.built()]);
     let files = folder.files();
-    for unit in files.iter().filter(|file| file.ends_with(".service")) {
+    for unit in files.iter().filter(|file| file.ends_with(".service") || file.ends_with(".socket")) {
         let text = fs::read_to_string(folder.root().join(unit)).unwrap();
         let page = text.lines().find_map(|line| line.strip_prefix("Documentation=file:/")).unwrap();
         assert!(files.iter().any(|file| file == page), "{unit}: {page}");

@@ -250,6 +250,22 @@ fn the_guide_for_the_openssl_command_works_word_for_word() {
     assert!(signed >= eight + one, "the service made {signed} of {speeds:?}\n{said}");
 }
 
+#[test]
+fn the_guide_for_openssh_works_word_for_word() {
+    for name in ["/usr/sbin/sshd", "ssh", "git"] {
+        program(name);
+    }
+    library::file("sidecore-agent", "sidecore-agent");
+    let followed = follow(&["install.md", "guide/ssh.md"]);
+    let said = &followed.said;
+    assert_eq!(said.lines().filter(|line| *line == "it works").count(), 2, "{said}");
+    assert!(said.contains("Good \"git\" signature for deploy@example.org"), "{said}");
+    assert!(signatures(&followed.counted, "deploy-ssh") >= 3, "two logins and a commit\n{said}");
+    for host in ["host-ed25519", "host-rsa"] {
+        assert!(signatures(&followed.counted, host) >= 1, "{host}\n{said}");
+    }
+}
+
 fn rings(guide: &str, name: &str, needs: &[&str]) {
     for name in needs {
         program(name);
