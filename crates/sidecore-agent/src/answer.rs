@@ -62,7 +62,7 @@ fn signature(services: &Services, log: &Log, mut request: Reader<'_>) -> Result<
     Ok(signature.map(|signature| Writer::message(SIGNATURE).string(signature)))
 }
 
-/// A known extension that fails has a reply of its own, so that clients can tell it from an unknown one.
+/// A known extension that fails has another reply than an unknown one.
 fn extension(services: &Services, log: &Log, mut request: Reader<'_>) -> Result<Option<Writer>, Malformed> {
     let name = request.text()?;
     let response = || Writer::message(EXTENSION_RESPONSE).string(name);

@@ -35,10 +35,10 @@ pub(crate) struct Agent {
     /// Sockets of the services with the keys; default: `SIDECORE_SOCKET`, else /run/sidecore/sidecore.sock
     #[arg(long, value_name = "SOCKET", num_args = 1..)]
     service: Vec<PathBuf>,
-    /// Further users who may use the agent, by number or name, beside root and the agent's own user
+    /// Further users who may use the agent, by number or name, in addition to root and the agent's own user
     #[arg(long, value_name = "UID", value_delimiter = ',')]
     allow_uid: Vec<String>,
-    /// Only these keys, in this order; default: all that this user may use and that sign
+    /// Only these keys, in this order; default: all keys of this user, except those that do not sign
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     keys: Vec<String>,
     /// A certificate of OpenSSH for one of the keys, as `ssh-keygen -s` writes it; may be given several times

@@ -1,7 +1,7 @@
-//! The open connections: how many there may be, of whom, and which one ends for a new one.
+//! The open connections: their limits, and the one that ends for a new one.
 //!
 //! Idle connections may stay, so they could take all places. A new connection takes the place of one that waits for a
-//! request or for its reply to be read: of the user with most connections, the one that has waited longest. A user has
+//! request, or for the client to take its reply: of the user with most connections, the longest waiting one. A user has
 //! a share of the places at most, so busy connections of one leave some for others.
 
 use std::collections::BTreeMap;

@@ -1,8 +1,8 @@
 //! Messages on a connection: a length of four bytes, and that number of bytes.
 //!
 //! An idle connection may stay. From the first byte of a message on, its rest must arrive within a time; so must a
-//! reply be taken. Each read and write waits for the time that is left, so a client that sends or takes a byte now and
-//! then gains nothing.
+//! reply be taken. Each read and write waits for the remaining time only, so single bytes now and then extend
+//! nothing.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;

@@ -19,7 +19,7 @@ pub(crate) enum Event {
     Failed(Reason),
     /// A user who may not connect.
     Stranger(u32),
-    /// A user for whom no connection is left.
+    /// A user without a free connection.
     Full(u32),
     /// A certificate of no key.
     Certificate,

@@ -1,4 +1,4 @@
-//! The agent: keys of the sidecore service for OpenSSH, git and whatever else speaks ssh-agent's protocol. Users start
+//! The agent: keys of the sidecore service for OpenSSH, git and other clients of ssh-agent's protocol. Users start
 //! it as `sidecore agent`.
 //!
 //! |Module|For|

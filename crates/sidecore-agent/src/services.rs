@@ -1,4 +1,4 @@
-//! The keys that sign, as the services list them for the agent's user. A service is asked at each list; while nothing
+//! The signing keys, as the services list them for the agent's user. A service is asked at each list; while nothing
 //! has changed there, it answers with a number alone.
 
 use crate::log::{Event, Log};
@@ -159,7 +159,7 @@ impl Services {
         self.sign(log, is, |options, key| sign::tls(options, key, scheme, input))
     }
 
-    /// Takes the key from the last list, and from a new one where it is not there, or no more.
+    /// Takes the key from the last list. If it is missing there, or the service refuses it, from a new one.
     fn sign(
         &self,
         log: &Log,

@@ -9,10 +9,10 @@ use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
 use rustix::process::umask;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::fs::{FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -95,13 +95,24 @@ fn make(path: &Path) -> Result<Listening, AgentError> {
         other => at(other.into()),
     })?;
     remove_dead(path)?;
-    // The process has one thread yet, so no other file is made under this mask.
-    let before = umask(Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(path);
-    umask(before);
-    let socket = bound.map_err(at)?;
+    let socket = bind(path).map_err(at)?;
     let file = Owned { path: path.to_owned(), identity: identity(path).map_err(at)? };
     Ok(Listening { socket, file: Some(file) })
+}
+
+/// The mask of file modes belongs to the process, so a thread with a mask of its own binds.
+fn bind(path: &Path) -> io::Result<UnixListener> {
+    let bind = || {
+        // After a failure, as in some containers, the mode becomes final a moment later.
+        if sys::own_mask().is_ok() {
+            umask(Mode::from_raw_mode(0o177));
+        }
+        UnixListener::bind(path)
+    };
+    let bound = thread::scope(|scope| scope.spawn(bind).join());
+    let socket = bound.unwrap_or_else(|_| Err(io::Error::other("the binding thread ended")))?;
+    fs::set_permissions(path, Permissions::from_mode(0o600))?;
+    Ok(socket)
 }
 
 fn lock(directory: impl AsFd) -> rustix::io::Result<()> {
@@ -146,7 +157,7 @@ fn try_connect(path: &Path) -> rustix::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::{PermissionsExt, symlink};
+    use std::os::unix::fs::symlink;
     use std::os::unix::net::UnixDatagram;
 
     fn refused(path: &Path) -> AgentError {

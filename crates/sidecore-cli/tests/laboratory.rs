@@ -81,3 +81,12 @@ fn without_it_the_command_says_what_to_do_and_does_the_rest() {
     }
     assert!(text(&ran(root.path(), &["help", "serve"]).stdout).contains("--config"));
 }
+
+#[test]
+fn the_agent_is_another_program_too() {
+    let root = installed(Some("lib/sidecore/sidecore-agent"));
+    for arguments in [&["agent", "--socket", "a b"][..], &["agent", "--help"], &["help", "agent"]] {
+        let said = text(&ran(root.path(), arguments).stdout);
+        assert!(said.ends_with(&format!(" {}\nfrom outside\n", arguments.join(" "))), "{said}");
+    }
+}
