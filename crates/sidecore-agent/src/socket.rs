@@ -103,16 +103,16 @@ fn make(path: &Path) -> Result<Listening, AgentError> {
 /// The mask of file modes belongs to the process, so a thread with a mask of its own binds.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let bind = || {
-        // After a failure, as in some containers, the mode becomes final a moment later.
-        if sys::own_mask().is_ok() {
-            umask(Mode::from_raw_mode(0o177));
+        let masked = sys::own_mask().map(|()| umask(Mode::from_raw_mode(0o177)));
+        let socket = UnixListener::bind(path)?;
+        // As in some containers: the mode becomes final a moment later.
+        if masked.is_err() {
+            fs::set_permissions(path, Permissions::from_mode(0o600))?;
         }
-        UnixListener::bind(path)
+        Ok(socket)
     };
     let bound = thread::scope(|scope| scope.spawn(bind).join());
-    let socket = bound.unwrap_or_else(|_| Err(io::Error::other("the binding thread ended")))?;
-    fs::set_permissions(path, Permissions::from_mode(0o600))?;
-    Ok(socket)
+    bound.unwrap_or_else(|_| Err(io::Error::other("the binding thread ended")))
 }
 
 fn lock(directory: impl AsFd) -> rustix::io::Result<()> {

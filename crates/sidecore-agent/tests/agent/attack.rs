@@ -156,14 +156,18 @@ fn other_users_are_turned_away_unless_they_are_named() {
     fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
     let listed = |agent: &crate::site::Agent, number: u32| {
         let done = site.output(agent, "setpriv", &[&user(number), "--clear-groups", "ssh-add", "-L"], "");
-        done.status.success()
+        (done.status.success(), format!("{number}: {done:?} {}", agent.said()))
     };
-    assert!(listed(&agent, OWN) && listed(&agent, 0) && !listed(&agent, OTHER));
+    let assert_listed = |agent: &crate::site::Agent, number: u32, expected: bool| {
+        let (found, said) = listed(agent, number);
+        assert_eq!(found, expected, "{said}");
+    };
+    [(OWN, true), (0, true), (OTHER, false)].map(|(number, expected)| assert_listed(&agent, number, expected));
     let said = agent.said();
     assert!(said.contains(&format!("--allow-uid {OTHER}")), "{said}");
     assert_eq!(agent.end().code(), Some(0));
     fs::remove_dir_all(site.path("own")).unwrap();
     let agent = site.agent_of(OWN, &["--allow-uid", &OTHER.to_string()]);
     fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
-    assert!(listed(&agent, OTHER) && !listed(&agent, OTHER + 1));
+    [(OTHER, true), (OTHER + 1, false)].map(|(number, expected)| assert_listed(&agent, number, expected));
 }
