@@ -4,6 +4,7 @@
 //! request, or for the client to take its reply: of the user with most connections, the longest waiting one. A user has
 //! a share of the places at most, so busy connections of one leave some for others.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
@@ -106,8 +107,8 @@ impl Table {
             return true;
         }
         let idle = self.open.iter().filter(|(_, open)| open.state != State::Works && (!exceeds || open.user == user));
-        let most = idle.max_by_key(|(_, open)| (self.of_user(open.user), open.since.elapsed()));
-        let Some(number) = most.map(|(number, _)| *number) else { return false };
+        let first = idle.min_by_key(|(_, open)| (Reverse(self.of_user(open.user)), open.since));
+        let Some(number) = first.map(|(number, _)| *number) else { return false };
         if let Some(open) = self.open.remove(&number) {
             open.end();
         }

@@ -98,6 +98,7 @@ mod tests {
     use proptest::collection::vec;
     use proptest::prelude::*;
     use std::fs;
+    use std::slice::from_ref;
 
     fn keys() -> [Public; 4] {
         let ec = |curve: Curve| Public::Ec { curve, point: vec![4; 1 + 2 * curve.size()] };
@@ -139,7 +140,7 @@ mod tests {
         let key = blob(&keys()[3]).unwrap();
         let line = |blob: &[u8]| format!("# a comment\n\ntype {} me\n", Base64::encode_string(blob));
         fs::write(&path, line(&certificate(&key))).unwrap();
-        assert_eq!(read_certificates(&[path.clone()]).unwrap()[0].key, key);
+        assert_eq!(read_certificates(from_ref(&path)).unwrap()[0].key, key);
         for (text, says) in [
             (line(&key), "it is no certificate"),
             ("ssh-ed25519".to_owned(), "no line of TYPE"),
@@ -148,11 +149,11 @@ mod tests {
             (String::new(), "no line of TYPE"),
         ] {
             fs::write(&path, text).unwrap();
-            let error = read_certificates(&[path.clone()]).unwrap_err().to_string();
+            let error = read_certificates(from_ref(&path)).unwrap_err().to_string();
             assert!(error.contains(says) && error.contains("ssh-keygen -s"), "{error}");
         }
         fs::write(&path, [0xff; 9]).unwrap();
-        assert!(read_certificates(&[path]).unwrap_err().to_string().contains("no line"));
+        assert!(read_certificates(from_ref(&path)).unwrap_err().to_string().contains("no line"));
     }
 
     proptest! {

@@ -30,9 +30,9 @@ pub(crate) fn ssh(options: &Options, key: &Arc<Key>, message: &[u8], flags: u32)
         Some(digest) => {
             let mut hasher = Hasher::new(digest);
             hasher.update(message);
-            sign(options, key, Settings { digest: Some(digest), ..Settings::default() }, &hasher.finish())?
+            sign(options, key, &Settings { digest: Some(digest), ..Settings::default() }, &hasher.finish())?
         }
-        None => sign(options, key, Settings::default(), message)?,
+        None => sign(options, key, &Settings::default(), message)?,
     };
     let signature = if key.public.family() == Family::Ec { two_numbers(&signature)? } else { signature };
     Ok(Writer::default().string(algorithm).string(signature).finish())
@@ -87,10 +87,10 @@ pub(crate) fn tls(options: &Options, key: &Arc<Key>, scheme: u32, input: &[u8]) 
     if family != key.public.family() {
         return Err(Failure::unsupported(format!("signatures of scheme {scheme:#06x} with a key of another kind")));
     }
-    sign(options, key, Settings { digest, padding, salt: Salt::Digest, mgf1: None }, input)
+    sign(options, key, &Settings { digest, padding, salt: Salt::Digest, mgf1: None }, input)
 }
 
-fn sign(options: &Options, key: &Arc<Key>, settings: Settings, input: &[u8]) -> Result<Vec<u8>, Failure> {
+fn sign(options: &Options, key: &Arc<Key>, settings: &Settings, input: &[u8]) -> Result<Vec<u8>, Failure> {
     settings.sign(Caller::thread(options), key, input)
 }
 

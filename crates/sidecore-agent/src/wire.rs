@@ -127,7 +127,7 @@ mod tests {
     proptest! {
         #[test]
         fn what_is_written_is_read(parts in vec(vec(any::<u8>(), 0..64), 0..8), number in any::<u32>()) {
-            let written = parts.iter().fold(Writer::message(7), |writer, part| writer.string(part)).u32(number);
+            let written = parts.iter().fold(Writer::message(7), Writer::string).u32(number);
             let length = written.len();
             let written = written.finish();
             prop_assert_eq!(length, written.len());

@@ -1,7 +1,7 @@
 //! Clients that mean no good, and users who may not.
 
 use crate::raw::{FAILURE, ask_on, blob, connect, list, message, receive, sign, signature, string};
-use crate::site::{MAX_WAIT, Site, root_or_skipped};
+use crate::site::{Agent, MAX_WAIT, Site, root_or_skipped};
 use sidecore::keys::{Acl, Kind};
 use std::fs::{self, Permissions};
 use std::io::{ErrorKind, Read, Write};
@@ -15,7 +15,7 @@ const OTHER: u32 = 64_002;
 /// Waits until the agent has ended this connection.
 fn ends(mut stream: &UnixStream) {
     let begun = Instant::now();
-    let mut buffer = [0; 65_536];
+    let mut buffer = [0; 4096];
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return,
@@ -45,7 +45,9 @@ fn lengths_that_no_message_has_end_their_connection_and_take_no_memory() {
     }
     // The longest one, of which only the length comes.
     let longest: Vec<UnixStream> = (0..40).map(|_| connect(&agent.socket)).collect();
-    longest.iter().for_each(|mut stream| stream.write_all(&(256 * 1024_u32).to_be_bytes()).unwrap());
+    for mut stream in &longest {
+        stream.write_all(&(256 * 1024_u32).to_be_bytes()).unwrap();
+    }
     assert_eq!(list(&agent.socket).len(), 1);
     assert!(memory_kb(agent.id()) < before + 4096);
 }
@@ -154,20 +156,19 @@ fn other_users_are_turned_away_unless_they_are_named() {
     let mut agent = site.agent_of(OWN, &[]);
     // Whatever becomes of the socket's mode.
     fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
-    let listed = |agent: &crate::site::Agent, number: u32| {
+    let assert_listed = |agent: &Agent, number: u32, expected: bool| {
         let done = site.output(agent, "setpriv", &[&user(number), "--clear-groups", "ssh-add", "-L"], "");
-        (done.status.success(), format!("{number}: {done:?} {}", agent.said()))
+        assert_eq!(done.status.success(), expected, "{number}: {done:?} {}", agent.said());
     };
-    let assert_listed = |agent: &crate::site::Agent, number: u32, expected: bool| {
-        let (found, said) = listed(agent, number);
-        assert_eq!(found, expected, "{said}");
-    };
-    [(OWN, true), (0, true), (OTHER, false)].map(|(number, expected)| assert_listed(&agent, number, expected));
+    assert_listed(&agent, OWN, true);
+    assert_listed(&agent, 0, true);
+    assert_listed(&agent, OTHER, false);
     let said = agent.said();
     assert!(said.contains(&format!("--allow-uid {OTHER}")), "{said}");
     assert_eq!(agent.end().code(), Some(0));
     fs::remove_dir_all(site.path("own")).unwrap();
     let agent = site.agent_of(OWN, &["--allow-uid", &OTHER.to_string()]);
     fs::set_permissions(&agent.socket, Permissions::from_mode(0o666)).unwrap();
-    [(OTHER, true), (OTHER + 1, false)].map(|(number, expected)| assert_listed(&agent, number, expected));
+    assert_listed(&agent, OTHER, true);
+    assert_listed(&agent, OTHER + 1, false);
 }

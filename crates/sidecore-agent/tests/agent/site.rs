@@ -41,7 +41,9 @@ impl Site {
 
     pub(crate) fn with(keys: &[(&str, Kind)]) -> Self {
         let site = Self::new();
-        keys.iter().for_each(|(name, kind)| site.make(name, *kind, Acl::default()));
+        for (name, kind) in keys {
+            site.make(name, *kind, Acl::default());
+        }
         site
     }
 

@@ -2,6 +2,7 @@
 
 use crate::site::{Agent, KEYS, Site, root_or_skipped};
 use sidecore::keys::Acl;
+use std::fmt::Write;
 use std::fs;
 use std::net::{TcpListener, TcpStream};
 use std::process::{Child, Command, Stdio};
@@ -19,10 +20,9 @@ impl Sshd {
     fn start(site: &Site, hosts: &Agent) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
         let path = |name: &str| site.path(name).display().to_string();
-        let keys: String =
-            KEYS.iter().map(|(name, _)| format!("HostKey {}\n", path(&format!("host-{name}.pub")))).collect();
+        let keys = KEYS.map(|(name, _)| format!("HostKey {}", path(&format!("host-{name}.pub")))).join("\n");
         let config = format!(
-            "ListenAddress 127.0.0.1\nPort {port}\nHostKeyAgent {agent}\n{keys}AuthorizedKeysFile {authorized}\n\
+            "ListenAddress 127.0.0.1\nPort {port}\nHostKeyAgent {agent}\n{keys}\nAuthorizedKeysFile {authorized}\n\
              TrustedUserCAKeys {ca}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n\
              PasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel VERBOSE\n",
             agent = hosts.socket.display(),
@@ -93,12 +93,12 @@ fn sshd_and_its_clients_meet_with_keys_that_neither_of_them_has() {
     for (name, _) in KEYS {
         let host = public(&site, &hosts, &format!("host-{name}"));
         fs::write(site.path(&format!("host-{name}.pub")), &host).unwrap();
-        known += &format!("* {host}\n");
+        writeln!(known, "* {host}").unwrap();
         let user = public(&site, &all, name);
         fs::write(site.path(&format!("{name}.pub")), &user).unwrap();
         // The Ed25519 key is certified only.
         if name != "ed25519" {
-            authorized += &format!("{user}\n");
+            writeln!(authorized, "{user}").unwrap();
         }
     }
     // The authority's key is one of the agent, too.
