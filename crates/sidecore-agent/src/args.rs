@@ -38,7 +38,7 @@ pub(crate) struct Agent {
     /// Further users who may use the agent, by number or name, in addition to root and the agent's own user
     #[arg(long, value_name = "UID", value_delimiter = ',')]
     allow_uid: Vec<String>,
-    /// Only these keys, in this order; default: all keys of this user, except those that do not sign
+    /// Only these keys, in this order; default: all signing keys of this user
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     keys: Vec<String>,
     /// A certificate of OpenSSH for one of the keys, as `ssh-keygen -s` writes it; may be given several times

@@ -1,4 +1,4 @@
-//! The open connections: their limits, and the one that ends for a new one.
+//! The open connections and their limits.
 //!
 //! Idle connections may stay, so they could take all places. A new connection takes the place of one that waits for a
 //! request, or for the client to take its reply: of the user with most connections, the longest waiting one. A user has

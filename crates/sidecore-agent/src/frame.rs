@@ -1,7 +1,7 @@
 //! Messages on a connection: a length of four bytes, and that number of bytes.
 //!
-//! An idle connection may stay. From the first byte of a message on, its rest must arrive within a time; so must a
-//! reply be taken. Each read and write waits for the remaining time only, so single bytes now and then extend
+//! An idle connection may stay. The rest of a message must arrive within a time after its first byte, and the client
+//! must take a reply within the same time. Each read and write waits for the remaining time only, so single bytes extend
 //! nothing.
 
 use std::io::{self, ErrorKind, Read, Write};

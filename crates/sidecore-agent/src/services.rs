@@ -1,5 +1,5 @@
-//! The signing keys, as the services list them for the agent's user. A service is asked at each list; while nothing
-//! has changed there, it answers with a number alone.
+//! The signing keys of the agent's user. Each list asks the services. A service without changes answers with a number
+//! alone.
 
 use crate::log::{Event, Log};
 use crate::public::{Certificate, blob};

@@ -1,4 +1,4 @@
-//! sshd and ssh, neither of which has a key.
+//! sshd and ssh without keys of their own.
 
 use crate::site::{Agent, KEYS, Site, root_or_skipped};
 use sidecore::keys::Acl;
