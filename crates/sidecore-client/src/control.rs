@@ -125,6 +125,13 @@ pub enum Ground {
     Limit,
 }
 
+/// Text of the refusal of a request that only later versions know. The connection stays.
+pub const UNKNOWN_REQUEST: &str =
+    "the service is of an older version and does not know this request: update it and start it anew";
+/// Text of the refusal of a packet that is no request. The first versions say it of later requests, too. The connection
+/// ends.
+pub const NO_MESSAGE: &str = "no message of this protocol: client and service must be of one version";
+
 /// A refusal by the service. A plain text becomes one with [`Ground::Other`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Refused {
@@ -143,6 +150,11 @@ impl Refused {
     /// A refusal for a limit, which the text names.
     pub fn limit(text: impl Into<String>) -> Self {
         Self::new(Ground::Limit, text)
+    }
+
+    /// Whether the service does not know the request, because it is of an older version.
+    pub fn is_of_older_version(&self) -> bool {
+        [UNKNOWN_REQUEST, NO_MESSAGE].contains(&self.text.as_str())
     }
 }
 

@@ -124,30 +124,41 @@ impl Admin {
         }
     }
 
-    /// The keys that this user may use. `None`: the list is that of the revision `known`.
+    /// The keys that this user may use. `None`: the list is that of the revision `known`. A list without a revision is one
+    /// whose keys changed between its pages, at each attempt.
     ///
     /// # Errors
-    /// The keys change again and again, the service is of an older version, or it is gone.
+    /// The service is of an older version ([`Refused::is_of_older_version`](crate::control::Refused::is_of_older_version)),
+    /// or it is gone.
     pub fn my_keys(&mut self, known: Option<u64>) -> Result<Option<UsableKeys>, Error> {
-        for _ in 0..LIST_TRIES {
-            match self.all_pages(known)? {
+        for number in 1..=LIST_TRIES {
+            match self.all_pages(known, number == LIST_TRIES)? {
                 Pages::Unchanged => return Ok(None),
                 Pages::All(keys) => return Ok(Some(keys)),
                 Pages::Torn => {}
             }
         }
-        Err(Error::Gone("the keys change again and again while they are listed".to_owned()))
+        Err(Error::Gone("the service lists no keys".to_owned()))
     }
 
-    fn all_pages(&mut self, known: Option<u64>) -> Result<Pages, Error> {
+    /// `is_last`: pages of different revisions are accepted, too.
+    fn all_pages(&mut self, known: Option<u64>, is_last: bool) -> Result<Pages, Error> {
         let Some((revision, mut keys, mut more)) = self.page(String::new(), known)? else {
             return Ok(Pages::Unchanged);
         };
+        let mut revision = Some(revision);
         while more {
             let after = keys.last().map_or_else(String::new, |key: &UsableKey| key.name.clone());
             let Some((present, page, rest)) = self.page(after, None)? else { return Ok(Pages::Torn) };
-            if present != revision {
-                return Ok(Pages::Torn);
+            if revision != Some(present) {
+                if !is_last {
+                    return Ok(Pages::Torn);
+                }
+                revision = None;
+            }
+            // The last keys may have been deleted meanwhile.
+            if page.is_empty() && revision.is_none() {
+                break;
             }
             let rises = page.first().is_some_and(|first| keys.last().is_none_or(|last| last.name < first.name));
             if !rises || keys.len() > MAX_LIST {

@@ -35,8 +35,9 @@ pub struct UsableKey {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UsableKeys {
     /// Another number after each change of one of them, and after a restart of the service. Unchanged by other users'
-    /// keys.
-    pub revision: u64,
+    /// keys. `None`: keys changed again and again while they were listed. Those that changed may then be missing, or be
+    /// listed as they were; all others are there.
+    pub revision: Option<u64>,
     /// In the order of their names.
     pub keys: Vec<UsableKey>,
 }

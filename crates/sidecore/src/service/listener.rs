@@ -28,7 +28,7 @@ mod waiting;
 
 use super::command::{Event, Lane, LaneKey};
 use super::jobs::ControlJob;
-use crate::control::{self, Refused, Reply, Request};
+use crate::control::{self, NO_MESSAGE, Refused, Reply, Request, UNKNOWN_REQUEST};
 use crate::counters::{LaneCounter, report};
 use crate::events;
 use crate::sys::clock;
@@ -181,14 +181,9 @@ impl Listener {
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                let what =
-                    "the service is of an older version and does not know this request: update it and start it anew";
-                self.reply(key, &Reply::Refused(what.into()))
+                self.reply(key, &Reply::Refused(UNKNOWN_REQUEST.into()))
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                let what = "no message of this protocol: client and service must be of one version".to_owned();
-                self.refuse_for_good(key, what.into())
-            }
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.refuse_for_good(key, NO_MESSAGE.into()),
             Err(error) => Err(error),
         };
         if answered.and_then(|()| self.listen_again(key)).is_err() {

@@ -96,7 +96,7 @@ fn generate(admin: &mut Admin, name: &str, kind: Kind, uids: Vec<u32>) -> Result
 /// The names of this user's keys, if they changed since the last question.
 fn mine(admin: &mut Admin, known: &mut Option<u64>) -> String {
     let Some(listed) = admin.my_keys(*known).expect("an answer") else { return "unchanged".to_owned() };
-    *known = Some(listed.revision);
+    *known = listed.revision;
     listed.keys.iter().map(|key| key.name.as_str()).collect::<Vec<_>>().join(" ")
 }
 

@@ -16,6 +16,8 @@ use sidecore::keys::{
 use std::fs::{Permissions, set_permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
 
 const EC: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-p-256.pkcs8.der");
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
@@ -74,7 +76,8 @@ fn a_list_has_what_a_program_needs_and_its_revision_moves_with_each_change() {
     assert_eq!(key.public, admin.key_info("www").unwrap().public);
     let mut known = listed.revision;
     assert_ne!(known, empty.revision);
-    assert_eq!(admin.my_keys(Some(known)).unwrap(), None);
+    assert!(known.is_some());
+    assert_eq!(admin.my_keys(known).unwrap(), None);
     let certificate = read_certificates(CERTIFICATE.as_bytes()).unwrap().remove(0);
     let changes = [
         KeyCommand::SetAcl { name: named("www"), acl: Acl { uids: vec![7], gids: vec![] } },
@@ -91,8 +94,8 @@ fn a_list_has_what_a_program_needs_and_its_revision_moves_with_each_change() {
     for change in changes {
         let what = format!("{change:?}");
         admin.keys(change).unwrap();
-        let listed = admin.my_keys(Some(known)).unwrap().expect(&what);
-        assert_eq!(admin.my_keys(Some(listed.revision)).unwrap(), None, "{what}");
+        let listed = admin.my_keys(known).unwrap().expect(&what);
+        assert_eq!(admin.my_keys(listed.revision).unwrap(), None, "{what}");
         known = listed.revision;
     }
     // A key that was deleted and made anew is another one.
@@ -117,6 +120,37 @@ fn a_long_list_comes_whole_in_pages_that_fit_a_message() {
     // A lane's connection is answered as well.
     let mut client = connect(&service);
     assert_eq!(client.key_info(&name(0)).unwrap().public, keys[0].public);
+}
+
+/// A user who has keys made and deletes them would otherwise keep root from its list.
+#[test]
+fn a_list_ends_while_keys_change_without_a_pause() {
+    let service = start(Config::default());
+    let mut admin = administer(&service);
+    let name = |number: usize| format!("{number:0>64}");
+    for number in 0..30 {
+        import(&mut admin, &name(number), RSA_8192);
+    }
+    let ended = AtomicBool::new(false);
+    let mut other = administer(&service);
+    let lists: Vec<_> = thread::scope(|scope| {
+        scope.spawn(|| {
+            while !ended.load(Ordering::Relaxed) {
+                import(&mut other, "changes", EC);
+                other.keys(KeyCommand::Delete { name: named("changes") }).unwrap();
+            }
+        });
+        let lists = (0..10).map(|_| admin.my_keys(None)).collect();
+        ended.store(true, Ordering::Relaxed);
+        lists
+    });
+    for listed in lists {
+        let UsableKeys { revision, keys } = listed.unwrap().unwrap();
+        let lasting = keys.iter().filter(|key| key.name != "changes");
+        assert!(lasting.map(|key| key.name.clone()).eq((0..30).map(name)), "{revision:?}");
+    }
+    let listed = mine(&mut admin);
+    assert_eq!(admin.my_keys(listed.revision).unwrap(), None, "a list at rest has a revision");
 }
 
 #[test]
