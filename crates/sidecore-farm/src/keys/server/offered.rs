@@ -6,7 +6,7 @@ use sidecore_client::client::{Admin, ConnectError, Error, Options};
 use sidecore_client::control::Refused;
 use sidecore_client::gateway::{MAX_PUBLIC, Offer};
 use sidecore_client::keyops::key::{Key, Private, Public};
-use sidecore_client::keys::KeyCommand;
+use sidecore_client::keys::{KeyCommand, UsableKeys};
 use sidecore_core::session::Class;
 use sidecore_terminal::output::tell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -20,6 +20,8 @@ const INTERVAL: Duration = Duration::from_secs(1);
 const PAUSE: Duration = Duration::from_millis(20);
 /// Most keys offered: a gateway takes no more.
 const MAX_KEYS: usize = Class::COUNT;
+/// Most keys that are listed: more than a service can have.
+const MAX_LISTED: usize = 1 << 16;
 
 #[derive(Default)]
 pub(super) struct Offered {
@@ -69,12 +71,13 @@ pub(super) struct Keys {
 }
 
 impl Keys {
-    /// Starts the thread. `allow`: these keys only, for these gateways; empty: all keys that the service lists, for all
-    /// gateways.
+    /// Starts the thread. `allow`: these keys only, for these gateways; empty: all keys that the service lists and no user
+    /// had made for itself, for all gateways.
     pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, FarmError> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
-        let look = Look { options: options.clone(), allow: allow.into(), admin: None, told: BTreeSet::new() };
+        let (options_of, owned) = (options.clone(), Owned::default());
+        let look = Look { options: options_of, allow: allow.into(), admin: None, owned, told: BTreeSet::new() };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(FarmError::system("cannot start a thread"))?;
         // A first look, or a service that is not there: gateways are told later.
@@ -121,7 +124,27 @@ struct Look {
     options: Options,
     allow: Arc<[Permit]>,
     admin: Option<Admin>,
+    owned: Owned,
     told: BTreeSet<String>,
+}
+
+/// Keys that users had made for themselves. Their users chose the names, and did not ask for an offer.
+#[derive(Default)]
+struct Owned {
+    revision: Option<u64>,
+    names: BTreeSet<String>,
+}
+
+impl Owned {
+    fn update(&mut self, listed: UsableKeys) {
+        let owned = listed.keys.into_iter().filter(|key| key.owner.is_some());
+        *self = Self { revision: listed.revision, names: owned.map(|key| key.name).collect() };
+    }
+
+    /// The other names.
+    fn leave_out(&self, names: Vec<String>) -> BTreeSet<String> {
+        names.into_iter().filter(|name| !self.names.contains(name)).collect()
+    }
 }
 
 impl Look {
@@ -131,7 +154,7 @@ impl Look {
             None => Admin::connect(&self.options)?,
         };
         let allowed = || self.allow.iter().map(|permit| permit.key.clone()).collect::<BTreeSet<_>>();
-        let names = if self.allow.is_empty() { list(&mut admin)?.into_iter().collect() } else { allowed() };
+        let names = if self.allow.is_empty() { self.list(&mut admin)? } else { allowed() };
         let mut offered = Offered { permits: self.allow.clone(), ..Offered::default() };
         for name in names {
             if offered.keys.len() == MAX_KEYS {
@@ -148,6 +171,22 @@ impl Look {
         }
         self.admin = Some(admin);
         Ok(offered)
+    }
+
+    /// All keys without an owner.
+    fn list(&mut self, admin: &mut Admin) -> Result<BTreeSet<String>, NotOffered> {
+        let names = list(admin)?;
+        // Asked later: a key whose owner is not known yet is not in the list above.
+        match admin.my_keys(self.owned.revision) {
+            Ok(None) => {}
+            Ok(Some(listed)) => self.owned.update(listed),
+            // There no user has keys made. The first versions close the connection.
+            Err(Error::Service(refused)) if refused.is_of_older_version() => {
+                (self.owned, *admin) = (Owned::default(), Admin::connect(&self.options)?);
+            }
+            Err(error) => return Err(error.into()),
+        }
+        Ok(self.owned.leave_out(names))
     }
 
     fn tell(&mut self, what: String) {
@@ -198,7 +237,7 @@ fn list(admin: &mut Admin) -> Result<Vec<String>, NotOffered> {
             Error::Service(refused) => NotOffered::Unlisted(refused),
             other => other.into(),
         })?;
-        if entries.is_empty() || names.len() > MAX_KEYS {
+        if entries.is_empty() || names.len() > MAX_LISTED {
             return Ok(names);
         }
         names.extend(entries.into_iter().map(|entry| entry.name));
@@ -208,6 +247,7 @@ fn list(admin: &mut Admin) -> Result<Vec<String>, NotOffered> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecore_client::keys::{Kind, Site, UsableKey, Usage};
 
     const SPKI: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-p-256.spki.der");
 
@@ -236,6 +276,26 @@ mod tests {
         assert_eq!(told(&offered, "other"), ["common", "secret"]);
         assert_eq!(told(&offered, "third"), ["common"]);
         assert!(offered.key("near", "www").is_some() && offered.key("near", "secret").is_none());
+    }
+
+    #[test]
+    fn keys_that_users_had_made_are_not_offered_and_take_no_places() {
+        let key = |name: &str, owner| UsableKey {
+            name: name.to_owned(),
+            kind: Kind::P256,
+            public: SPKI.to_vec(),
+            usage: Usage::ALL,
+            site: Site::Here,
+            certificates: 0,
+            rate: None,
+            owner,
+        };
+        let of_users = (0..MAX_KEYS).map(|number| format!("0{number:03}"));
+        let keys: Vec<_> = of_users.map(|name| key(&name, Some(1000))).chain([key("www", None)]).collect();
+        let names = keys.iter().map(|key| key.name.clone()).collect();
+        let mut owned = Owned::default();
+        owned.update(UsableKeys { revision: Some(7), keys });
+        assert_eq!(owned.leave_out(names).into_iter().collect::<Vec<_>>(), ["www"]);
     }
 
     #[test]
