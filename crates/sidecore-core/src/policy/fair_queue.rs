@@ -40,6 +40,11 @@ impl<K: Clone + Ord, T> FairQueue<K, T> {
         self.len
     }
 
+    /// Waiting items of a user.
+    pub fn len_of(&self, user: &K) -> usize {
+        self.users.get(user).map_or(0, |waiting| waiting.items.len())
+    }
+
     /// Whether none waits.
     pub fn is_empty(&self) -> bool {
         self.len == 0

@@ -43,6 +43,10 @@ impl JobQueues {
         self.keeper.0.state().jobs.len()
     }
 
+    pub(super) fn generations_of(&self, user: u32) -> usize {
+        self.keeper.0.state().jobs.len_of(user)
+    }
+
     /// The connection is gone: forgets its job, unless that makes a stored key or seals the stored keys again.
     pub(super) fn forget(&self, user: u32, key: LaneKey) {
         for queue in [&self.parser, &self.maker] {
@@ -56,12 +60,17 @@ impl JobQueues {
 #[derive(Default)]
 struct Jobs {
     waiting: FairQueue<u32, (LaneKey, ControlJob)>,
-    running: bool,
+    /// User of the running job.
+    running: Option<u32>,
 }
 
 impl Jobs {
     fn len(&self) -> usize {
-        self.waiting.len() + usize::from(self.running)
+        self.waiting.len() + usize::from(self.running.is_some())
+    }
+
+    fn len_of(&self, user: u32) -> usize {
+        self.waiting.len_of(&user) + usize::from(self.running == Some(user))
     }
 
     fn push(&mut self, user: u32, key: LaneKey, job: ControlJob) {
@@ -70,13 +79,13 @@ impl Jobs {
 
     fn next(&mut self) -> Option<(u32, (LaneKey, ControlJob))> {
         let next = self.waiting.next();
-        self.running = next.is_some();
+        self.running = next.as_ref().map(|(user, _)| *user);
         next
     }
 
     fn finished(&mut self, user: u32, took: Nanos) {
         self.waiting.charge(&user, took);
-        self.running = false;
+        self.running = None;
     }
 
     fn forget(&mut self, user: u32, key: LaneKey) -> Vec<(LaneKey, ControlJob)> {
@@ -161,9 +170,10 @@ mod tests {
             jobs.push(user, key, job());
         }
         assert_eq!((jobs.len(), next(&mut jobs)), (4, Some((1, 10))));
-        assert_eq!(jobs.len(), 4, "the running one counts");
+        assert_eq!((jobs.len(), jobs.len_of(1), jobs.len_of(2)), (4, 3, 1), "the running one counts");
         jobs.finished(1, 1_000_000);
         assert_eq!((jobs.len(), next(&mut jobs)), (3, Some((2, 20))));
+        assert_eq!((jobs.len_of(1), jobs.len_of(2), jobs.len_of(3)), (2, 1, 0));
         jobs.finished(2, 1_000);
         assert_eq!((next(&mut jobs), next(&mut jobs), next(&mut jobs)), (Some((1, 11)), Some((1, 12)), None));
         assert_eq!(jobs.len(), 0);

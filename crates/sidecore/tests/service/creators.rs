@@ -5,7 +5,7 @@
 use crate::common::{Running, administer, root_or_skipped, start};
 use crate::peer::Peer;
 use sidecore::client::Admin;
-use sidecore::config::{Config, CreatorsConfig, KeysConfig};
+use sidecore::config::{Config, CreatorsConfig, KeysConfig, LimitsConfig};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand};
 use std::fs::{Permissions, set_permissions};
@@ -17,12 +17,16 @@ const MEMBERS: &str = "64001,64100";
 const OTHER: &str = "64002,64100";
 
 fn serve() -> Option<(Running, Admin)> {
+    serve_with(2, LimitsConfig::default())
+}
+
+fn serve_with(per_user: u16, limits: LimitsConfig) -> Option<(Running, Admin)> {
     if !root_or_skipped("play another user") {
         return None;
     }
-    let creators = CreatorsConfig { gids: vec![GROUP], per_user: 2 };
+    let creators = CreatorsConfig { gids: vec![GROUP], per_user };
     let keys = KeysConfig { creators, ..KeysConfig::default() };
-    let service = start(Config { socket_mode: 0o666, keys, ..Config::default() });
+    let service = start(Config { socket_mode: 0o666, keys, limits, ..Config::default() });
     set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
     let root = administer(&service);
     Some((service, root))
@@ -64,6 +68,43 @@ fn a_creator_has_keys_of_its_own_up_to_its_quota_and_deletes_them() {
     root.keys(KeyCommand::Delete { name: "b".to_owned() }).unwrap();
     assert_eq!(hears(&mut one, "generate d"), "done", "a key that root deleted counts no more");
     assert_eq!(hears(&mut one, "mine"), "c2 d www");
+}
+
+#[test]
+fn creators_leave_places_for_the_keys_of_root() {
+    let Some((service, mut root)) = serve_with(16, LimitsConfig { keys: 9, ..LimitsConfig::default() }) else { return };
+    let (mut one, mut two) = (peer(&service, "64001", MEMBERS), peer(&service, "64002", OTHER));
+    for name in ["a", "b", "c", "d"] {
+        assert_eq!(hears(&mut one, &format!("generate {name}1")), "done");
+    }
+    for name in ["a", "b", "c"] {
+        assert_eq!(hears(&mut two, &format!("generate {name}2")), "done");
+    }
+    for one in [&mut one, &mut two] {
+        let said = hears(one, "generate more");
+        assert!(said.contains("the last 2 places for keys are for root"), "{said}");
+    }
+    for name in ["www", "mail"] {
+        let acl = Acl::default();
+        root.keys(KeyCommand::Import { name: name.to_owned(), pkcs8: Secret::from(EC), acl }).unwrap();
+    }
+}
+
+#[test]
+fn a_creator_that_makes_and_deletes_keys_without_a_pause_is_refused_alone() {
+    let Some((service, mut root)) = serve() else { return };
+    let (mut one, mut two) = (peer(&service, "64001", MEMBERS), peer(&service, "64002", OTHER));
+    // 16 a minute, all in a row.
+    let mut said = String::new();
+    let made = (0..100).take_while(|number| {
+        said = hears(&mut one, if number % 2 == 0 { "generate a" } else { "delete a" });
+        said == "done"
+    });
+    assert!((16..40).contains(&made.count()), "{said}");
+    assert!(said.contains("too many changes of keys, 16 a minute"), "{said}");
+    assert_eq!(hears(&mut two, "generate b"), "done");
+    let (name, acl) = ("www".to_owned(), Acl::default());
+    root.keys(KeyCommand::Import { name, pkcs8: Secret::from(EC), acl }).unwrap();
 }
 
 #[test]

@@ -6,6 +6,9 @@ use crate::keys::error::StoreError;
 use crate::sys::peer::Asker;
 use sidecore_client::keys::{MAX_RATE, Usage};
 
+/// Divisor of the number of places for keys: this part of them is not for creators.
+const RESERVED: usize = 8;
+
 impl Store {
     /// Sets the operations that a key may do. Returns its place, whose sessions for others are to be closed.
     pub(crate) fn set_usage(&mut self, name: &str, usage: Usage) -> Result<Changed<u16>, StoreError> {
@@ -55,6 +58,12 @@ impl Store {
     /// Number of keys that this user had made for itself.
     pub(crate) fn owned_by(&self, user: u32) -> usize {
         self.keys.values().filter(|key| key.attributes.owner == Some(user)).count()
+    }
+
+    /// Number of places for keys that creators leave free, and whether more are free.
+    pub(crate) fn reserve(&self) -> (usize, bool) {
+        let reserve = self.places.len().div_ceil(RESERVED);
+        (reserve, self.places.iter().filter(|place| place.is_none()).count() > reserve)
     }
 
     pub(crate) fn certificate(&self, name: &str, index: u8, asker: &Asker) -> Result<Vec<u8>, StoreError> {

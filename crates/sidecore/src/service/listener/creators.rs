@@ -1,10 +1,20 @@
 //! Keys of users who may have keys made for themselves.
 
 use super::state::Listener;
+use crate::config::CreatorsConfig;
 use crate::control::Refused;
+use crate::events::{self, Source};
 use crate::keys::{Acl, Attributes, KeyCommand, Kind};
 use crate::service::command::LaneKey;
+use crate::sys::clock;
 use crate::sys::peer::Asker;
+use sidecore_core::policy::rate::{Pace, RateLimit};
+use sidecore_core::time::Nanos;
+
+/// Bounds of a creator's changes a minute. Between them the quota of keys is that number.
+const FEWEST_A_MINUTE: u32 = 16;
+const MOST_A_MINUTE: u32 = 60;
+const MINUTE: Nanos = 60_000_000_000;
 
 /// Most keys that are being made when another one of a creator begins: some more are for administrators.
 const MAX_GENERATIONS: usize = 32;
@@ -24,7 +34,21 @@ impl Listener {
         permitted.then_some(user)
     }
 
-    /// What is stored with a key that this user has made for itself.
+    /// Takes one of the changes that a creator may make in this time. Each takes the control thread several writes to the
+    /// disk.
+    pub(super) fn take_change(&mut self, user: u32) -> Result<(), Refused> {
+        let taken = self.changes.tell(clock::now(), Source { what: (), uid: user });
+        // The log has refusals in counts of its own.
+        while self.changes.rest().is_some() {}
+        let most = a_minute(&self.setup.config.keys.creators);
+        ensure_limit!(
+            taken.is_some(),
+            "user {user} has asked for too many changes of keys, {most} a minute are permitted: wait a minute"
+        );
+        Ok(())
+    }
+
+    /// Attributes of a creator's new key.
     pub(super) fn own_attributes(&self, user: u32, kind: Kind, acl: &Acl) -> Result<Attributes, Refused> {
         let own = Acl { uids: vec![user], gids: Vec::new() };
         ensure!(
@@ -40,10 +64,15 @@ impl Listener {
         ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
         let attributes = Attributes { owner: Some(user), ..own.into() };
         self.check_quota(&attributes)?;
+        let (has, made) = (self.setup.store.owned_by(user), self.jobs.generations_of(user));
+        ensure_limit!(
+            has + made < usize::from(self.setup.config.keys.creators.per_user),
+            "user {user} has {has} keys, and {made} are being made (keys.creators.per_user): wait for them"
+        );
         Ok(attributes)
     }
 
-    /// Checked when the key is asked for, and when it is stored: several may be in the making.
+    /// For a new key, once at its request and again before it is stored.
     pub(super) fn check_quota(&self, attributes: &Attributes) -> Result<(), Refused> {
         let Some(owner) = attributes.owner else { return Ok(()) };
         let (has, most) = (self.setup.store.owned_by(owner), self.setup.config.keys.creators.per_user);
@@ -51,11 +80,29 @@ impl Listener {
             has < usize::from(most),
             "user {owner} has {has} keys already (keys.creators.per_user): delete one with `sidecore keys delete NAME`"
         );
+        let (reserve, has_more) = self.setup.store.reserve();
+        ensure_limit!(
+            has_more,
+            "the last {reserve} places for keys are for root and the service's own user: they raise limits.keys in the \
+             configuration and restart the service"
+        );
         Ok(())
     }
 }
 
-/// Who became another user is none of both.
+/// Changes of one creator, by time.
+pub(super) type Changes = RateLimit<Source<()>>;
+
+pub(super) fn changes(config: &CreatorsConfig) -> Changes {
+    let burst = a_minute(config);
+    RateLimit::new(Pace { burst, every: MINUTE / Nanos::from(burst), ..events::PACE })
+}
+
+fn a_minute(config: &CreatorsConfig) -> u32 {
+    u32::from(config.per_user).clamp(FEWEST_A_MINUTE, MOST_A_MINUTE)
+}
+
+/// A process that became another user has none.
 fn only_user(asker: &Asker) -> Option<u32> {
     let mut users = asker.peers().map(|peer| peer.uid);
     let first = users.next()?;

@@ -63,6 +63,9 @@ impl Listener {
             Ok(()) => None,
             Err(refused) => Some(self.creator(key, &command).ok_or(refused)?),
         };
+        if let Some(user) = creator {
+            self.take_change(user)?;
+        }
         let deletes = matches!(command, KeyCommand::Delete { .. });
         let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {

@@ -2,6 +2,7 @@
 
 use super::complaints::{Complaints, complaints};
 use super::connection::{Connection, Ending, Gateway};
+use super::creators::{Changes, changes};
 use super::descriptors;
 use super::usage::Usage;
 use super::waiting::Queue;
@@ -85,6 +86,7 @@ pub(in crate::service) struct Listener {
     pub(super) gateways: HashMap<LaneKey, Gateway>,
     pub(super) reaper: Reaper,
     pub(super) complaints: Complaints,
+    pub(super) changes: Changes,
     pub(super) usage: Usage,
 }
 
@@ -111,6 +113,7 @@ impl Listener {
             gateways: HashMap::new(),
             reaper: Reaper::new(setup.tell.clone(), setup.wake.clone()),
             reserved: descriptors::reserved(),
+            changes: changes(&setup.config.keys.creators),
             setup,
             poller,
             next: FIRST,
