@@ -217,6 +217,10 @@ impl Store {
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         self.check_replaceable(name)?;
         let attributes = self.keys.get(name).ok_or_else(|| unknown(name))?.attributes.clone();
+        let (kind, usage) = (material.kind, attributes.usage);
+        if usage.both(Usage::of_kind(kind)) == Usage::NONE {
+            return Err(StoreError::NoSuchUsage { kind, more: usage });
+        }
         // They are of the old key.
         self.give(name, material, Attributes { certificates: Vec::new(), ..attributes })
     }

@@ -218,6 +218,32 @@ fn no_key_takes_the_place_of_one_that_a_user_had_made() {
 }
 
 #[test]
+fn a_replacement_that_may_do_nothing_is_refused() {
+    let mut store = with_key();
+    store.set_usage("www", Usage::DECRYPT).unwrap();
+    let said = store.replace("www", Material::read(EC.into()).unwrap()).unwrap_err().to_string();
+    assert!(said.contains("p-256 is never for decrypt"), "{said}");
+    assert_eq!(store.describe("www").unwrap().usage, Usage::DECRYPT);
+    store.replace("www", Material::read(RSA.into()).unwrap()).unwrap();
+    store.set_usage("www", Usage::SIGN).unwrap();
+    store.replace("www", Material::read(EC.into()).unwrap()).unwrap();
+    assert_eq!(store.describe("www").unwrap().usage, Usage::SIGN);
+}
+
+#[test]
+fn creators_leave_an_eighth_of_the_places_free() {
+    for (limit, most) in [(16, 14), (9, 7), (8, 7), (2, 1), (1, 0)] {
+        let mut store = store(limit);
+        let mut stored = 0;
+        while store.reserve().1 {
+            import(&mut store, &format!("{stored}"), EC, Acl::default());
+            stored += 1;
+        }
+        assert_eq!(stored, most, "{limit}");
+    }
+}
+
+#[test]
 fn a_long_list_comes_in_pages_of_which_each_fits_a_message() {
     let mut store = store(40);
     let acl = Acl { uids: vec![u32::MAX; MAX_ACL], gids: vec![u32::MAX; MAX_ACL] };
