@@ -179,16 +179,22 @@ pub enum Outcome<'a> {
     Elsewhere,
 }
 
+/// The number of a refusal for the key's limit. Older services take that of [`Refusal::KeyLimit`] for a hostile gateway's,
+/// and this one for [`Refusal::KeyElsewhere`]; no machine with a key refuses for it otherwise.
+const KEY_LIMIT: Refusal = Refusal::NoDevice;
+
 impl Outcome<'_> {
     /// A refusal with this reason.
     pub fn refused(reason: Refusal) -> Self {
-        Self::Refused(reason as u8)
+        Self::Refused(if reason == Refusal::KeyLimit { KEY_LIMIT } else { reason } as u8)
     }
 
     /// The reason of a refusal, if this version knows it.
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
-            Self::Refused(reason) => Refusal::from_u8(*reason),
+            Self::Refused(reason) => {
+                Refusal::from_u8(*reason).map(|reason| if reason == KEY_LIMIT { Refusal::KeyLimit } else { reason })
+            }
             _ => None,
         }
     }

@@ -54,6 +54,10 @@ fn operations_are_those_of_requests_that_take_a_private_key() {
         assert_eq!(Operation::of(op), None);
     }
     assert_eq!(Outcome::refused(Refusal::Authentication).refusal(), Some(Refusal::Authentication));
+    assert_eq!(Outcome::refused(Refusal::KeyLimit).refusal(), Some(Refusal::KeyLimit));
+    // Services that know eleven reasons end a gateway's connection for the twelfth.
+    let Outcome::Refused(number) = Outcome::refused(Refusal::KeyLimit) else { panic!("no refusal") };
+    assert!((1..=11).contains(&number), "{number}");
     assert_eq!((Outcome::Refused(250).refusal(), Outcome::Elsewhere.refusal()), (None, None));
 }
 

@@ -70,8 +70,8 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     {
         return Err(Failure::new(Reason::Service, format!("key {name:?}: {}", refusal.message())));
     }
-    if let (Ok(Err(refusal @ Refusal::KeyLimit)), Private::Stored(name)) = (&second, &request.key.private) {
-        return Err(Failure::new(Reason::Limit, format!("key {name:?}: {}", refusal.message())));
+    if let (Ok(Err(Refusal::KeyLimit)), Private::Stored(name)) = (&second, &request.key.private) {
+        return Err(Failure::key_limit(name));
     }
     // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.outage.has_waited_since(begun));

@@ -93,12 +93,24 @@ pub struct Failure {
     /// The details.
     pub text: String,
     pub(super) starting: bool,
+    key_limit: bool,
 }
 
 impl Failure {
     /// A failure with its details.
     pub fn new(reason: Reason, text: impl Into<String>) -> Self {
-        Self { reason, text: text.into(), starting: false }
+        Self { reason, text: text.into(), starting: false, key_limit: false }
+    }
+
+    /// The limit of the key with this name is reached.
+    pub fn key_limit(name: &str) -> Self {
+        let text = format!("key {name:?}: {}", Refusal::KeyLimit.message());
+        Self { key_limit: true, ..Self::new(Reason::Limit, text) }
+    }
+
+    /// Whether it is the limit of the key that is reached, and none of the service's.
+    pub fn is_of_key_limit(&self) -> bool {
+        self.key_limit
     }
 
     /// The service did not answer in time.

@@ -4,8 +4,8 @@
 use crate::error::FarmError;
 use sidecore_client::client::Options;
 use sidecore_client::gateway::{Operation, Outcome, Request};
-use sidecore_client::keyops::call::{Request as Call, call};
-use sidecore_client::keyops::failure::Reason;
+use sidecore_client::keyops::call::{Outcome as CallOutcome, Request as Call, call};
+use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::Key;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::spec::Scheme;
@@ -169,11 +169,17 @@ fn next(shared: &Shared) -> Option<Job> {
 fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
     let (scheme, op, input) = (job.scheme.clone(), job.operation.op(), job.input.as_slice());
     let request = Call { key: &job.key, scheme, op, head: &[], input, max_output: job.max_output() };
-    match call(Caller::thread(options), &request) {
+    done_of(call(Caller::thread(options), &request), poke)
+}
+
+fn done_of(called: Result<CallOutcome, Failure>, poke: &SyncSender<()>) -> Done {
+    match called {
         Ok(Ok(result)) => Done::Result(result),
         // Faults of this machine: another one may do the request.
         Ok(Err(Refusal::NoDevice | Refusal::Shutdown | Refusal::Internal | Refusal::KeyElsewhere)) => Done::Elsewhere,
         Ok(Err(refusal)) => Done::Refused(refusal),
+        // On another machine the key has another limit, and the same operator.
+        Err(failure) if failure.is_of_key_limit() => Done::Refused(Refusal::KeyLimit),
         Err(failure) => match failure.reason {
             Reason::Input => Done::Refused(Refusal::InputLength),
             Reason::Unsupported => Done::Refused(Refusal::Unsupported),
@@ -199,6 +205,16 @@ mod tests {
         let origin = Origin { gateway: gateway.into(), incarnation: 1 };
         let (scheme, operation) = (Scheme::EcdsaRaw, Operation::SignDigest);
         Job::new(origin, 0, key, &Request { ticket: 0, key: "www", scheme, operation, input: &[7; 32] }).unwrap()
+    }
+
+    #[test]
+    fn a_keys_limit_is_its_answer_and_a_limit_of_the_service_is_another_machines_turn() {
+        let (poke, pokes) = std::sync::mpsc::sync_channel(1);
+        let done = done_of(Err(Failure::key_limit("www")), &poke);
+        assert!(matches!(done.outcome().refusal(), Some(Refusal::KeyLimit)));
+        assert!(pokes.try_recv().is_err(), "the keys are as they were");
+        assert!(matches!(done_of(Err(Failure::new(Reason::Limit, "no lane is free")), &poke), Done::Elsewhere));
+        assert!(pokes.try_recv().is_ok());
     }
 
     #[test]

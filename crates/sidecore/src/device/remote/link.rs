@@ -313,6 +313,7 @@ impl Link {
                     | Refusal::Authentication
                     | Refusal::TooLarge
                     | Refusal::KeyDenied
+                    | Refusal::KeyLimit
                     | Refusal::Internal),
                 ) => reason,
                 // The error concerns that machine, not the request.
