@@ -4,20 +4,24 @@ use super::{called, read};
 use crate::error::{CliError, failed};
 use crate::set::connect;
 use sidecore::client::{Admin, Error};
-use sidecore::keys::{KeyCommand, UsableKey, read_certificates};
+use sidecore::keys::{KeyCommand, UsableKey, UsableKeys, read_certificates};
 use std::collections::BTreeMap;
 use std::path::Path;
 
 pub(super) type Terms = BTreeMap<String, UsableKey>;
 
 /// The keys of this user by name. `None`: the service is of an older version, where no key has terms. On a connection of
-/// its own, which such a service closes.
+/// its own, which such a service closes. While keys change, those that change may be missing.
 pub(super) fn all(socket: &Path) -> Result<Option<Terms>, CliError> {
-    let listed = match connect(socket)?.my_keys(None) {
-        Err(Error::Service(_)) => None,
-        listed => listed?,
-    };
+    let listed = without_older(connect(socket)?.my_keys(None))?;
     Ok(listed.map(|listed| listed.keys.into_iter().map(|key| (key.name.clone(), key)).collect()))
+}
+
+fn without_older(listed: Result<Option<UsableKeys>, Error>) -> Result<Option<UsableKeys>, Error> {
+    match listed {
+        Err(Error::Service(refused)) if refused.is_of_older_version() => Ok(None),
+        listed => listed,
+    }
 }
 
 pub(super) fn set_certificates(service: &mut Admin, name: &str, file: &Path) -> Result<(), CliError> {
@@ -31,4 +35,23 @@ pub(super) fn set_certificates(service: &mut Admin, name: &str, file: &Path) -> 
         })?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore::control::{Ground, NO_MESSAGE, Refused, UNKNOWN_REQUEST};
+
+    #[test]
+    fn only_a_service_of_an_older_version_has_no_terms() {
+        let refused = |text: &str| without_older(Err(Error::Service(text.into())));
+        for older in [UNKNOWN_REQUEST, NO_MESSAGE] {
+            assert_eq!(refused(older).unwrap(), None);
+        }
+        // `renew` would otherwise store the new key without the limits of the former one.
+        for other in ["the kernel does not say who asks: EIO", "", "no message of this protocol"] {
+            assert!(refused(other).is_err(), "{other}");
+        }
+        assert!(without_older(Err(Error::Service(Refused::new(Ground::Limit, "no descriptor is left")))).is_err());
+    }
 }
