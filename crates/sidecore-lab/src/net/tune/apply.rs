@@ -35,6 +35,9 @@ pub(super) struct SavedSettings {
     /// Values that the run may leave, by setting. Other values are not the run's. None: any.
     #[serde(default)]
     set: BTreeMap<String, Vec<String>>,
+    /// The run has ended with the values in `set`.
+    #[serde(default)]
+    applied: bool,
 }
 
 #[derive(Debug, PartialEq)]
@@ -101,7 +104,7 @@ impl SettingsStore {
         let values = tried.iter().map(|(name, _)| Ok(((*name).to_owned(), settings.read(name)?)));
         let values = values.collect::<Result<Vec<_>, LabError>>()?;
         let set = tried.iter().map(|(name, values)| ((*name).to_owned(), values.to_vec())).collect();
-        let saved = SavedSettings { interface: self.interface.clone(), identity, values, set };
+        let saved = SavedSettings { interface: self.interface.clone(), identity, values, set, applied: false };
         let put = self.write(&saved).and_then(|new| Ok(new.persist_noclobber(self.file())?)).and_then(|_| self.sync());
         put.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => LabError::Usage(format!(
@@ -162,7 +165,7 @@ impl SettingsStore {
         let mut now = |name: &str| settings.read(name).ok();
         saved.values.retain(|(name, value)| !is_shared(name) || now(name).as_ref() != Some(value));
         let set = saved.values.iter().filter_map(|(name, _)| Some((name.clone(), vec![now(name)?])));
-        saved.set = set.collect();
+        (saved.set, saved.applied) = (set.collect(), true);
         let put = self.write(&saved).and_then(|new| Ok(new.persist(self.file())?)).and_then(|_| self.sync());
         // Until the new file is on disk, a revert must restore all.
         self.saved = Some(if put.is_ok() { saved } else { all });
@@ -194,8 +197,12 @@ impl SettingsStore {
             Fate::Gone => is_shared(name),
             Fate::Restarted => false,
         });
+        let resets_queues = saved.resets_queues(settings, &values);
         let mut others = Vec::new();
         values.retain(|(name, before)| {
+            if resets_queues && by_name(name).is_ok_and(Setting::is_reset_with_queues) {
+                return true;
+            }
             let Some(now) = settings.read(name).ok().filter(|now| !saved.may_leave(name, before, now)) else {
                 return true;
             };
@@ -229,6 +236,17 @@ impl SettingsStore {
 }
 
 impl SavedSettings {
+    /// Whether the run or its revert makes new queues. They have first settings, and not those of another user.
+    fn resets_queues(&self, settings: &mut impl Settings, values: &[(String, String)]) -> bool {
+        let resets = |name: &str| by_name(name).is_ok_and(Setting::resets_queues);
+        values.iter().filter(|(name, _)| resets(name)).any(|(name, before)| {
+            let now = settings.read(name).ok();
+            // A run without an end may have tried any value, and set the old one again.
+            !self.applied && self.set.contains_key(name)
+                || now.is_some_and(|now| now != *before && self.may_leave(name, before, &now))
+        })
+    }
+
     /// Queues and members of a feature have a word each, and may have values of different runs.
     fn may_leave(&self, name: &str, before: &str, now: &str) -> bool {
         let Some(set) = self.set.get(name).filter(|set| !set.is_empty()) else { return true };

@@ -123,6 +123,15 @@ impl Setting {
         matches!(self.location, Location::Driver(Numbers::Channels, _))
     }
 
+    /// Drivers make queues anew for it, some of them with their first settings.
+    pub(super) fn resets_queues(&self) -> bool {
+        matches!(self.location, Location::Driver(Numbers::Channels | Numbers::Rings, _))
+    }
+
+    pub(super) fn is_reset_with_queues(&self) -> bool {
+        self.is_of_queues() || matches!(self.location, Location::Driver(Numbers::Coalesce, _))
+    }
+
     pub(super) fn is_of_queues(&self) -> bool {
         matches!(self.location, Location::Queues(..) | Location::Flows | Location::Interrupts)
     }

@@ -272,6 +272,42 @@ fn of_a_killed_run_only_values_that_it_tried_are_taken_back() {
 }
 
 #[test]
+fn what_new_queues_of_a_killed_run_lost_is_set_again() {
+    // The number of queues at the kill: tried, set back, and set by others.
+    for channels in ["1", "4", "2"] {
+        let (_directory, mut state, mut fake) = start();
+        fake.values.extend(values(&[("channels", "4"), ("rps", "3 3"), ("coalesce-rx-usecs", "8")]));
+        let tried = [["1", "8"], ["0", "f"], ["50", "200"]].map(|values| values.map(str::to_owned));
+        let names = ["channels", "rps", "coalesce-rx-usecs"];
+        let tried: Vec<_> = names.into_iter().zip(tried.iter().map(<[String; 2]>::as_slice)).collect();
+        state.keep(&mut fake, &tried).unwrap();
+        state.saved = None;
+        // The driver's own values, which the run did not try.
+        fake.values.extend(values(&[("channels", channels), ("rps", "0 1"), ("coalesce-rx-usecs", "3")]));
+        let Reverted { others, .. } = state.revert(&mut fake).unwrap();
+        assert_eq!((&*fake.values["rps"], &*fake.values["coalesce-rx-usecs"]), ("3 3", "8"), "{channels}");
+        assert_eq!(others.len(), usize::from(channels == "2"), "{others:?}");
+    }
+}
+
+#[test]
+fn what_others_set_on_queues_stays_where_a_run_that_ended_made_no_new_ones() {
+    let (_directory, mut state, mut fake) = start();
+    fake.values.extend(values(&[("channels", "4"), ("rps", "3 3")]));
+    let tried = [["1".to_owned()], ["0".to_owned()]];
+    let tried: Vec<_> = ["channels", "rps"].into_iter().zip(tried.iter().map(<[String; 1]>::as_slice)).collect();
+    for (channels, stays) in [("4", true), ("1", false)] {
+        state.keep(&mut fake, &tried).unwrap();
+        state.apply(&mut fake, &values(&[("channels", channels), ("rps", "0 0")]), || Ok(())).unwrap();
+        state.saved = None;
+        fake.values.insert("rps".to_owned(), "5 5".to_owned());
+        let Reverted { others, .. } = state.revert(&mut fake).unwrap();
+        assert_eq!((others.len(), fake.values["rps"] == "5 5"), (usize::from(stays), stays), "{channels}");
+        fake.values.insert("rps".to_owned(), "3 3".to_owned());
+    }
+}
+
+#[test]
 fn after_another_start_of_the_machine_nothing_is_set_and_another_interface_is_never_touched() {
     let (_directory, mut state, mut fake) = start();
     fake.values.insert("rmem".to_owned(), "1".to_owned());
