@@ -45,7 +45,9 @@ pub(super) fn run(args: &args::Choose) -> Result<bool, LabError> {
     output::write(&args.output, &json(&words, &answer), &text, picture.as_slice())?;
     printed?;
     if answer.best.is_none() && answer.stopped {
-        return Err(LabError::Broken("the search was stopped before an answer: give more --seconds, or fewer values".into()));
+        return Err(LabError::Broken(
+            "the search was stopped before an answer: give more --seconds, or fewer values".into(),
+        ));
     }
     Ok(answer.best.is_some())
 }
