@@ -153,8 +153,11 @@ impl Look {
             Some(admin) => admin,
             None => Admin::connect(&self.options)?,
         };
-        let allowed = || self.allow.iter().map(|permit| permit.key.clone()).collect::<BTreeSet<_>>();
-        let names = if self.allow.is_empty() { self.list(&mut admin)? } else { allowed() };
+        let names = if self.allow.is_empty() {
+            self.list(&mut admin)?
+        } else {
+            self.allow.iter().map(|permit| permit.key.clone()).collect()
+        };
         let mut offered = Offered { permits: self.allow.clone(), ..Offered::default() };
         for name in names {
             if offered.keys.len() == MAX_KEYS {
