@@ -118,7 +118,7 @@ impl Services {
             let keys = listed.keys.into_iter().filter_map(|key| Signer::new(index, key));
             let wanted = keys.filter(|signer| self.names.is_empty() || self.place(&signer.name).is_some());
             let keys = wanted.map(Arc::new).collect();
-            *source.known() = Known { revision: Some(listed.revision), keys };
+            *source.known() = Known { revision: listed.revision, keys };
         }
         Ok(source.known().keys.clone())
     }
