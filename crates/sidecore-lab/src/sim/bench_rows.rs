@@ -35,17 +35,12 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     let scenarios: &[&str] = match plan.system.name {
         "pool" => &[pool_rows::SCENARIO],
         "machine" => &["crypto", "notify"],
-        _ => &[],
+        _ => return Err(not_predicted(path)),
     };
     let mut rows = read(path)?;
     rows.retain(|row| scenarios.contains(&row.scenario()));
     if rows.is_empty() {
-        return Err(LabError::Usage(format!(
-            "{} holds no row that this plan predicts: those of `bench crypto` and `bench notify` are predicted by a plan of \
-             `bench calibrate`, those of `bench pool` by one of the system pool, those of `net papers lhcb` by \
-             plans/lhcb.toml, those of `farm bench` by plans/farm.toml",
-            path.display()
-        )));
+        return Err(not_predicted(path));
     }
     let is_pool = plan.system.name == "pool";
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
@@ -59,6 +54,15 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     })?;
     let grid = grid(&cells, is_pool, left_out);
     show_cells(&args.output, &cells, &grid)
+}
+
+fn not_predicted(path: &Path) -> LabError {
+    LabError::Usage(format!(
+        "{} holds no row that this plan predicts: those of `bench crypto` and `bench notify` are predicted by a plan of \
+         `bench calibrate`, those of `bench pool` by one of the system pool, those of `net papers lhcb` by plans/lhcb.toml, \
+         those of `farm bench` by plans/farm.toml",
+        path.display()
+    ))
 }
 
 fn predicted(plan: &Plan, Case { name, set, measured }: Case, effort: &Effort) -> Result<Vec<Cell>, LabError> {
