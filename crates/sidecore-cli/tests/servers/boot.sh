@@ -47,6 +47,9 @@ boot() {
         systemd-udevd-{control,kernel}.socket {dev-hugepages,sys-kernel-debug,sys-kernel-tracing}.mount; do
         ln -sf /dev/null "$root/etc/systemd/system/$unit"
     done
+    # Else only root may log in before the start has ended, which is later than the steps.
+    mkdir -p "$root/etc/tmpfiles.d"
+    ln -sf /dev/null "$root/etc/tmpfiles.d/systemd-nologin.conf"
     cat >"$root/etc/systemd/system/guide.service" <<UNIT
 [Service]
 Type=oneshot
