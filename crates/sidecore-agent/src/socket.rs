@@ -5,6 +5,7 @@
 
 use crate::error::AgentError;
 use crate::sys;
+use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with, sockopt};
@@ -103,7 +104,7 @@ fn make(path: &Path) -> Result<Listening, AgentError> {
 /// The mask of file modes belongs to the process, so a thread with a mask of its own binds.
 fn bind(path: &Path) -> io::Result<UnixListener> {
     let bind = || {
-        let masked = sys::own_mask().map(|()| umask(Mode::from_raw_mode(0o177)));
+        let masked = unshare(CloneFlags::CLONE_FS).map(|()| umask(Mode::from_raw_mode(0o177)));
         let socket = UnixListener::bind(path)?;
         // As in some containers: the mode becomes final a moment later.
         if masked.is_err() {

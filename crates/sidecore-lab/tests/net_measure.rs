@@ -6,7 +6,7 @@ use nix::sched::{CloneFlags, setns};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::{Pid, Uid};
 use serde_json::Value;
-use sidecore_testing::{copy_program, skipped};
+use sidecore_testing::{BusyProgram, copy_program, skipped};
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Write};
@@ -258,18 +258,9 @@ fn one_repeat_is_doubted_and_the_header_says_what_its_figures_depend_on() {
     assert!(["mtu 1500, tso on", "gso on", "gro o", "tx-checksum on", "Linux "].iter().all(|it| header.contains(it)));
 }
 
-struct Burning(Child);
-
-impl Drop for Burning {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn other_programs_on_the_machine_are_said() {
-    let _burning = Burning(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let _busy = BusyProgram::start();
     let (output, rows) = measured(&["--traffic", "tcp", "--size", "64", "--connections", "1", "--repeats", "2"]);
     if is_impossible(&output) {
         return;

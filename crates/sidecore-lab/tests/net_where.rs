@@ -1,10 +1,10 @@
 //! `sidecore net where` as users run it: a command's packets, wrong input, and an early end.
 
 use serde_json::Value;
-use sidecore_testing::skipped;
+use sidecore_testing::{BusyProgram, skipped};
 use std::fs;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::thread;
 use std::time::Duration;
 
@@ -62,18 +62,9 @@ fn a_commands_packets_are_taken_apart() {
     assert!(number(named("protocol").unwrap(), "samples") > 0.0, "{}", said(&output));
 }
 
-struct Burning(Child);
-
-impl Drop for Burning {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 #[test]
 fn other_programs_beside_a_command_are_said() {
-    let _burning = Burning(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap());
+    let _busy = BusyProgram::start();
     let output = lab(&["--interface", "lo", "--", "sleep", "1"]).output().unwrap();
     if said(&output).contains("nothing can be sampled here") {
         return skipped(&said(&output));

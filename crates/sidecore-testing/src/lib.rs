@@ -1,5 +1,6 @@
 //! Helpers for tests of several crates.
 
+mod busy;
 pub mod intruder;
 mod lingering;
 mod program;
@@ -7,6 +8,7 @@ pub mod scraped;
 mod skipped;
 pub mod sys;
 
+pub use busy::BusyProgram;
 pub use lingering::lingering;
 pub use program::copy_program;
 pub use skipped::skipped;

@@ -17,7 +17,7 @@ pub enum UsageError {
     #[error("there is no usage {0:?}: write sign, decrypt or derive, with commas between them")]
     Unknown(String),
     /// There is no word.
-    #[error("a key without any usage serves nobody: write sign, decrypt or derive, or delete the key")]
+    #[error("a key without any usage is of no use: write sign, decrypt or derive, or delete the key")]
     Empty,
 }
 

@@ -76,8 +76,13 @@ impl Keys {
     pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, FarmError> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
-        let (options_of, owned) = (options.clone(), Owned::default());
-        let look = Look { options: options_of, allow: allow.into(), admin: None, owned, told: BTreeSet::new() };
+        let look = Look {
+            options: options.clone(),
+            allow: allow.into(),
+            admin: None,
+            unowned: Unowned::default(),
+            told: BTreeSet::new(),
+        };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(FarmError::system("cannot start a thread"))?;
         // A first look, or a service that is not there: gateways are told later.
@@ -124,26 +129,21 @@ struct Look {
     options: Options,
     allow: Arc<[Permit]>,
     admin: Option<Admin>,
-    owned: Owned,
+    unowned: Unowned,
     told: BTreeSet<String>,
 }
 
-/// Keys that users had made for themselves. Their users chose the names, and did not ask for an offer.
+/// Keys that no user had made for itself. Others are not offered: their users chose the names, and asked for no offer. A key that changed while the service listed them may be missing.
 #[derive(Default)]
-struct Owned {
+struct Unowned {
     revision: Option<u64>,
     names: BTreeSet<String>,
 }
 
-impl Owned {
+impl Unowned {
     fn update(&mut self, listed: UsableKeys) {
-        let owned = listed.keys.into_iter().filter(|key| key.owner.is_some());
-        *self = Self { revision: listed.revision, names: owned.map(|key| key.name).collect() };
-    }
-
-    /// The other names.
-    fn leave_out(&self, names: Vec<String>) -> BTreeSet<String> {
-        names.into_iter().filter(|name| !self.names.contains(name)).collect()
+        let unowned = listed.keys.into_iter().filter(|key| key.owner.is_none());
+        *self = Self { revision: listed.revision, names: unowned.map(|key| key.name).collect() };
     }
 }
 
@@ -179,17 +179,17 @@ impl Look {
     /// All keys without an owner.
     fn list(&mut self, admin: &mut Admin) -> Result<BTreeSet<String>, NotOffered> {
         let names = list(admin)?;
-        // Asked later: a key whose owner is not known yet is not in the list above.
-        match admin.my_keys(self.owned.revision) {
+        match admin.my_keys(self.unowned.revision) {
             Ok(None) => {}
-            Ok(Some(listed)) => self.owned.update(listed),
+            Ok(Some(listed)) => self.unowned.update(listed),
             // There no user has keys made. The first versions close the connection.
             Err(Error::Service(refused)) if refused.is_of_older_version() => {
-                (self.owned, *admin) = (Owned::default(), Admin::connect(&self.options)?);
+                *admin = Admin::connect(&self.options)?;
+                return Ok(names);
             }
             Err(error) => return Err(error.into()),
         }
-        Ok(self.owned.leave_out(names))
+        Ok(names.intersection(&self.unowned.names).cloned().collect())
     }
 
     fn tell(&mut self, what: String) {
@@ -232,8 +232,8 @@ fn held(admin: &mut Admin, name: &str, before: &Offered) -> Result<OfferedKey, N
     Ok(OfferedKey { public: info.public, key })
 }
 
-fn list(admin: &mut Admin) -> Result<Vec<String>, NotOffered> {
-    let mut names: Vec<String> = Vec::new();
+fn list(admin: &mut Admin) -> Result<BTreeSet<String>, NotOffered> {
+    let mut names = BTreeSet::<String>::new();
     loop {
         let after = names.last().cloned().unwrap_or_default();
         let entries = admin.keys(KeyCommand::List { after }).map_err(|error| match error {
@@ -295,10 +295,9 @@ mod tests {
         };
         let of_users = (0..MAX_KEYS).map(|number| format!("0{number:03}"));
         let keys: Vec<_> = of_users.map(|name| key(&name, Some(1000))).chain([key("www", None)]).collect();
-        let names = keys.iter().map(|key| key.name.clone()).collect();
-        let mut owned = Owned::default();
-        owned.update(UsableKeys { revision: Some(7), keys });
-        assert_eq!(owned.leave_out(names).into_iter().collect::<Vec<_>>(), ["www"]);
+        let mut unowned = Unowned::default();
+        unowned.update(UsableKeys { revision: Some(7), keys });
+        assert_eq!(unowned.names.into_iter().collect::<Vec<_>>(), ["www"]);
     }
 
     #[test]
