@@ -18,6 +18,7 @@ impl BuildFolder {
         symlink(env!("CARGO_BIN_EXE_sidecore"), folder.built().join("sidecore")).unwrap();
         // Its content does not matter here.
         fs::write(folder.built().join("libsidecore_openssl.so"), "provider").unwrap();
+        fs::write(folder.built().join("libsidecore_pkcs11.so"), "module").unwrap();
         folder
     }
 
@@ -82,6 +83,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     ];
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
     let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
+    assert!(files.iter().any(|file| file.ends_with("pkcs11/sidecore-pkcs11.so")), "{files:?}");
     let openssl = fs::read_to_string(folder.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
     assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
     // An upgrade keeps the operator's changes.

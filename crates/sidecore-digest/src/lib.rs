@@ -1,6 +1,6 @@
 //! Digests of messages to sign, made in the program, so that messages need not travel.
 
-use digest::DynDigest;
+use digest::Digest as Function;
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
@@ -10,26 +10,55 @@ use sidecore_client::keyops::digest::Digest;
 /// A digest in progress; MD5-SHA1 has two parts.
 #[derive(Clone)]
 pub struct Hasher {
-    parts: Vec<Box<dyn DynDigest>>,
+    parts: Vec<Box<dyn Part>>,
+}
+
+/// A hash function in progress, which may move between threads: that of the `digest` crate may not.
+trait Part: Send {
+    fn update(&mut self, bytes: &[u8]);
+    fn finish(self: Box<Self>) -> Vec<u8>;
+    fn copy(&self) -> Box<dyn Part>;
+}
+
+impl<F: Function + Clone + Send + 'static> Part for F {
+    fn update(&mut self, bytes: &[u8]) {
+        Function::update(self, bytes);
+    }
+
+    fn finish(self: Box<Self>) -> Vec<u8> {
+        self.finalize().to_vec()
+    }
+
+    fn copy(&self) -> Box<dyn Part> {
+        Box::new(self.clone())
+    }
+}
+
+impl Clone for Box<dyn Part> {
+    fn clone(&self) -> Self {
+        (**self).copy()
+    }
 }
 
 impl Hasher {
     /// A digest of no bytes yet.
     pub fn new(digest: Digest) -> Self {
-        let one = |part: Box<dyn DynDigest>| vec![part];
-        let parts = match digest {
-            Digest::Md5Sha1 => vec![Box::<Md5>::default() as Box<dyn DynDigest>, Box::<Sha1>::default()],
-            Digest::Sha1 => one(Box::<Sha1>::default()),
-            Digest::Sha224 => one(Box::<Sha224>::default()),
-            Digest::Sha256 => one(Box::<Sha256>::default()),
-            Digest::Sha384 => one(Box::<Sha384>::default()),
-            Digest::Sha512 => one(Box::<Sha512>::default()),
-            Digest::Sha512_224 => one(Box::<Sha512_224>::default()),
-            Digest::Sha512_256 => one(Box::<Sha512_256>::default()),
-            Digest::Sha3_224 => one(Box::<Sha3_224>::default()),
-            Digest::Sha3_256 => one(Box::<Sha3_256>::default()),
-            Digest::Sha3_384 => one(Box::<Sha3_384>::default()),
-            Digest::Sha3_512 => one(Box::<Sha3_512>::default()),
+        fn one(part: impl Part + 'static) -> Vec<Box<dyn Part>> {
+            vec![Box::new(part)]
+        }
+        let parts: Vec<Box<dyn Part>> = match digest {
+            Digest::Md5Sha1 => vec![Box::new(Md5::default()), Box::new(Sha1::default())],
+            Digest::Sha1 => one(Sha1::default()),
+            Digest::Sha224 => one(Sha224::default()),
+            Digest::Sha256 => one(Sha256::default()),
+            Digest::Sha384 => one(Sha384::default()),
+            Digest::Sha512 => one(Sha512::default()),
+            Digest::Sha512_224 => one(Sha512_224::default()),
+            Digest::Sha512_256 => one(Sha512_256::default()),
+            Digest::Sha3_224 => one(Sha3_224::default()),
+            Digest::Sha3_256 => one(Sha3_256::default()),
+            Digest::Sha3_384 => one(Sha3_384::default()),
+            Digest::Sha3_512 => one(Sha3_512::default()),
         };
         Self { parts }
     }
@@ -41,7 +70,7 @@ impl Hasher {
 
     /// The digest, [`Digest::size`] bytes.
     pub fn finish(self) -> Vec<u8> {
-        self.parts.into_iter().flat_map(|part| part.finalize().into_vec()).collect()
+        self.parts.into_iter().flat_map(Part::finish).collect()
     }
 }
 

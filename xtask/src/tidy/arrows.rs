@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 20] = [
+const ALLOWED: [(&str, &[&str]); 21] = [
     ("sidecore-core", &[]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
@@ -24,6 +24,7 @@ const ALLOWED: [(&str, &[&str]); 20] = [
     ("sidecore-sim", &["sidecore-core"]),
     ("sidecore-digest", &["sidecore-client"]),
     ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
+    ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-client", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-terminal", &[]),
     ("sidecore-report", &["sidecore-client"]),
@@ -61,9 +62,10 @@ const ALLOWED: [(&str, &[&str]); 20] = [
 const TESTING: &str = "sidecore-testing";
 
 /// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
-const FOR_TESTS: [(&str, &str); 6] = [
+const FOR_TESTS: [(&str, &str); 7] = [
     ("sidecore-openssl", "sidecore"),
     ("sidecore-openssl", "sidecore-libcrypto"),
+    ("sidecore-pkcs11", "sidecore"),
     ("sidecore-preload", "sidecore"),
     ("sidecore-preload", "sidecore-sockets-service"),
     ("sidecore-farm", "sidecore"),

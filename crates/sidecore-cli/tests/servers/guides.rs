@@ -266,6 +266,17 @@ fn the_guide_for_openssh_works_word_for_word() {
     }
 }
 
+#[test]
+fn the_guide_for_pkcs11_programs_works_word_for_word() {
+    for name in ["pkcs11-tool", "p11tool", "ssh-keygen", "certutil", "keytool", "jarsigner"] {
+        program(name);
+    }
+    library::built("sidecore-pkcs11");
+    let followed = follow(&["install.md", "guide/clients.md#programs-with-pkcs11"]);
+    let signed = followed.requests("rsa-2048-sign-digest");
+    assert!(signed >= 3 && followed.said.contains("jar verified"), "{signed} signatures\n{}", followed.said);
+}
+
 fn rings(guide: &str, name: &str, needs: &[&str]) {
     for name in needs {
         program(name);

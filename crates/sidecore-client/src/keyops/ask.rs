@@ -9,7 +9,7 @@ use crate::keyops::key::{Key, Private, Public};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::reconnect::outlasted;
 use crate::keyops::wait::Caller;
-use crate::keys::{Kind, UsableKeys};
+use crate::keys::{Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
 use std::time::Instant;
 
@@ -28,6 +28,31 @@ pub fn find(options: &Options, name: &str) -> Result<Key, Failure> {
 /// The service does not answer, or is of an older version.
 pub fn list(options: &Options, known: Option<u64>) -> Result<Option<UsableKeys>, Failure> {
     ask(options, |mut admin| admin.my_keys(known))
+}
+
+/// As [`list`], with the certificates of each key for which `wanted` is true: DER, those stored with it in their order.
+///
+/// # Errors
+/// As for [`list`].
+pub fn list_with_certificates(
+    options: &Options,
+    known: Option<u64>,
+    wanted: impl Fn(&UsableKey) -> bool,
+) -> Result<Option<ListedKeys>, Failure> {
+    ask(options, |mut admin| {
+        let Some(UsableKeys { revision, keys }) = admin.my_keys(known)? else { return Ok(None) };
+        let keys = keys.into_iter().filter(&wanted);
+        let with = keys.map(|key| {
+            let certificates = (0..key.certificates).map_while(|index| match admin.certificate(&key.name, index) {
+                // It was changed in between, and so was the revision.
+                Err(Error::Service(_)) => None,
+                other => Some(other),
+            });
+            let certificates = certificates.collect::<Result<_, _>>()?;
+            Ok((key, certificates))
+        });
+        Ok(Some(ListedKeys { revision, keys: with.collect::<Result<_, Error>>()? }))
+    })
 }
 
 /// A certificate that is stored with the key of this name, DER; `index` 0 is that of the key itself.
@@ -65,6 +90,14 @@ pub fn make(options: &Options, kind: Kind) -> Result<Key, Failure> {
 pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, Failure> {
     let ask_for = |mut admin: Admin| admin.public_part(kind, Secret::from(raw), Instant::now() + options.timeout);
     Public::from_spki(&ask(options, ask_for)?)
+}
+
+/// Keys with their certificates.
+pub struct ListedKeys {
+    /// As in [`UsableKeys`].
+    pub revision: Option<u64>,
+    /// Each key and its certificates, in the order of names.
+    pub keys: Vec<(UsableKey, Vec<Vec<u8>>)>,
 }
 
 fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {

@@ -47,7 +47,9 @@ pub type Outcome = Result<Vec<u8>, Refusal>;
 /// No service within the wait, a public key where the private part is needed, a key that is missing or not allowed for
 /// this user, a request that is too large, or no answer in time.
 pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
-    if !matches!(request.op, Op::Verify | Op::Encapsulate) && !request.key.has_private() {
+    let takes_public =
+        matches!(request.op, Op::Verify | Op::Encapsulate) || matches!(request.scheme, Scheme::RsaEncryption { .. });
+    if !takes_public && !request.key.has_private() {
         return Err(Failure::new(Reason::Key, "this is a public key: load the private key, e.g. sidecore:NAME"));
     }
     outlasted(caller, || attempt(caller, request))

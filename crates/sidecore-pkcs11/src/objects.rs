@@ -1,0 +1,90 @@
+//! Objects: for each key a private and a public one, and its certificates.
+
+mod attributes;
+pub(crate) mod own;
+pub(crate) mod snapshot;
+
+use crate::certificate::Certificate;
+use crate::rv::Rv;
+use cryptoki_sys::{
+    CK_OBJECT_HANDLE, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_KEY_TYPE_INCONSISTENT,
+};
+use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::key::{Key, Public};
+use sidecore_client::keys::Usage;
+use sidecore_digest::Hasher;
+use std::sync::Arc;
+
+/// An object. Those of the service do not change; others are replaced by changed ones.
+#[derive(Clone)]
+pub(crate) struct Object {
+    pub(crate) handle: CK_OBJECT_HANDLE,
+    /// In the service, as opposed to this process.
+    pub(crate) token: bool,
+    pub(crate) label: String,
+    pub(crate) id: Vec<u8>,
+    pub(crate) what: What,
+}
+
+#[derive(Clone)]
+pub(crate) enum What {
+    Private(Arc<Pair>),
+    Public(Arc<Pair>),
+    Certificate(Arc<Certificate>),
+}
+
+/// A key and its parts.
+pub(crate) struct Pair {
+    /// `None`: a public key alone.
+    pub(crate) private: Option<Arc<Key>>,
+    pub(crate) public: Arc<Key>,
+    /// Permitted operations of the private part.
+    pub(crate) usage: Usage,
+    /// The subject of its certificate, DER; empty: it has none.
+    pub(crate) subject: Vec<u8>,
+    /// The service made it for this program.
+    pub(crate) made: bool,
+}
+
+impl Pair {
+    pub(crate) fn new(key: Key, usage: Usage, subject: Vec<u8>, made: bool) -> Self {
+        let public = Arc::new(key.without_private());
+        let private = key.has_private().then(|| Arc::new(key));
+        Self { private, public, usage, subject, made }
+    }
+}
+
+impl Object {
+    /// The private key, if it may be used like this.
+    pub(crate) fn private_key(&self, usage: Usage) -> Result<&Arc<Key>, Rv> {
+        match &self.what {
+            What::Private(pair) if pair.usage.contains(usage) => {
+                pair.private.as_ref().ok_or(Rv(CKR_KEY_HANDLE_INVALID))
+            }
+            What::Private(_) => Err(Rv(CKR_KEY_FUNCTION_NOT_PERMITTED)),
+            What::Public(_) => Err(Rv(CKR_KEY_TYPE_INCONSISTENT)),
+            What::Certificate(_) => Err(Rv(CKR_KEY_HANDLE_INVALID)),
+        }
+    }
+
+    pub(crate) fn public_key(&self) -> Result<&Arc<Key>, Rv> {
+        match &self.what {
+            What::Public(pair) => Ok(&pair.public),
+            What::Private(_) => Err(Rv(CKR_KEY_TYPE_INCONSISTENT)),
+            What::Certificate(_) => Err(Rv(CKR_KEY_HANDLE_INVALID)),
+        }
+    }
+}
+
+/// The identifier of a key: SHA-1 of its public number or point, the rule of NSS. `name`: for a second name of the same
+/// key.
+pub(crate) fn id_of(public: &Public, name: Option<&str>) -> Vec<u8> {
+    let mut hasher = Hasher::new(Digest::Sha1);
+    hasher.update(match public {
+        Public::Rsa { n, .. } => n,
+        Public::Ec { point, .. } => point,
+        Public::Raw(_, key) => key,
+    });
+    hasher.update(name.unwrap_or_default().as_bytes());
+    hasher.finish()
+}
