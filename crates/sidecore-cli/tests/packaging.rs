@@ -19,6 +19,7 @@ impl BuildFolder {
         // Its content does not matter here.
         fs::write(folder.built().join("libsidecore_openssl.so"), "provider").unwrap();
         fs::write(folder.built().join("libsidecore_pkcs11.so"), "module").unwrap();
+        fs::write(folder.built().join("libsidecore_c.so"), "library").unwrap();
         folder
     }
 
@@ -65,6 +66,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     let files = folder.files();
     let wanted = [
         "usr/bin/sidecore",
+        "usr/include/sidecore.h",
         "usr/lib/sidecore/sidecore.so",
         "usr/lib/systemd/system/sidecore.service",
         "usr/lib/systemd/system/sidecore-agent-host.socket",
@@ -84,6 +86,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
     let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
     assert!(files.iter().any(|file| file.ends_with("pkcs11/sidecore-pkcs11.so")), "{files:?}");
+    assert_eq!(files.iter().filter(|file| file.contains("libsidecore.so")).count(), 2, "{files:?}");
     let openssl = fs::read_to_string(folder.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
     assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
     // An upgrade keeps the operator's changes.

@@ -33,4 +33,5 @@ pub mod notice;
 mod outage;
 pub(crate) mod reconnect;
 pub mod sign;
+pub mod tls;
 pub mod wait;

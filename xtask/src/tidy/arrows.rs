@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 21] = [
+const ALLOWED: [(&str, &[&str]); 23] = [
     ("sidecore-core", &[]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
@@ -23,6 +23,8 @@ const ALLOWED: [(&str, &[&str]); 21] = [
     ("sidecore-sockets-service", &["sidecore", "sidecore-client", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-sim", &["sidecore-core"]),
     ("sidecore-digest", &["sidecore-client"]),
+    ("sidecore-rustls", &["sidecore-client", "sidecore-digest"]),
+    ("sidecore-c", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-client", "sidecore-sockets", "sidecore-core"]),
@@ -62,7 +64,9 @@ const ALLOWED: [(&str, &[&str]); 21] = [
 const TESTING: &str = "sidecore-testing";
 
 /// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
-const FOR_TESTS: [(&str, &str); 7] = [
+const FOR_TESTS: [(&str, &str); 9] = [
+    ("sidecore-rustls", "sidecore"),
+    ("sidecore-c", "sidecore"),
     ("sidecore-openssl", "sidecore"),
     ("sidecore-openssl", "sidecore-libcrypto"),
     ("sidecore-pkcs11", "sidecore"),

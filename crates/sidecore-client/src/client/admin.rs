@@ -178,6 +178,22 @@ impl Admin {
         }
     }
 
+    /// One key that this user may use, with its usage and the number of its certificates.
+    ///
+    /// # Errors
+    /// As for [`Admin::key_info`].
+    pub fn my_key(&mut self, name: &str) -> Result<UsableKey, Error> {
+        if let Some(before) = before(name)
+            && let Some((_, keys, _)) = self.page(before, None)?
+            && let Some(key) = keys.into_iter().next().filter(|key| key.name == name)
+        {
+            return Ok(key);
+        }
+        // The answer says why.
+        self.key_info(name)?;
+        Err(Error::Gone("the key changes again and again while it is looked up".to_owned()))
+    }
+
     /// A certificate that is stored with the key, DER; `index` 0 is that of the key itself.
     ///
     /// # Errors
@@ -225,5 +241,38 @@ impl Admin {
             self.socket = None;
         }
         answered
+    }
+}
+
+/// A text before this name, with no other name between the two: `~` is behind all letters of names.
+fn before(name: &str) -> Option<String> {
+    let (rest, last) = name.split_at_checked(name.len().checked_sub(1)?)?;
+    let previous = last.bytes().next()?.checked_sub(1)?;
+    Some(format!("{rest}{}~", char::from(previous)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn no_name_stands_between_a_name_and_the_text_before_it(
+            name in "[A-Za-z0-9][-_.A-Za-z0-9]{0,3}",
+            other in "[A-Za-z0-9][-_.A-Za-z0-9]{0,3}",
+        ) {
+            let before = before(&name).unwrap();
+            prop_assert!(before < name);
+            prop_assert!(other <= before || other >= name, "{other} is between {before} and {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_name_has_no_text_before_it_or_any() {
+        for odd in ["", "\0", "ä", "\u{10ffff}"] {
+            let _ = before(odd);
+        }
+        assert_eq!(before(""), None);
     }
 }

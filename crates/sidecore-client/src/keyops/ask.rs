@@ -55,6 +55,14 @@ pub fn list_with_certificates(
     })
 }
 
+/// The key of this name with its usage and the number of its certificates.
+///
+/// # Errors
+/// As for [`find`].
+pub fn usable(options: &Options, name: &str) -> Result<UsableKey, Failure> {
+    ask(options, |mut admin| admin.my_key(name))
+}
+
 /// A certificate that is stored with the key of this name, DER; `index` 0 is that of the key itself.
 ///
 /// # Errors

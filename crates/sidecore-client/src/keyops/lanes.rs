@@ -7,6 +7,8 @@
 
 mod sessions;
 
+pub use sessions::Sessions;
+
 use crate::client::{Client, ConnectError, Error, Options};
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, FailureKind, Reason};
@@ -16,7 +18,6 @@ use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::verified_fd::VerifiedFd;
 use crate::sys::wake::Ringer;
-use sessions::Sessions;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Deref, DerefMut};

@@ -48,18 +48,39 @@ pub struct Settings {
     pub mgf1: Option<Digest>,
 }
 
+/// A signature as a request to the service.
+#[derive(Debug)]
+pub struct Prepared {
+    /// Scheme of the session on the key.
+    pub scheme: Scheme,
+    /// Operation.
+    pub op: Op,
+    /// Input of the operation.
+    pub payload: Vec<u8>,
+    /// Room for the result, bytes.
+    pub max_output: usize,
+}
+
 impl Settings {
     /// Signs a digest, or a message where the algorithm takes no digest.
     ///
     /// # Errors
     /// The key or settings cannot sign, the digest does not fit them, or the service fails or refuses.
     pub fn sign(&self, caller: Caller<'_>, key: &Arc<Key>, digest: &[u8]) -> Result<Vec<u8>, Failure> {
+        let Prepared { scheme, op, payload, max_output } = self.prepare(key, digest)?;
+        let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
+        call::call(caller, &request)?.map_err(Failure::from)
+    }
+
+    /// The request that makes such a signature, for programs with a lane of their own.
+    ///
+    /// # Errors
+    /// The key or settings cannot sign, or the digest does not fit them.
+    pub fn prepare(&self, key: &Key, digest: &[u8]) -> Result<Prepared, Failure> {
         let (scheme, payload) = self.scheme(key, digest)?;
         let op = if key.public.family().takes_digest() { Op::SignDigest } else { Op::Sign };
         // The service's library requires two bytes more than the longest signature on P-521.
-        let max_output = key.public.max_len() + 2;
-        let request = Request { key, scheme, op, head: &[], input: &payload, max_output };
-        call::call(caller, &request)?.map_err(Failure::from)
+        Ok(Prepared { scheme, op, payload, max_output: key.public.max_len() + 2 })
     }
 
     /// Verifies a signature of a digest, or of a message.

@@ -9,8 +9,9 @@ use std::sync::{Arc, Weak};
 
 const MAX_SESSIONS: usize = 32;
 
+/// Open sessions by key and scheme.
 #[derive(Default)]
-pub(crate) struct Sessions(Vec<Open>);
+pub struct Sessions(Vec<Open>);
 
 struct Open {
     /// The key, without the owner of its private part.
@@ -32,8 +33,11 @@ impl Sessions {
         self.place(key, scheme).is_some()
     }
 
-    /// The session of this key and scheme, open or new. `Stale`: the lane is gone.
-    pub(crate) fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, FailureKind> {
+    /// The session of this key and scheme, open or new; a stored key is still the one that was loaded.
+    ///
+    /// # Errors
+    /// `Stale`: the lane is gone. `Failure`: no such key or right, or the key was replaced.
+    pub fn get(&mut self, client: &mut Client, key: &Arc<Key>, scheme: &Scheme) -> Result<Session, FailureKind> {
         if let Some(place) = self.place(key, scheme) {
             let open = self.0.remove(place);
             let session = open.session;
@@ -49,7 +53,8 @@ impl Sessions {
         Ok(session)
     }
 
-    pub(crate) fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
+    /// Removes a session that the service has closed.
+    pub fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
         if let Some(place) = self.place(key, scheme) {
             self.0.remove(place);
         }

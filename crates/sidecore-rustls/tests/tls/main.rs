@@ -1,0 +1,7 @@
+//! Real handshakes with keys in a service in this process.
+
+mod example;
+mod handshake;
+mod life;
+mod site;
+mod tree;
