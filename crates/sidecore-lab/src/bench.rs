@@ -9,6 +9,7 @@ pub(crate) mod client;
 mod crypto;
 pub(crate) mod error;
 mod experiment;
+mod faces;
 mod haproxy;
 mod keys;
 mod lane;
@@ -41,7 +42,7 @@ use experiment::with_caveats;
 use scenario::{Scenario, Settings};
 use sidecore_terminal::output;
 
-static SCENARIOS: [&Scenario; 14] = [
+static SCENARIOS: [&Scenario; 15] = [
     &lane::SCENARIO,
     &crypto::SCENARIO,
     &ocf::SCENARIO,
@@ -49,6 +50,7 @@ static SCENARIOS: [&Scenario; 14] = [
     &balance::SCENARIO,
     &scaling::SCENARIO,
     &keys::SCENARIO,
+    &faces::SCENARIO,
     &nginx::SCENARIO,
     &haproxy::SCENARIO,
     &batch::SCENARIO,
@@ -66,7 +68,7 @@ pub(crate) fn words() -> PossibleValuesParser {
 
 #[cfg(test)]
 pub(crate) fn columns() -> impl Iterator<Item = &'static crate::report::Column> {
-    [batch::COLUMNS, keys::COLUMNS, sockets::COLUMNS].into_iter().flatten().copied()
+    [batch::COLUMNS, faces::COLUMNS, keys::COLUMNS, sockets::COLUMNS].into_iter().flatten().copied()
 }
 
 pub(crate) fn sections() -> impl Iterator<Item = &'static Section> {

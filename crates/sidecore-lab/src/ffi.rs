@@ -1,9 +1,9 @@
 //! Signatures through a PKCS#11 module, the usual way to keep keys out of programs.
 
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_FUNCTION_LIST, CK_FUNCTION_LIST_PTR, CK_MECHANISM, CK_MECHANISM_TYPE, CK_OBJECT_CLASS,
-    CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CKA_CLASS, CKA_LABEL, CKF_SERIAL_SESSION, CKO_PRIVATE_KEY,
-    CKR_OK, CKU_USER,
+    CK_ATTRIBUTE, CK_C_INITIALIZE_ARGS, CK_FUNCTION_LIST, CK_FUNCTION_LIST_PTR, CK_MECHANISM, CK_MECHANISM_TYPE,
+    CK_OBJECT_CLASS, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_SLOT_ID, CKA_CLASS, CKA_LABEL, CKF_OS_LOCKING_OK,
+    CKF_SERIAL_SESSION, CKO_PRIVATE_KEY, CKR_OK, CKU_USER,
 };
 use libloading::Library;
 use std::ffi::c_void;
@@ -35,6 +35,14 @@ type GetList = unsafe extern "C" fn(*mut CK_FUNCTION_LIST_PTR) -> CK_RV;
 pub(crate) struct Token {
     /// Part of the library, which is never unloaded: some modules do not survive unloading.
     functions: &'static CK_FUNCTION_LIST,
+    slot: CK_SLOT_ID,
+    /// The token is logged in while it is open.
+    _login: CK_SESSION_HANDLE,
+}
+
+/// A session for one thread, which ends with it.
+pub(crate) struct TokenSession {
+    functions: &'static CK_FUNCTION_LIST,
     session: CK_SESSION_HANDLE,
 }
 
@@ -56,24 +64,50 @@ fn check(call: &'static str, answer: CK_RV) -> Result<(), TokenError> {
 impl Token {
     pub(crate) fn open(module: &Path, pin: &str) -> Result<Self, TokenError> {
         let functions = functions(module)?;
-        // Null: one thread, no locks.
-        call!(functions, C_Initialize(ptr::null_mut()))?;
+        let mut threads = CK_C_INITIALIZE_ARGS {
+            CreateMutex: None,
+            DestroyMutex: None,
+            LockMutex: None,
+            UnlockMutex: None,
+            flags: CKF_OS_LOCKING_OK,
+            pReserved: ptr::null_mut(),
+        };
+        // The module reads the arguments.
+        call!(functions, C_Initialize((&raw mut threads).cast()))?;
         let (mut slots, mut count) = ([0 as CK_SLOT_ID; MAX_SLOTS], MAX_SLOTS as u64);
         // The module writes at most `count` slots, the array's length, and sets `count` to their number.
         call!(functions, C_GetSlotList(1, slots.as_mut_ptr(), &raw mut count))?;
         if count == 0 {
             return Err(TokenError::NoToken(module.to_owned()));
         }
-        let mut session = 0;
-        // No notifications: null for their data and function.
-        let none = ptr::null_mut();
-        call!(functions, C_OpenSession(slots[0], CKF_SERIAL_SESSION, none, None, &raw mut session))?;
+        let session = opened(functions, slots[0])?;
         let mut pin = pin.as_bytes().to_vec();
         // The module reads the bytes of `pin`.
         call!(functions, C_Login(session, CKU_USER, pin.as_mut_ptr(), pin.len() as u64))?;
-        Ok(Self { functions, session })
+        Ok(Self { functions, slot: slots[0], _login: session })
     }
 
+    pub(crate) fn session(&self) -> Result<TokenSession, TokenError> {
+        Ok(TokenSession { functions: self.functions, session: opened(self.functions, self.slot)? })
+    }
+}
+
+fn opened(functions: &CK_FUNCTION_LIST, slot: CK_SLOT_ID) -> Result<CK_SESSION_HANDLE, TokenError> {
+    let mut session = 0;
+    // No notifications: null for their data and function.
+    let none = ptr::null_mut();
+    call!(functions, C_OpenSession(slot, CKF_SERIAL_SESSION, none, None, &raw mut session))?;
+    Ok(session)
+}
+
+impl Drop for TokenSession {
+    fn drop(&mut self) {
+        // A failure has no effect: the token's end also ends its sessions.
+        let _ = call!(self.functions, C_CloseSession(self.session));
+    }
+}
+
+impl TokenSession {
     pub(crate) fn private_key(&self, label: &str) -> Result<CK_OBJECT_HANDLE, TokenError> {
         let (mut class, mut label): (CK_OBJECT_CLASS, _) = (CKO_PRIVATE_KEY, label.as_bytes().to_vec());
         let attribute =

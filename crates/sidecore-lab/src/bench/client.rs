@@ -24,6 +24,7 @@ use std::io::{self, BufRead, Write};
 use std::thread;
 use std::time::Duration;
 
+mod agent;
 mod datagrams;
 mod load;
 mod sending;
@@ -108,13 +109,14 @@ impl Member {
                 Measured::default()
             }
             Task::Sign(signatures) => signing::sign(self.provided.as_mut(), signatures, &private_key(&signatures.op)?)?,
-            Task::Token { module, pin, op, start, ns } => {
+            Task::Token { module, pin, op, threads, start, ns } => {
                 if self.token.is_none() {
                     self.token = Some(Token::open(module, pin)?);
                 }
                 let token = self.token.as_ref().ok_or(BenchError::State("no token"))?;
-                token::sign(token, op, &private_key(op)?, (*start, *ns))?
+                token::sign(token, op, *threads, &private_key(op)?, (*start, *ns))?
             }
+            Task::Agent { socket, op, ns } => agent::sign(socket, op, &private_key(op)?, *ns)?,
             Task::Send(sending) if sending.traffic == Traffic::Datagrams => datagrams::send(sending)?,
             Task::Send(sending) => self.sender.insert(Sender::connect(sending)?).run()?,
         })

@@ -2,9 +2,8 @@
 //! OpenSSL's own code in the same process.
 
 mod grid;
-mod packaged;
 mod reach;
-pub(super) mod setup;
+pub(in crate::bench) mod setup;
 mod waiting;
 
 use super::error::BenchError;
@@ -21,7 +20,7 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
     "keys",
     "Private keys through the OpenSSL provider; not among all",
     measure,
-    &[reach::SECTION, grid::SECTION, waiting::WAITING, waiting::INTERRUPTS, packaged::SECTION],
+    &[reach::SECTION, grid::SECTION, waiting::WAITING, waiting::INTERRUPTS],
 )
 .ops(ops);
 
@@ -39,7 +38,7 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
         outcome.add(grid::measure(settings, progress)?);
         return Ok(outcome);
     }
-    for part in [reach::measure, grid::measure, waiting::measure, packaged::measure] {
+    for part in [reach::measure, grid::measure, waiting::measure] {
         if !progress.is_stopped() {
             outcome.add(part(settings, progress)?);
         }

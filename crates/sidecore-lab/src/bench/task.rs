@@ -31,7 +31,9 @@ pub(crate) enum Task {
     /// Signatures by OpenSSL.
     Sign(Signatures),
     /// Signatures by the first token of a PKCS#11 module. The key's label is the operation's name.
-    Token { module: PathBuf, pin: String, op: String, start: u64, ns: u64 },
+    Token { module: PathBuf, pin: String, op: String, threads: usize, start: u64, ns: u64 },
+    /// Signatures by the ssh-agent at this socket.
+    Agent { socket: PathBuf, op: String, ns: u64 },
     /// Messages. Their connections last as long as the process.
     Send(Sending),
 }

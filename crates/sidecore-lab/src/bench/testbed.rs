@@ -190,9 +190,7 @@ impl Testbed {
 
     pub(crate) fn together(&mut self, clients: usize, task: impl Fn(u64) -> Task) -> Result<Vec<Measured>, BenchError> {
         let task = task(clock::now() + HEAD_START * clients.max(2) as u64 / 2);
-        let members = &mut self.members[..clients];
-        members.iter_mut().try_for_each(|member| member.send(&task))?;
-        members.iter_mut().map(Member::receive).collect()
+        Member::together(&mut self.members[..clients], &task)
     }
 
     pub(crate) fn closed(
@@ -256,6 +254,11 @@ impl Member {
             .map_err(|error| BenchError::Start { name: "a client process".to_owned(), error })?;
         let answers = process.stdout.take().ok_or(BenchError::State("a client process without output"))?;
         Ok(Self { process, answers: BufReader::new(answers) })
+    }
+
+    pub(super) fn together(members: &mut [Self], task: &Task) -> Result<Vec<Measured>, BenchError> {
+        members.iter_mut().try_for_each(|member| member.send(task))?;
+        members.iter_mut().map(Self::receive).collect()
     }
 
     pub(super) fn id(&self) -> u32 {

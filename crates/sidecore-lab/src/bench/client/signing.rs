@@ -197,10 +197,10 @@ fn kind(op: &str) -> Result<Kind, BenchError> {
     kind.filter(fits).ok_or_else(|| BenchError::NoSigning(op.to_owned()))
 }
 
-pub(super) fn check(op: &str, pkcs8: &[u8], signature: &[u8]) -> Result<(), BenchError> {
+pub(super) fn check(op: &str, pkcs8: &[u8], digest: &[u8], signature: &[u8]) -> Result<(), BenchError> {
     let (kind, openssl) = (kind(op)?, Context::system()?);
     let key = kind.read(&openssl, pkcs8, "")?;
-    Ok(verify(&mut signer(&openssl, &key, "", kind.digest, true)?, signature, &INPUT)?)
+    Ok(verify(&mut signer(&openssl, &key, "", kind.digest, true)?, signature, digest)?)
 }
 
 #[cfg(test)]

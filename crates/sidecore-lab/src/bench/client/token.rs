@@ -5,14 +5,41 @@ use crate::bench::error::BenchError;
 use crate::bench::task::Measured;
 use crate::ffi::Token;
 use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
+use std::thread;
 
 /// `DigestInfo` of SHA-256 up to the digest, from RFC 8017, section 9.2.
 const SHA_256: [u8; 19] =
     [0x30, 0x31, 0x30, 0x0d, 0x06, 0x09, 0x60, 0x86, 0x48, 0x01, 0x65, 0x03, 0x04, 0x02, 0x01, 0x05, 0x00, 0x04, 0x20];
 
+/// In so many threads, each with a session of its own.
+pub(super) fn sign(
+    token: &Token,
+    op: &str,
+    threads: usize,
+    pkcs8: &[u8],
+    time: (u64, u64),
+) -> Result<Measured, BenchError> {
+    let all: Vec<Measured> = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(|| in_one(token, op, pkcs8, time))).collect();
+        let panicked = |_| BenchError::State("a thread that signs panicked");
+        threads.into_iter().map(|thread| thread.join().map_err(panicked)?).collect::<Result<_, BenchError>>()
+    })?;
+    let mut sum = Measured::default();
+    for one in all {
+        sum.ops += one.ops;
+        sum.ns = sum.ns.max(one.ns);
+        sum.began = if sum.began == 0 { one.began } else { sum.began.min(one.began) };
+        // Of the process.
+        sum.cpu_ns = sum.cpu_ns.max(one.cpu_ns);
+        sum.whole.extend(one.whole);
+    }
+    Ok(sum)
+}
+
 /// Checks the last signature with OpenSSL.
-pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
-    let key = token.private_key(op)?;
+fn in_one(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> Result<Measured, BenchError> {
+    let session = token.session()?;
+    let key = session.private_key(op)?;
     let (mechanism, mut data) = if op.starts_with("rsa-") {
         (CKM_RSA_PKCS, [&SHA_256[..], &INPUT].concat())
     } else {
@@ -20,12 +47,12 @@ pub(super) fn sign(token: &Token, op: &str, pkcs8: &[u8], time: (u64, u64)) -> R
     };
     let (mut signature, mut length) = ([0; _], 0);
     let measured = one_by_one(time, || {
-        length = token.sign(mechanism, key, &mut data, &mut signature)?;
+        length = session.sign(mechanism, key, &mut data, &mut signature)?;
         Ok(())
     })?;
     let signature = signature.get(..length).ok_or(BenchError::State("a signature longer than its room"))?;
     let signature = if mechanism == CKM_ECDSA { in_der(signature) } else { signature.to_vec() };
-    check(op, pkcs8, &signature)?;
+    check(op, pkcs8, &INPUT, &signature)?;
     Ok(measured)
 }
 

@@ -23,10 +23,18 @@ const PLACES: [&str; 2] = ["deps", "."];
 const REPORTED: Duration = Duration::from_millis(270);
 
 pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
-    programs::find(&MODULE, &PLACES).ok_or_else(|| {
+    built(&MODULE, "sidecore-openssl")
+}
+
+/// A program or library of this project under one of these names.
+///
+/// # Errors
+/// It is not beside this program: the message has the command that builds its package.
+pub(in crate::bench) fn built(names: &[&str], package: &str) -> Result<PathBuf, BenchError> {
+    programs::find(names, &PLACES).ok_or_else(|| {
         let profile = if cfg!(debug_assertions) { "" } else { " --release" };
-        let remedy = format!("build it with cargo build{profile} -p sidecore-openssl");
-        BenchError::Missing { what: "no provider module beside this program".to_owned(), remedy }
+        let remedy = format!("build it with cargo build{profile} -p {package}");
+        BenchError::Missing { what: format!("no {} beside this program", names[0]), remedy }
     })
 }
 

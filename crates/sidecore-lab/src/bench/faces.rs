@@ -1,0 +1,213 @@
+//! Signatures by programs without OpenSSL: the faces of the service against what keeps keys for such programs today.
+
+mod agents;
+mod softhsm;
+
+use super::error::BenchError;
+use super::experiment::{Case, Counted, Run, Turn, Variant, measure_all};
+use super::keys::setup::built;
+use super::programs::{Server, service_cpu};
+use super::scenario::{SERVICES, Scenario, Settings};
+use super::task::{Measured, Task};
+use super::testbed::{HEAD_START, Member, Plan, Testbed};
+use crate::progress::Progress;
+use crate::report::figures::ratios;
+use crate::report::{Column, Outcome, column, section};
+use sidecore::config::{DeviceConfig, NotifyConfig};
+use sidecore::core::policy::notify::Notify;
+use sidecore::sys::clock;
+use sidecore_report::columns;
+use sidecore_report::format::plain;
+use softhsm::{PIN, SoftHsm};
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+columns! {
+    pub(super) COLUMNS after column::CLIENTS;
+
+    /// Interface by which the program signs.
+    FACE = Column::text("face", 0);
+    /// Threads of each program, each with one request at a time.
+    THREADS = Column::set("threads", 0, plain);
+    /// Programs that sign at once.
+    PROCESSES = Column::set("processes", 0, plain);
+}
+
+pub(super) static SCENARIO: Scenario = Scenario::new(
+    "faces",
+    "Signatures through PKCS#11 and ssh-agent's protocol; not among all",
+    measure,
+    &[section(
+        "faces",
+        "Faces: PKCS#11 and ssh-agent",
+        "Signatures a second of programs without OpenSSL, with the key in the service, against SoftHSM 2 in the program and \
+         behind p11-kit's remoting, and against OpenSSH's agent.",
+    )
+    .plots(|rows| vec![ratios(rows)])],
+)
+.ops(|| OPS.to_vec())
+.alone(SERVICES);
+
+const OPS: [&str; 2] = ["rsa-2048-sign", "p-256-sign"];
+const SOFTHSM: &str = "softhsm2";
+const REMOTE: &str = "softhsm2+p11-kit";
+const SIDECORE: &str = "sidecore";
+/// File names as cargo builds it, and as it is installed.
+const MODULE: [&str; 2] = ["libsidecore_pkcs11.so", "sidecore-pkcs11.so"];
+
+/// Threads, processes, and the ratios to reach against `SoftHSM` in the program and behind p11-kit.
+type Point = (&'static str, (usize, usize), (Option<f64>, Option<f64>));
+
+const POINTS: [Point; 6] = [
+    (OPS[0], (1, 1), (Some(0.95), Some(2.5))),
+    (OPS[0], (8, 1), (Some(1.5), Some(2.5))),
+    (OPS[0], (1, 8), (Some(2.0), Some(2.5))),
+    (OPS[1], (1, 1), (Some(0.9), None)),
+    (OPS[1], (8, 1), (None, None)),
+    (OPS[1], (1, 8), (None, None)),
+];
+
+/// One service for single requests, and one that also computes on the clients' core.
+struct Laboratory {
+    alone: Testbed,
+    crowd: Testbed,
+}
+
+/// Programs that load a module.
+#[derive(Clone)]
+struct Module {
+    path: PathBuf,
+    environment: (&'static str, OsString),
+}
+
+fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
+    let ops: Vec<&str> = OPS.into_iter().filter(|op| settings.wants(op)).collect();
+    let module = built(&MODULE, "sidecore-pkcs11")?;
+    let mut laboratory = Laboratory::start(&ops)?;
+    let softhsm = match SoftHsm::prepare(laboratory.alone.directory(), &ops) {
+        Ok(softhsm) => softhsm,
+        Err(why @ BenchError::Missing { .. }) => return Ok(Outcome::left_out(format!("faces: {why}"))),
+        Err(why) => return Err(why),
+    };
+    let (server, address) = softhsm.serve()?;
+    let (name, value) = softhsm.environment();
+    let packaged = Module { path: softhsm.module.clone(), environment: (name, value.into()) };
+    let remote = Module { path: softhsm.client.clone(), environment: (address.0, address.1.into()) };
+    let (repeats, ns) = settings.pick((3, 150_000_000), (9, 400_000_000));
+    let points = POINTS.iter().filter(|(op, ..)| ops.contains(op));
+    let cases = points.map(|point| case(&laboratory, *point, ns, [&packaged, &remote], &module)).collect();
+    let mut outcome = measure_all(&mut laboratory, cases, repeats, progress)?;
+    drop::<Server>(server);
+    if !progress.is_stopped() {
+        outcome.add(agents::measure(&mut laboratory, &ops, (repeats, ns), progress)?);
+    }
+    Ok(outcome.noted(format!(
+        "faces: a thread signs again as soon as it has a signature, in two calls of PKCS#11 or one request to an agent; the last \
+         signature is verified by OpenSSL. {SOFTHSM} and {REMOTE} may use all cores. With one thread, the program has a core \
+         and the sidecore the other, and both spin; with more, the service also has a worker or batch device on the \
+         programs' core, nothing of the programs is pinned, and all sleep. CPU times are of programs and service; p11-kit's \
+         server and OpenSSH's agent are in neither."
+    )))
+}
+
+impl Laboratory {
+    fn start(ops: &[&str]) -> Result<Self, BenchError> {
+        let plan = Plan { clients: 0, notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(1) };
+        let core = plan.pinning.clients.first().copied();
+        // It computes side by side where the machine has the unit, and one after another elsewhere.
+        let devices = vec![DeviceConfig::inline("inline"), DeviceConfig::batch("beside", core, false)];
+        let crowd = Plan { devices, notify: NotifyConfig::all(Notify::Park), ..plan.clone() };
+        Ok(Self { alone: Testbed::with_keys(&plan, ops)?, crowd: Testbed::with_keys(&crowd, ops)? })
+    }
+
+    fn testbed(&mut self, is_crowd: bool) -> &mut Testbed {
+        if is_crowd { &mut self.crowd } else { &mut self.alone }
+    }
+
+    /// The other service sleeps meanwhile.
+    fn counting(
+        &mut self,
+        is_crowd: bool,
+        run: impl FnOnce() -> Result<Vec<Measured>, BenchError>,
+    ) -> Result<Run, BenchError> {
+        self.alone.set(if is_crowd { "notify=park" } else { "notify=spin" })?;
+        let testbed = self.testbed(is_crowd);
+        let (before, cpu) = (testbed.counters()?, service_cpu()?);
+        let measured = run()?;
+        let service_cpu = service_cpu()?.saturating_sub(cpu);
+        let counted = testbed.counters()?.since(&before);
+        Ok(Run::of(measured).counted(Counted::with_reports(&counted, &counted, service_cpu)))
+    }
+
+    /// While a baseline runs, both services sleep.
+    fn resting(&mut self) -> Result<(), BenchError> {
+        self.alone.set("notify=park")
+    }
+}
+
+fn case(
+    laboratory: &Laboratory,
+    (op, (threads, processes), (own, behind)): Point,
+    ns: u64,
+    [packaged, remote]: [&Module; 2],
+    module: &Path,
+) -> Case<'static, Laboratory> {
+    let is_crowd = threads * processes > 1;
+    let testbed = if is_crowd { &laboratory.crowd } else { &laboratory.alone };
+    let core = testbed.pinning.client(0).filter(|_| !is_crowd);
+    let baseline = |name: &str, module: &Module| {
+        let mut programs = Programs::new(module.clone(), processes, core);
+        let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
+            laboratory.resting()?;
+            Ok(Run::of(programs.sign(op, threads, ns)?).counted(Counted::cpu(0)))
+        };
+        Variant::new(name, run)
+    };
+    let ours = Module { path: module.to_owned(), environment: ("SIDECORE_SOCKET", testbed.socket().into()) };
+    let mut programs = Programs::new(ours, processes, core);
+    let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
+        laboratory.counting(is_crowd, || programs.sign(op, threads, ns))
+    };
+    let sidecore = Variant::new(SIDECORE, run)
+        .with(column::NOTIFY, if is_crowd { "park" } else { "spin" })
+        .against_at_least(SOFTHSM, own)
+        .against_at_least(REMOTE, behind);
+    let pinned = if is_crowd { "sidecore's core and a shared one".to_owned() } else { testbed.pinning.describe(1) };
+    Case::new("faces")
+        .with(column::OP, op)
+        .with(FACE, "pkcs11")
+        .with(THREADS, threads)
+        .with(PROCESSES, processes)
+        .with(column::PINNED, pinned)
+        .variant(baseline(SOFTHSM, packaged))
+        .variant(baseline(REMOTE, remote))
+        .variant(sidecore)
+}
+
+/// Client processes with the same module, started by the first run.
+struct Programs {
+    module: Module,
+    count: usize,
+    core: Option<usize>,
+    members: Vec<Member>,
+}
+
+impl Programs {
+    fn new(module: Module, count: usize, core: Option<usize>) -> Self {
+        Self { module, count, core, members: Vec::new() }
+    }
+
+    fn sign(&mut self, op: &str, threads: usize, ns: u64) -> Result<Vec<Measured>, BenchError> {
+        let (name, value) = &self.module.environment;
+        while self.members.len() < self.count {
+            let mut member = Member::start(&[(name, value)])?;
+            if let Some(cpu) = self.core {
+                member.measure(&Task::Pin { cpu })?;
+            }
+            self.members.push(member);
+        }
+        let start = clock::now() + HEAD_START * self.count as u64;
+        let (module, pin, op) = (self.module.path.clone(), PIN.to_owned(), op.to_owned());
+        Member::together(&mut self.members, &Task::Token { module, pin, op, threads, start, ns })
+    }
+}
