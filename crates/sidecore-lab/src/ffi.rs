@@ -22,7 +22,7 @@ pub(crate) enum TokenError {
     NoFunctions,
     #[error("the module has no {0}")]
     NoFunction(&'static str),
-    #[error("{call}: error {answer:#x}")]
+    #[error("{call} of the PKCS#11 module: error {answer:#x}")]
     Call { call: &'static str, answer: CK_RV },
     #[error("{} shows no token", .0.display())]
     NoToken(PathBuf),

@@ -126,6 +126,28 @@ fn keys_are_signed_by_the_provider_and_its_signatures_verify() {
 }
 
 #[test]
+fn faces_are_measured_against_softhsm_and_openssh_by_threads_and_processes() {
+    // Each program fails if OpenSSL rejects its last signature.
+    let rows = rows(&["faces", "--op", "p-256-sign"]);
+    let ratio = |face: &str, threads: u64, processes: u64, baseline: &str| {
+        let is_it = |row: &&Value| {
+            row["face"] == face
+                && (&row["threads"], &row["processes"]) == (&threads.into(), &processes.into())
+                && (&row["variant"], &row["baseline"]) == (&"sidecore".into(), &baseline.into())
+        };
+        let row = rows.iter().find(is_it).unwrap_or_else(|| panic!("{face} {threads} {processes} {baseline}"));
+        assert!(has(row, &["notify", "pinned", "cpu_us_per_op", "spread"]), "{row}");
+        row["ratio"].as_f64().unwrap()
+    };
+    for (threads, processes) in [(1, 1), (8, 1), (1, 8)] {
+        for baseline in ["softhsm2", "softhsm2+p11-kit"] {
+            assert!(ratio("pkcs11", threads, processes, baseline) > 0.0);
+        }
+    }
+    assert!(ratio("agent", 1, 1, "ssh-agent") > 0.0);
+}
+
+#[test]
 fn sockets_are_measured_in_each_way_and_every_byte_is_compared() {
     // The peer fails if bytes are altered or missing.
     let rows = rows(&["sockets", "--check"]);

@@ -198,16 +198,27 @@ impl Programs {
     }
 
     fn sign(&mut self, op: &str, threads: usize, ns: u64) -> Result<Vec<Measured>, BenchError> {
-        let (name, value) = &self.module.environment;
         while self.members.len() < self.count {
-            let mut member = Member::start(&[(name, value)])?;
-            if let Some(cpu) = self.core {
-                member.measure(&Task::Pin { cpu })?;
-            }
+            let member = self.start(op)?;
             self.members.push(member);
         }
         let start = clock::now() + HEAD_START * self.count as u64;
-        let (module, pin, op) = (self.module.path.clone(), PIN.to_owned(), op.to_owned());
-        Member::together(&mut self.members, &Task::Token { module, pin, op, threads, start, ns })
+        let task = self.task(op, threads, (start, ns));
+        Member::together(&mut self.members, &task)
+    }
+
+    /// One after another: `SoftHSM` refuses some of several logins at once.
+    fn start(&self, op: &str) -> Result<Member, BenchError> {
+        let (name, value) = &self.module.environment;
+        let mut member = Member::start(&[(name, value)])?;
+        if let Some(cpu) = self.core {
+            member.measure(&Task::Pin { cpu })?;
+        }
+        member.measure(&self.task(op, 1, (0, 1)))?;
+        Ok(member)
+    }
+
+    fn task(&self, op: &str, threads: usize, (start, ns): (u64, u64)) -> Task {
+        Task::Token { module: self.module.path.clone(), pin: PIN.to_owned(), op: op.to_owned(), threads, start, ns }
     }
 }
