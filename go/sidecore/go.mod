@@ -1,0 +1,3 @@
+module sidecore
+
+go 1.19
