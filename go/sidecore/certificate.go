@@ -45,12 +45,11 @@ func (c *Client) Certificate(name string, chain []byte) (tls.Certificate, error)
 	return certificate, nil
 }
 
-// File is a certificate of a file that is read again whenever it changes. Several goroutines may use it.
+// File is a certificate of a file that is read again whenever it changes. The former certificate stays if the changed
+// file cannot be used. Several goroutines may use it.
 type File struct {
 	client     *Client
 	name, path string
-	// Warn is called if a changed file cannot be used. The former certificate then stays. Set it before use.
-	Warn func(error)
 
 	mu          sync.Mutex
 	read        os.FileInfo
@@ -86,9 +85,7 @@ func (f *File) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if f.certificate == nil {
 		return nil, err
 	}
-	if f.Warn != nil {
-		f.Warn(err)
-	}
+	f.client.options.Log(err)
 	return f.certificate, nil
 }
 

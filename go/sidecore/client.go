@@ -41,6 +41,9 @@ type Options struct {
 	RestartWait time.Duration
 	// Connections is the number of connections at most. Default: 8. An agent has 48 for one user.
 	Connections int
+	// Log is called with each failed signature, and if a changed file of certificates cannot be used. Default: neither
+	// is logged. TLS servers often keep such errors to themselves.
+	Log func(error)
 }
 
 // Client asks one agent. All its methods may run in several goroutines at the same time.
@@ -75,6 +78,9 @@ func New(options Options) *Client {
 	}
 	if options.Connections <= 0 {
 		options.Connections = 8
+	}
+	if options.Log == nil {
+		options.Log = func(error) {}
 	}
 	return &Client{options: options, slots: make(chan struct{}, options.Connections)}
 }

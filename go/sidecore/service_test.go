@@ -237,9 +237,9 @@ func TestAFileIsReadAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	file := client.File("p256", path)
 	var warned []error
-	file.Warn = func(err error) { warned = append(warned, err) }
+	client.options.Log = func(err error) { warned = append(warned, err) }
+	file := client.File("p256", path)
 	certificate := func() []byte {
 		certificate, err := file.GetCertificate(nil)
 		if err != nil {

@@ -64,6 +64,14 @@ func (s *Signer) Public() crypto.PublicKey { return s.public }
 // Sign signs a digest, or with Ed25519 a message. The service has its own random numbers. A signature that does not
 // verify is not returned.
 func (s *Signer) Sign(_ io.Reader, input []byte, options crypto.SignerOpts) ([]byte, error) {
+	signature, err := s.sign(input, options)
+	if err != nil {
+		s.client.options.Log(err)
+	}
+	return signature, err
+}
+
+func (s *Signer) sign(input []byte, options crypto.SignerOpts) ([]byte, error) {
 	scheme, err := s.scheme(input, options)
 	if err != nil {
 		return nil, &Error{Unsupported, s.name, err}

@@ -5,10 +5,10 @@ use crate::wire::Writer;
 use der::asn1::UintRef;
 use der::{Decode, Sequence};
 use sidecore_client::client::Options;
-use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::failure::{Failure, Reason};
-use sidecore_client::keyops::key::{Curve, Family, Key, Public, Raw};
-use sidecore_client::keyops::sign::{Padding, Salt, Settings};
+use sidecore_client::keyops::key::{Family, Key, Public};
+use sidecore_client::keyops::sign::Settings;
+use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_digest::Hasher;
 use std::sync::Arc;
@@ -25,38 +25,33 @@ struct EcdsaSignature<'a> {
 
 /// Signs a message. Returns the signature with the name of its algorithm before it.
 pub(crate) fn ssh(options: &Options, key: &Arc<Key>, message: &[u8], flags: u32) -> Result<Vec<u8>, Failure> {
-    let (algorithm, digest) = algorithm(&key.public, flags)?;
-    let signature = match digest {
-        Some(digest) => {
-            let mut hasher = Hasher::new(digest);
-            hasher.update(message);
-            sign(options, key, &Settings { digest: Some(digest), ..Settings::default() }, &hasher.finish())?
-        }
-        None => sign(options, key, &Settings::default(), message)?,
-    };
+    let (algorithm, scheme) = algorithm(&key.public, flags)?;
+    let settings = settings(scheme.into(), &key.public)?;
+    let digest = settings.digest.map(|digest| {
+        let mut hasher = Hasher::new(digest);
+        hasher.update(message);
+        hasher.finish()
+    });
+    let signature = settings.sign(Caller::thread(options), key, digest.as_deref().unwrap_or(message))?;
     let signature = if key.public.family() == Family::Ec { two_numbers(&signature)? } else { signature };
     Ok(Writer::default().string(algorithm).string(signature).finish())
 }
 
-fn algorithm(public: &Public, flags: u32) -> Result<(String, Option<Digest>), Failure> {
+/// SSH's name, and the scheme of TLS with the same padding and hash.
+fn algorithm(public: &Public, flags: u32) -> Result<(String, u16), Failure> {
     if matches!(public, Public::Rsa { .. }) {
         // As OpenSSH's agent does where a client asks for both.
         return match flags {
-            _ if flags & RSA_SHA256 != 0 => Ok(("rsa-sha2-256".to_owned(), Some(Digest::Sha256))),
-            _ if flags & RSA_SHA512 != 0 => Ok(("rsa-sha2-512".to_owned(), Some(Digest::Sha512))),
+            _ if flags & RSA_SHA256 != 0 => Ok(("rsa-sha2-256".to_owned(), 0x0401)),
+            _ if flags & RSA_SHA512 != 0 => Ok(("rsa-sha2-512".to_owned(), 0x0601)),
             _ => {
                 Err(Failure::unsupported("RSA signatures with SHA-1: have the client use rsa-sha2-256 or rsa-sha2-512"))
             }
         };
     }
-    let name = type_name(public).ok_or_else(|| Failure::unsupported("SSH has no signatures with keys of this kind"))?;
-    let digest = match public {
-        Public::Ec { curve: Curve::P256, .. } => Some(Digest::Sha256),
-        Public::Ec { curve: Curve::P384, .. } => Some(Digest::Sha384),
-        Public::Ec { curve: Curve::P521, .. } => Some(Digest::Sha512),
-        _ => None,
-    };
-    Ok((name, digest))
+    // Each curve has the hash of its first scheme, in SSH as in TLS 1.3.
+    let named = type_name(public).zip(tls::schemes(public).first().copied());
+    named.ok_or_else(|| Failure::unsupported("SSH has no signatures with keys of this kind"))
 }
 
 fn two_numbers(der: &[u8]) -> Result<Vec<u8>, Failure> {
@@ -66,37 +61,21 @@ fn two_numbers(der: &[u8]) -> Result<Vec<u8>, Failure> {
     Ok(Writer::default().mpint(signature.r.as_bytes()).mpint(signature.s.as_bytes()).finish())
 }
 
-/// Signs by the number of a `SignatureScheme` of TLS 1.3 (RFC 8446, section 4.2.3). The input is the digest of that
-/// scheme's hash; for Ed25519 and ML-DSA-65 it is the message. With ECDSA the scheme chooses the hash and the key the
-/// curve, as in TLS 1.2.
+/// Signs by the number of a `SignatureScheme` of TLS. The input is the digest of that scheme's hash; for Ed25519 and
+/// ML-DSA-65 it is the message.
 pub(crate) fn tls(options: &Options, key: &Arc<Key>, scheme: u32, input: &[u8]) -> Result<Vec<u8>, Failure> {
-    let (family, digest, padding) = match scheme {
-        0x0401 => (Family::Rsa, Some(Digest::Sha256), Padding::Pkcs1),
-        0x0501 => (Family::Rsa, Some(Digest::Sha384), Padding::Pkcs1),
-        0x0601 => (Family::Rsa, Some(Digest::Sha512), Padding::Pkcs1),
-        0x0804 => (Family::Rsa, Some(Digest::Sha256), Padding::Pss),
-        0x0805 => (Family::Rsa, Some(Digest::Sha384), Padding::Pss),
-        0x0806 => (Family::Rsa, Some(Digest::Sha512), Padding::Pss),
-        0x0403 => (Family::Ec, Some(Digest::Sha256), Padding::Pkcs1),
-        0x0503 => (Family::Ec, Some(Digest::Sha384), Padding::Pkcs1),
-        0x0603 => (Family::Ec, Some(Digest::Sha512), Padding::Pkcs1),
-        0x0807 => (Family::Raw(Raw::Ed25519), None, Padding::Pkcs1),
-        0x0905 => (Family::Raw(Raw::MlDsa65), None, Padding::Pkcs1),
-        _ => return Err(Failure::unsupported(format!("signatures of scheme {scheme:#06x}: see docs/guide/ssh.md"))),
-    };
-    if family != key.public.family() {
-        return Err(Failure::unsupported(format!("signatures of scheme {scheme:#06x} with a key of another kind")));
-    }
-    sign(options, key, &Settings { digest, padding, salt: Salt::Digest, mgf1: None }, input)
+    settings(scheme, &key.public)?.sign(Caller::thread(options), key, input)
 }
 
-fn sign(options: &Options, key: &Arc<Key>, settings: &Settings, input: &[u8]) -> Result<Vec<u8>, Failure> {
-    settings.sign(Caller::thread(options), key, input)
+fn settings(scheme: u32, public: &Public) -> Result<Settings, Failure> {
+    let settings = u16::try_from(scheme).ok().and_then(|scheme| tls::settings(scheme, public));
+    settings.ok_or_else(|| Failure::unsupported(format!("signatures of scheme {scheme:#06x} with this key")))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sidecore_client::keyops::key::{Curve, Raw};
 
     #[test]
     fn rsa_signs_with_sha2_only() {
@@ -115,8 +94,9 @@ mod tests {
         for (curve, name, digest) in names {
             let public = Public::Ec { curve, point: vec![4; 65] };
             for flags in [0, 2, 4] {
-                let (found, hash) = algorithm(&public, flags).unwrap();
-                assert_eq!((found.as_str(), hash.unwrap().size()), (name, digest));
+                let (found, scheme) = algorithm(&public, flags).unwrap();
+                let hash = settings(scheme.into(), &public).unwrap().digest.unwrap();
+                assert_eq!((found.as_str(), hash.size()), (name, digest));
             }
         }
         assert!(algorithm(&Public::Raw(Raw::X25519, vec![1; 32]), 0).is_err());

@@ -88,7 +88,7 @@ impl Site {
         let copy = self.path("sidecore-agent");
         copy_program(PROGRAM, &copy);
         let own = self.path("own");
-        fs::create_dir(&own).unwrap();
+        fs::create_dir_all(&own).unwrap();
         std::os::unix::fs::chown(&own, Some(user), Some(user)).unwrap();
         let mut command = self.command(&copy, arguments);
         command.uid(user).gid(user);
