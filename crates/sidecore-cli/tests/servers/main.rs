@@ -1,5 +1,6 @@
 //! Servers and tools of Debian packages with their keys in the service: real, unmodified programs on free ports.
 
+mod caddy;
 mod debian;
 mod debian13;
 mod guides;
