@@ -17,6 +17,12 @@ fn own() -> Acl {
     Acl { uids: vec![OWN], gids: vec![] }
 }
 
+fn make_keys(site: &Site) {
+    for (name, kind) in KEYS {
+        site.make(name, kind, own());
+    }
+}
+
 struct Stage {
     site: Site,
     agent: Option<Agent>,
@@ -25,9 +31,7 @@ struct Stage {
 impl Stage {
     fn new() -> Self {
         let site = Site::new();
-        for (name, kind) in KEYS {
-            site.make(name, kind, own());
-        }
+        make_keys(&site);
         let agent = Some(site.agent_of(OWN, &[]));
         Self { site, agent }
     }
@@ -45,7 +49,10 @@ impl Stage {
                 self.agent = Some(self.site.agent_of(OWN, &[]));
             }
             ["service", "stop"] => self.site.stop_service(),
-            ["service", "start"] => self.site.start_service(),
+            ["service", "start"] => {
+                self.site.start_service();
+                make_keys(&self.site);
+            }
             ["make", name] => self.site.make(name, Kind::P256, own()),
             ["withdraw", name] => {
                 self.site.keys(KeyCommand::SetAcl { name: name.to_owned(), acl: Acl::default() });
@@ -85,11 +92,10 @@ fn module() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../../go/sidecore")
 }
 
-/// Go without a network, with its cache in cargo's folder.
+/// Go without a network.
 fn go(arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args(["--kill-after=5", "600", "go"]).args(arguments).current_dir(module());
-    command.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cache"));
     command.env("GOFLAGS", "-mod=mod").env("GOPROXY", "off").env("GOTOOLCHAIN", "local");
     command
 }

@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// Caddy's modules are many: compiling takes minutes once, then cargo's folder has them.
-fn built() -> &'static Path {
+/// In the directory of `sidecore`, where the guide has it built. Compiling its modules takes minutes once.
+pub(crate) fn built() -> &'static Path {
     static BUILT: OnceLock<PathBuf> = OnceLock::new();
     BUILT.get_or_init(|| {
         let go = Path::new(env!("CARGO_TARGET_TMPDIR")).join("go");
-        let built = go.join("bin/caddy");
+        let built = Path::new(env!("CARGO_BIN_EXE_sidecore")).with_file_name("caddy");
         let mut command = program("go");
         command.args(["build", "-modcacherw", "-o"]).arg(&built).arg("./cmd/caddy");
         command.current_dir(project().join("go/caddy")).env("GOPATH", &go).env("GOCACHE", go.join("cache"));

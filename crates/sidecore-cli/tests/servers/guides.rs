@@ -5,7 +5,7 @@
 
 use crate::programs::{is_root, program, run};
 use crate::service::signatures;
-use crate::{library, module};
+use crate::{caddy, library, module};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use sidecore::core::session::Class;
 use sidecore::counters::{ClassCounter, Snapshot};
@@ -275,6 +275,22 @@ fn the_guide_for_pkcs11_programs_works_word_for_word() {
     let followed = follow(&["install.md", "guide/clients.md#programs-with-pkcs11"]);
     let signed = followed.requests("rsa-2048-sign-digest");
     assert!(signed >= 3 && followed.said.contains("jar verified"), "{signed} signatures\n{}", followed.said);
+}
+
+#[test]
+fn the_guide_for_programs_of_ones_own_works_word_for_word() {
+    for name in ["cc", "go", "openssl", "curl"] {
+        program(name);
+    }
+    library::built("sidecore-c");
+    library::file("sidecore-agent", "sidecore-agent");
+    library::file("sidecore-rustls", "examples/https");
+    caddy::built();
+    let followed = follow(&["install.md", "guide/libraries.md"]);
+    let said = &followed.said;
+    assert!(said.lines().any(|line| line.ends_with(" bytes")), "the program in C\n{said}");
+    assert_eq!(said.lines().filter(|line| *line == "it works").count(), 2 + 1, "rustls, Go and Caddy\n{said}");
+    assert!(signatures(&followed.counted, "www") >= 1 + 1 + 3, "certificate, C, three handshakes\n{said}");
 }
 
 fn rings(guide: &str, name: &str, needs: &[&str]) {
