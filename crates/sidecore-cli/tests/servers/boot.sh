@@ -54,7 +54,7 @@ boot() {
 [Service]
 Type=oneshot
 WorkingDirectory=$1
-Environment=HOME=/tmp PAGER=cat TERM=dumb DEBIAN_FRONTEND=noninteractive
+Environment=GOCACHE=$1/target/go-cache HOME=/tmp PAGER=cat TERM=dumb DEBIAN_FRONTEND=noninteractive
 StandardOutput=append:/mnt/transcript
 StandardError=append:/mnt/transcript
 ExecStart=/bin/bash /mnt/steps
