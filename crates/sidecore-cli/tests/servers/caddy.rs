@@ -55,11 +55,15 @@ impl Caddy {
         Self { daemon, port }
     }
 
-    /// Handshakes and load, and a search under load.
-    fn search_in_use(&self, key: &Material, directory: &Path) -> Seen {
+    fn shake(&self, key: &Material) {
         for how in [TLS_12, TLS_13] {
             shake(self.port, key, how);
         }
+    }
+
+    /// Handshakes and load, and a search under load.
+    fn search_in_use(&self, key: &Material, directory: &Path) -> Seen {
+        self.shake(key);
         let answered = Load::start(self.port, directory).answered();
         assert!(answered > 0, "{}", self.daemon.log());
         // The search takes longer than the load, and Caddy is stopped meanwhile.
@@ -67,6 +71,9 @@ impl Caddy {
         search(&[self.daemon.pid()], &Needles::of([key]))
     }
 }
+
+/// One key is enough: Go reserves more than a gigabyte of addresses, and the search takes its time for each.
+const SEARCHED: Kind = Kind::P256;
 
 fn agent(directory: &Path, service: &Service) -> (Daemon, PathBuf) {
     let socket = directory.join("agent");
@@ -85,12 +92,10 @@ fn stored(key: &Material, socket: &Path) -> String {
 #[test]
 fn keys_in_files_are_found_in_caddy() {
     let directory = directory();
-    for kind in Kind::ALL {
-        let key = Material::make(directory.path(), kind);
-        let files = format!("{} {}", key.certificate.display(), key.key.display());
-        let seen = Caddy::start(directory.path(), kind, &files).search_in_use(&key, directory.path());
-        assert!(!seen.numbers.is_empty(), "{kind:?}: {seen:?}");
-    }
+    let key = Material::make(directory.path(), SEARCHED);
+    let files = format!("{} {}", key.certificate.display(), key.key.display());
+    let seen = Caddy::start(directory.path(), SEARCHED, &files).search_in_use(&key, directory.path());
+    assert!(!seen.numbers.is_empty(), "{seen:?}");
 }
 
 #[test]
@@ -108,9 +113,11 @@ fn stored_keys_never_enter_caddy_and_restarts_cost_it_no_handshake() {
     let start = |key: &Material| Caddy::start(directory.path(), key.kind, &stored(key, &socket));
     let servers = keys.each_ref().map(start);
     for (caddy, key) in servers.iter().zip(&keys) {
-        let seen = caddy.search_in_use(key, directory.path());
-        assert_eq!(seen.numbers, BTreeSet::new());
-        assert!(service.signatures(key) > 2, "{:?}: {}", key.kind, caddy.daemon.log());
+        caddy.shake(key);
+        if key.kind == SEARCHED {
+            assert_eq!(caddy.search_in_use(key, directory.path()).numbers, BTreeSet::new());
+        }
+        assert!(service.signatures(key) >= 2, "{:?}: {}", key.kind, caddy.daemon.log());
     }
     first.stop();
     let (_second, _) = agent(directory.path(), &service);
@@ -119,9 +126,7 @@ fn stored_keys_never_enter_caddy_and_restarts_cost_it_no_handshake() {
     service.run();
     import(&service);
     for (caddy, key) in servers.iter().zip(&keys) {
-        for how in [TLS_12, TLS_13] {
-            shake(caddy.port, key, how);
-        }
+        caddy.shake(key);
     }
 }
 
