@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
-use std::thread;
 
 use cargo_metadata::Artifact;
 
@@ -14,13 +12,12 @@ const DOCS: &str = "docs/results/simulated";
 
 type Page = (&'static str, &'static [&'static str]);
 
-/// The longest first.
 const PAGES: [Page; 12] = [
-    ("bakeoff.md", &["bakeoff", "--seeds", "60"]),
     (
         "what-would-have-helped.md",
         &[OCF_HIFN, OCF_BCM, ZVM, ZVM_ONE, "--seeds", "1", "--title", "What would have helped"],
     ),
+    ("bakeoff.md", &["bakeoff", "--seeds", "60"]),
     ("pool-batch.md", &["plans/pool-batch.toml", "--seeds", "1", "--title", "A batch device"]),
     ("ocf-hifn7751x4.md", &[OCF_HIFN, "--compare", "docs/published/ocf_hifn7751x4.csv"]),
     ("ocf-bcm5820x4.md", &[OCF_BCM, "--compare", "docs/published/ocf_bcm5820x4.csv"]),
@@ -53,48 +50,30 @@ pub(crate) fn run(root: &Path, write: bool) -> Result<bool> {
     for test in COMPARED.iter().filter(|_| write) {
         same &= write_page(&built, *test)?;
     }
-    // Most pages need one core only.
-    let waiting = Mutex::new(PAGES.iter());
-    let next = || waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
-    let one = || -> Result<bool> {
-        let mut same = true;
-        while let Some(page) = next() {
-            same &= made_again(root, &program, page, write)?;
+    for (page, how) in PAGES {
+        let folder = root.join("target/golden").join(page).with_extension("");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
         }
-        Ok(same)
-    };
-    let cores = thread::available_parallelism()?.get();
-    let all: Result<Vec<bool>> = thread::scope(|scope| {
-        let makers: Vec<_> = (0..cores).map(|_| scope.spawn(|| one().map_err(|error| error.to_string()))).collect();
-        makers.into_iter().map(|maker| Ok(maker.join().map_err(|_| "a page's thread panicked")??)).collect()
-    });
-    same &= all?.into_iter().all(|same| same);
+        fs::create_dir_all(&folder)?;
+        let beside = root.join(DOCS).join(page);
+        if !make(Command::new(&program).current_dir(root), how, &folder.join(beside.file_name().unwrap_or_default()))? {
+            println!("{page}: `sidecore sim {}` failed", how.join(" "));
+            same = false;
+            continue;
+        }
+        for made in files(&folder)? {
+            let committed = beside.with_file_name(made.file_name().unwrap_or_default());
+            if write {
+                fs::copy(&made, &committed)?;
+            } else if let Some(difference) = difference(&made, &committed)? {
+                println!("{difference}");
+                same = false;
+            }
+        }
+    }
     if !same {
         println!("if the change is meant: cargo xtask golden --write, and commit the pages");
-    }
-    Ok(same)
-}
-
-fn made_again(root: &Path, program: &Path, (page, how): &Page, write: bool) -> Result<bool> {
-    let folder = root.join("target/golden").join(page).with_extension("");
-    if folder.exists() {
-        fs::remove_dir_all(&folder)?;
-    }
-    fs::create_dir_all(&folder)?;
-    let beside = root.join(DOCS).join(page);
-    if !make(Command::new(program).current_dir(root), how, &folder.join(beside.file_name().unwrap_or_default()))? {
-        println!("{page}: `sidecore sim {}` failed", how.join(" "));
-        return Ok(false);
-    }
-    let mut same = true;
-    for made in files(&folder)? {
-        let committed = beside.with_file_name(made.file_name().unwrap_or_default());
-        if write {
-            fs::copy(&made, &committed)?;
-        } else if let Some(difference) = difference(&made, &committed)? {
-            println!("{difference}");
-            same = false;
-        }
     }
     Ok(same)
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that only compute run in parallel, and after them, one
-//! by one, the programs that start services.
+//! build come next; then all tests are built, once. Programs that start services run one by one. What only computes
+//! has the processor time that these leave.
 
 mod counts;
 mod machine;
@@ -12,6 +12,8 @@ use std::ffi::OsStr;
 use std::fs;
 use std::path::Path;
 use std::process::Command;
+use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use cargo_metadata::Artifact;
@@ -66,10 +68,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
             let (alone, beside) = tests(root, &built, &machine.path);
-            let beside = computations(root, count)?.into_iter().chain(beside).collect();
-            for (programs, at_a_time) in [(beside, 2), (alone, 1)] {
-                pool::run(programs, at_a_time, LIMIT, &output, |ended| tell(&ended, &mut counts));
-            }
+            let beside = computations(root, count)?.into_iter().chain(beside).map(Program::at_rest).collect();
+            let told = Mutex::new(|ended: Ended| tell(&ended, &mut counts));
+            let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
+            thread::scope(|scope| {
+                scope.spawn(|| pool::run(beside, 2, LIMIT, &output, tell));
+                pool::run(alone, 1, LIMIT, &output, tell);
+            });
         }
         None => counts.failed = 1,
     }

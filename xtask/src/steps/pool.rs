@@ -46,6 +46,22 @@ pub(super) fn run(
 }
 
 impl Program {
+    /// The same at the lowest priority.
+    pub(super) fn at_rest(self) -> Self {
+        let mut command = Command::new("nice");
+        command.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
+        for (name, value) in self.command.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        if let Some(directory) = self.command.get_current_dir() {
+            command.current_dir(directory);
+        }
+        Self { command, ..self }
+    }
+
     fn run(mut self, file: &Path, limit: Duration) -> Ended {
         let start = Instant::now();
         let ran = File::create(file).and_then(|output| {
@@ -118,6 +134,19 @@ mod tests {
         assert!(told[3].0 == "none" && !told[3].1 && told[3].2.contains("No such file"));
         assert_eq!(fs::read_to_string(directory.join("echo a; echo b >&2"))?, "a\nb\n");
         assert!(directory.join("-bin-true").exists());
+        fs::remove_dir_all(&directory)?;
+        Ok(())
+    }
+
+    #[test]
+    fn a_program_at_rest_is_the_same_with_the_lowest_priority() -> Result<()> {
+        let directory = directory("rest")?;
+        let mut command = Command::new("sh");
+        command.args(["-c", "nice; echo $SET ${HOME-none}; pwd"]).env("SET", "a b").env_remove("HOME").current_dir("/");
+        let program = Program { title: "rest".to_owned(), command };
+        let mut told = Vec::new();
+        run(vec![program.at_rest()], 1, Duration::from_secs(60), &directory, |ended| told.push(ended.output));
+        assert_eq!(told, ["19\na b none\n/\n"]);
         fs::remove_dir_all(&directory)?;
         Ok(())
     }
