@@ -63,7 +63,8 @@ pub enum Request {
         /// Its name.
         name: String,
     },
-    /// Change or list the stored keys. Only for the service's own user and root, and not on a lane's connection.
+    /// Change or list the stored keys. For the service's own user and root, a user's own keys also for that user, and not
+    /// on a lane's connection.
     Keys(KeyCommand),
     /// Make a key for this program, which lives as long as the connection. Refused on a connection that has a lane or
     /// a key.

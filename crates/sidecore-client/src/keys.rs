@@ -8,7 +8,7 @@ pub mod uri;
 mod usable;
 mod usage;
 
-use crate::spec::{Scheme, Secret};
+use crate::spec::{KeyToken, Scheme, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_RATE, UsableKey, UsableKeys};
@@ -177,7 +177,7 @@ pub struct KeyEntry {
     pub idle_seconds: u64,
 }
 
-/// Commands of `sidecore keys`. Only for the service's own user and root.
+/// Commands of `sidecore keys`. Only for the service's own user and root; some also for the users of `keys.creators`.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
 pub enum KeyCommand {
     /// Store this key. The answer is its entry.
@@ -283,11 +283,19 @@ pub enum KeyCommand {
         /// 1 to [`MAX_RATE`].
         rate: Option<u32>,
     },
+    /// Store a key that the service made for a program of this user. The answer is its entry. The program's own key stays
+    /// until its connection ends.
+    KeepMade {
+        /// The key's token.
+        token: KeyToken,
+        /// Its name, which must be free.
+        name: String,
+    },
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 14;
+    pub(crate) const COUNT: u8 = 15;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

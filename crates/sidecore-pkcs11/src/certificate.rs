@@ -34,6 +34,13 @@ impl Certificate {
     }
 }
 
+impl Certificate {
+    /// Whether it is of the issuer that the other one names.
+    pub(crate) fn issued(&self, other: &Self) -> bool {
+        self.subject == other.issuer && other.issuer != other.subject
+    }
+}
+
 fn sequence(der: &[u8]) -> Option<&[u8]> {
     Some(AnyRef::from_der(der).ok().filter(|any| any.tag() == Tag::Sequence)?.value())
 }

@@ -184,9 +184,11 @@ impl Setup {
         Ok(())
     }
 
-    /// Whether the program sees the key of this name and family.
-    pub(crate) fn shows(&self, name: &str, family: Family) -> bool {
-        self.families.have(family) && (self.keys.is_empty() || self.keys.iter().any(|shown| shown == name))
+    /// Whether the program sees the key of this name and family. A user's own key, whose name and certificate that user
+    /// chose, is shown to root's programs only if it is named.
+    pub(crate) fn shows(&self, name: &str, family: Family, is_anothers: bool) -> bool {
+        let is_named = self.keys.iter().any(|shown| shown == name);
+        self.families.have(family) && (is_named || self.keys.is_empty() && !is_anothers)
     }
 }
 
@@ -216,11 +218,18 @@ mod tests {
         let setup = read(file, "socket=/run/two;log=stderr families=+pq").unwrap();
         assert_eq!((setup.options.socket.to_str(), setup.log), (Some("/run/two"), Log::Stderr));
         assert_eq!(setup.options.timeout, Duration::from_millis(250));
-        assert!(setup.shows("www", Family::Raw(Raw::MlDsa65)) && !setup.shows("other", Family::Rsa));
+        assert!(setup.shows("www", Family::Raw(Raw::MlDsa65), false) && !setup.shows("other", Family::Rsa, false));
         let variable = |name: &str| (name == SOCKET_VARIABLE).then(|| "/run/three".to_owned());
         let third = Setup::read(file, "socket=/run/two", variable).unwrap();
         assert_eq!(third.options.socket.to_str(), Some("/run/three"));
         assert!(third.serial.len() == 16 && third.serial != setup.serial);
+    }
+
+    #[test]
+    fn a_key_of_another_user_is_shown_by_its_name_alone() {
+        let (all, named) = (read("", "").unwrap(), read("", "keys=theirs").unwrap());
+        assert!(all.shows("theirs", Family::Rsa, false) && !all.shows("theirs", Family::Rsa, true));
+        assert!(named.shows("theirs", Family::Rsa, true) && !named.shows("others", Family::Rsa, true));
     }
 
     #[test]

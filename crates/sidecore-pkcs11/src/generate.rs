@@ -3,26 +3,22 @@
 use crate::certificate::Certificate;
 use crate::config::Setup;
 use crate::mechanism::{Mechanism, curve_of, is_ed25519};
-use crate::objects::snapshot;
 use crate::objects::{Object, Pair, What, id_of, own};
 use crate::rv::{Doing, Rv, told};
 use crate::session::Session;
+use crate::store;
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CK_OBJECT_CLASS, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT,
-    CKA_EXTRACTABLE, CKA_ID, CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT,
-    CKA_SENSITIVE, CKA_TOKEN, CKA_VALUE, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKO_CERTIFICATE, CKO_PRIVATE_KEY,
-    CKO_PUBLIC_KEY, CKO_SECRET_KEY, CKR_ACTION_PROHIBITED, CKR_ATTRIBUTE_READ_ONLY, CKR_ATTRIBUTE_VALUE_INVALID,
-    CKR_CURVE_NOT_SUPPORTED, CKR_FUNCTION_FAILED, CKR_SESSION_READ_ONLY, CKR_TEMPLATE_INCOMPLETE,
-    CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
+    CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
+    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_TOKEN, CKA_VALUE,
+    CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
+    CKR_ACTION_PROHIBITED, CKR_ATTRIBUTE_READ_ONLY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_CURVE_NOT_SUPPORTED,
+    CKR_SESSION_READ_ONLY, CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
 };
 use der::Decode;
 use der::asn1::OctetStringRef;
-use sidecore_client::client::{Admin, Error};
 use sidecore_client::keyops::ask::make;
-use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Key, Private, Public, Raw};
-use sidecore_client::keyops::large_stack::on_large_stack;
-use sidecore_client::keys::{Acl, KeyCommand, Kind, Usage, check_name};
+use sidecore_client::keys::Usage;
 use std::sync::Arc;
 
 /// Longest label or identifier of an object, bytes.
@@ -86,7 +82,7 @@ pub(crate) fn pair(
             return Err(Rv(CKR_SESSION_READ_ONLY));
         }
         let label = of_private.label()?.or(of_public.label()?).ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
-        return stored(setup, &label, kind);
+        return store::generate(setup, &label, kind);
     }
     let (labels, ids) = ([of_public.label()?, of_private.label()?], [of_public.id()?, of_private.id()?]);
     let key = make(&setup.options, kind).map_err(|failure| told(setup, Doing::Asking, &failure, None))?;
@@ -102,38 +98,21 @@ pub(crate) fn pair(
     Ok((public, private))
 }
 
-/// Has the service store a new key. Those who may: administrators, and members of `keys.creators`.
-fn stored(setup: &Setup, name: &str, kind: Kind) -> Result<(CK_OBJECT_HANDLE, CK_OBJECT_HANDLE), Rv> {
-    check_name(name).map_err(|_| Rv(CKR_ATTRIBUTE_VALUE_INVALID))?;
-    let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
-    let made = on_large_stack(|| match Admin::connect(&setup.options) {
-        Ok(mut admin) => admin.keys(command).map_err(|error| match error {
-            Error::Service(refused) => Failure::refused(Reason::NotAllowed, &refused),
-            other => Failure::new(Reason::Service, other.to_string()),
-        }),
-        Err(error) => Err(error.into()),
-    });
-    made.map_err(|failure| match failure.reason {
-        Reason::NotAllowed => Rv(CKR_TOKEN_WRITE_PROTECTED),
-        _ => told(setup, Doing::Asking, &failure, None),
-    })?;
-    snapshot::forget(crate::life::process()?);
-    let snapshot = snapshot::fresh(setup)?;
-    let of = |class: CK_OBJECT_CLASS| {
-        let is = |object: &&Arc<Object>| object.label == name && object.has(setup, CKA_CLASS, &class.to_ne_bytes());
-        snapshot.all().find(is).map(|object| object.handle).ok_or(Rv(CKR_FUNCTION_FAILED))
-    };
-    Ok((of(CKO_PUBLIC_KEY)?, of(CKO_PRIVATE_KEY)?))
-}
-
-/// Creates a certificate or a public key in this process.
-pub(crate) fn create(session: &mut Session, template: &Template<'_>) -> Result<CK_OBJECT_HANDLE, Rv> {
+/// Creates a certificate or a public key in this process; with `CKA_TOKEN`, a certificate in the service.
+pub(crate) fn create(session: &mut Session, setup: &Setup, template: &Template<'_>) -> Result<CK_OBJECT_HANDLE, Rv> {
     let class = template.number(CKA_CLASS)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
     let (what, own_id) = match class {
-        CKO_CERTIFICATE | CKO_PUBLIC_KEY if template.flag(CKA_TOKEN) => return Err(Rv(CKR_TOKEN_WRITE_PROTECTED)),
+        CKO_CERTIFICATE | CKO_PUBLIC_KEY if template.flag(CKA_TOKEN) && !session.writable => {
+            return Err(Rv(CKR_SESSION_READ_ONLY));
+        }
+        CKO_PUBLIC_KEY if template.flag(CKA_TOKEN) => return Err(Rv(CKR_TOKEN_WRITE_PROTECTED)),
         CKO_CERTIFICATE => {
             let read = Certificate::read(template.needed(CKA_VALUE)?);
             let certificate = read.ok_or(Rv(CKR_ATTRIBUTE_VALUE_INVALID))?;
+            if template.flag(CKA_TOKEN) {
+                let (label, id) = (template.label()?, template.id()?);
+                return store::certify(setup, &certificate, label.as_deref(), id.as_deref());
+            }
             let id = Public::from_spki(&certificate.spki).map(|public| id_of(&public, None)).unwrap_or_default();
             (What::Certificate(Arc::new(certificate)), id)
         }
@@ -185,33 +164,53 @@ fn point(bytes: &[u8]) -> &[u8] {
     <&OctetStringRef>::from_der(bytes).map_or(bytes, OctetStringRef::as_bytes)
 }
 
-/// Copies an object of this process. The service's are not copied, and none is copied into it.
-pub(crate) fn copy(session: &mut Session, object: &Object, template: &Template<'_>) -> Result<CK_OBJECT_HANDLE, Rv> {
+/// Copies an object of this process, with `CKA_TOKEN` into the service. The service's are not copied.
+pub(crate) fn copy(
+    session: &mut Session,
+    setup: &Setup,
+    object: &Object,
+    template: &Template<'_>,
+) -> Result<CK_OBJECT_HANDLE, Rv> {
     if object.token {
         return Err(Rv(CKR_ACTION_PROHIBITED));
     }
+    let (label, id) = changes(setup, object, template)?;
     if template.flag(CKA_TOKEN) {
-        return Err(Rv(CKR_TOKEN_WRITE_PROTECTED));
+        if !session.writable {
+            return Err(Rv(CKR_SESSION_READ_ONLY));
+        }
+        return match &object.what {
+            What::Private(pair) => store::keep(setup, pair, &name(object, label, id)?),
+            What::Public(pair) => store::public(setup, pair),
+            What::Certificate(certificate) => store::certify(setup, certificate, label.as_deref(), id.as_deref()),
+        };
     }
-    let (label, id) = changes(template)?;
     session.has_objects = true;
     let (label, id) = (label.unwrap_or_else(|| object.label.clone()), id.unwrap_or_else(|| object.id.clone()));
     own::add(session.handle, label, id, object.what.clone())
 }
 
+/// The name to store a key under. Java gives it as the identifier.
+fn name(object: &Object, label: Option<String>, id: Option<Vec<u8>>) -> Result<String, Rv> {
+    let given = [label, Some(object.label.clone())].into_iter().flatten().find(|label| !label.is_empty());
+    given.or_else(|| String::from_utf8(id?).ok()).ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))
+}
+
 /// Changes label and identifier of an object of this process.
-pub(crate) fn change(object: &Object, template: &Template<'_>) -> Result<(), Rv> {
+pub(crate) fn change(setup: &Setup, object: &Object, template: &Template<'_>) -> Result<(), Rv> {
     if object.token {
         return Err(Rv(CKR_ACTION_PROHIBITED));
     }
-    let (label, id) = changes(template)?;
+    if template.flag(CKA_TOKEN) {
+        return Err(Rv(CKR_ATTRIBUTE_READ_ONLY));
+    }
+    let (label, id) = changes(setup, object, template)?;
     own::rename(object.handle, label, id)
 }
 
-fn changes(template: &Template<'_>) -> Result<(Option<String>, Option<Vec<u8>>), Rv> {
-    let fixed = |(kind, _): &(CK_ATTRIBUTE_TYPE, Vec<u8>)| ![CKA_LABEL, CKA_ID, CKA_TOKEN].contains(kind);
-    if template.0.iter().any(fixed) {
-        return Err(Rv(CKR_ATTRIBUTE_READ_ONLY));
-    }
-    Ok((template.label()?, template.id()?))
+/// The new label and identifier. Other attributes stay as they are.
+fn changes(setup: &Setup, object: &Object, template: &Template<'_>) -> Result<(Option<String>, Option<Vec<u8>>), Rv> {
+    let stays = |kind: CK_ATTRIBUTE_TYPE, value: &[u8]| object.has(setup, kind, value);
+    let may = |(kind, value): &(_, Vec<u8>)| [CKA_LABEL, CKA_ID, CKA_TOKEN].contains(kind) || stays(*kind, value);
+    if template.0.iter().all(may) { Ok((template.label()?, template.id()?)) } else { Err(Rv(CKR_ATTRIBUTE_READ_ONLY)) }
 }

@@ -8,7 +8,7 @@
 //! |`life`|initialised or not, by process; `config`, its settings; `rv`, its errors and the log|
 //! |`sessions`|the table of sessions; `session`, one of them|
 //! |`objects`|keys and certificates: a snapshot of the service's, `own` ones of this program, attributes, search|
-//! |`mechanism`|operations and their parameters; `sign`, `cipher`, `generate` carry them out|
+//! |`mechanism`|operations and their parameters; `sign`, `cipher`, `generate` carry them out; `store` changes the service's keys|
 //! |`ecdsa`, `certificate`|DER of signatures; fields of certificates|
 //! |`sys`|a lock with a known process, a value read without a lock|
 //!
@@ -27,4 +27,5 @@ mod rv;
 mod session;
 mod sessions;
 mod sign;
+mod store;
 mod sys;

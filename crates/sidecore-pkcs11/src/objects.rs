@@ -40,17 +40,17 @@ pub(crate) struct Pair {
     pub(crate) public: Arc<Key>,
     /// Permitted operations of the private part.
     pub(crate) usage: Usage,
-    /// The subject of its certificate, DER; empty: it has none.
-    pub(crate) subject: Vec<u8>,
+    /// Stored with the key: its own, then those of issuers.
+    pub(crate) certificates: Vec<Arc<Certificate>>,
     /// The service made it for this program.
     pub(crate) made: bool,
 }
 
 impl Pair {
-    pub(crate) fn new(key: Key, usage: Usage, subject: Vec<u8>, made: bool) -> Self {
+    pub(crate) fn new(key: Key, usage: Usage, certificates: Vec<Arc<Certificate>>, made: bool) -> Self {
         let public = Arc::new(key.without_private());
         let private = key.has_private().then(|| Arc::new(key));
-        Self { private, public, usage, subject, made }
+        Self { private, public, usage, certificates, made }
     }
 }
 

@@ -114,7 +114,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 34] = [
+pub const EVENTS: [(Level, &str); 35] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -125,6 +125,7 @@ pub const EVENTS: [(Level, &str); 34] = [
     (Level::Notice, "set"),
     (Level::Notice, "key-imported"),
     (Level::Notice, "key-generated"),
+    (Level::Notice, "key-kept"),
     (Level::Notice, "key-replaced"),
     (Level::Notice, "key-deleted"),
     (Level::Notice, "key-users-changed"),
@@ -300,6 +301,7 @@ fn done_to_key(event: &str) -> &'static str {
     match event {
         "key-imported" => "a key was imported",
         "key-generated" => "a key was made",
+        "key-kept" => "a program's key was stored",
         "key-replaced" => "another key was put in a stored key's place",
         "key-deleted" => "a stored key was deleted",
         "key-users-changed" => "others may use a stored key",

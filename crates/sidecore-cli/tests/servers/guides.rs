@@ -272,7 +272,7 @@ fn the_guide_for_pkcs11_programs_works_word_for_word() {
         program(name);
     }
     library::built("sidecore-pkcs11");
-    let followed = follow(&["install.md", "guide/clients.md#programs-with-pkcs11"]);
+    let followed = follow(&["install.md", "guide/pkcs11.md"]);
     let signed = followed.requests("rsa-2048-sign-digest");
     assert!(signed >= 3 && followed.said.contains("jar verified"), "{signed} signatures\n{}", followed.said);
 }

@@ -18,6 +18,11 @@ impl Credentials {
         Self { user: geteuid(), group: getegid(), others: getgroups().ok() }
     }
 
+    /// The effective user.
+    pub fn uid(&self) -> u32 {
+        self.user.as_raw()
+    }
+
     /// Whether the calling thread still has this user and group. Supplementary groups are not compared, because
     /// reading them takes longer: only a thread that may also restore them may change them.
     pub fn are_present(&self) -> bool {

@@ -20,11 +20,11 @@ pub(super) extern "C" fn create_object(
     call(|| {
         // SAFETY: the program's template.
         let given = unsafe { template(attributes, count) }?;
-        let made = sessions::with(session, |session, _| {
+        let made = sessions::with(session, |session, setup| {
             if object.is_null() {
                 return Err(Rv(CKR_ARGUMENTS_BAD));
             }
-            generate::create(session, &Template(&given))
+            generate::create(session, setup, &Template(&given))
         })?;
         // SAFETY: the program's place for the answer.
         unsafe { write(object, made) }
@@ -46,7 +46,7 @@ pub(super) extern "C" fn copy_object(
                 return Err(Rv(CKR_ARGUMENTS_BAD));
             }
             let object = session.object(setup, object)?;
-            generate::copy(session, &object, &Template(&given))
+            generate::copy(session, setup, &object, &Template(&given))
         })?;
         // SAFETY: the program's place for the answer.
         unsafe { write(copy, made) }
@@ -100,7 +100,9 @@ pub(super) extern "C" fn set_attribute_value(
     call(|| {
         // SAFETY: the program's template.
         let given = unsafe { template(attributes, count) }?;
-        sessions::with(session, |session, setup| generate::change(&*session.object(setup, object)?, &Template(&given)))
+        sessions::with(session, |session, setup| {
+            generate::change(setup, &*session.object(setup, object)?, &Template(&given))
+        })
     })
 }
 

@@ -120,7 +120,7 @@ fn of_key(pair: &Pair, setup: &Setup, kind: CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>
         }),
         (CKA_LOCAL, _) => flag(pair.made),
         (CKA_KEY_GEN_MECHANISM, _) => number(CK_UNAVAILABLE_INFORMATION),
-        (CKA_SUBJECT, _) => pair.subject.clone(),
+        (CKA_SUBJECT, _) => pair.certificates.first().map_or_else(Vec::new, |own| own.subject.clone()),
         (CKA_PUBLIC_KEY_INFO, public) => public.to_spki().ok()?,
         (CKA_MODULUS, Public::Rsa { n, .. }) => n.clone(),
         (CKA_MODULUS_BITS, Public::Rsa { .. }) => number(pair.public.public.bits() as CK_ULONG),

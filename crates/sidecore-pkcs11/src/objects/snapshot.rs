@@ -52,8 +52,11 @@ pub(crate) fn fresh(setup: &Setup) -> Result<Arc<Snapshot>, Rv> {
     }
     let before = known.map(|(snapshot, _)| snapshot);
     let revision = before.as_ref().and_then(|snapshot| snapshot.revision);
-    let wanted =
-        |key: &UsableKey| Public::from_spki(&key.public).is_ok_and(|public| setup.shows(&key.name, public.family()));
+    let uid = user.uid();
+    let wanted = |key: &UsableKey| {
+        let is_anothers = key.owner.is_some_and(|owner| owner != uid);
+        Public::from_spki(&key.public).is_ok_and(|public| setup.shows(&key.name, public.family(), is_anothers))
+    };
     let snapshot = match (list_with_certificates(&setup.options, revision, wanted), before) {
         (Ok(Some(listed)), _) => Arc::new(Snapshot::new(&listed)),
         (Ok(None), Some(before)) => before,
@@ -106,10 +109,9 @@ impl Snapshot {
     }
 
     fn add_key(&mut self, key: &UsableKey, public: Public, id: &[u8], certificates: &[Vec<u8>]) {
-        let certificates: Vec<_> = certificates.iter().filter_map(|der| Certificate::read(der)).collect();
-        let subject = certificates.first().map(|leaf| leaf.subject.clone()).unwrap_or_default();
+        let certificates: Vec<_> = certificates.iter().filter_map(|der| Certificate::read(der)).map(Arc::new).collect();
         let usage = key.usage.both(Usage::of_kind(key.kind));
-        let pair = Pair::new(Key::new(public, Private::Stored(key.name.clone())), usage, subject, false);
+        let pair = Pair::new(Key::new(public, Private::Stored(key.name.clone())), usage, certificates.clone(), false);
         let pair = Arc::new(pair);
         self.add(CKO_PRIVATE_KEY, &key.name, id, &key.public, What::Private(Arc::clone(&pair)));
         self.add(CKO_PUBLIC_KEY, &key.name, id, &key.public, What::Public(pair));
@@ -119,7 +121,7 @@ impl Snapshot {
             let of_issuer = Public::from_spki(&certificate.spki).map(|public| id_of(&public, None));
             let id = if place == 0 { id.to_vec() } else { of_issuer.unwrap_or_default() };
             let der = certificate.der.clone();
-            self.add(CKO_CERTIFICATE, &label, &id, &der, What::Certificate(Arc::new(certificate)));
+            self.add(CKO_CERTIFICATE, &label, &id, &der, What::Certificate(certificate));
         }
     }
 

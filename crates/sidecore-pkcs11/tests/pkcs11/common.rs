@@ -2,11 +2,12 @@
 
 use pkcs8::der::pem::{LineEnding, encode_string};
 use sidecore::client::{Admin, Options};
-use sidecore::config::Config;
+use sidecore::config::{Config, CreatorsConfig, KeysConfig};
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
 use sidecore_testing::copy_program;
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
@@ -22,8 +23,12 @@ pub(crate) const KEYS: [(&str, Kind); 5] = [
     ("mldsa65", Kind::MlDsa65),
 ];
 
+/// A user without rights, and its group.
+pub(crate) const NOBODY: u32 = 65_534;
+
 pub(crate) struct Site {
     pub(crate) service: Option<Service>,
+    keys: KeysConfig,
     directory: TempDir,
 }
 
@@ -35,7 +40,17 @@ pub(crate) struct Said {
 
 impl Site {
     pub(crate) fn with(names: &[&str]) -> Self {
-        let mut site = Self { service: None, directory: tempfile::tempdir().unwrap() };
+        Self::of(names, KeysConfig::default())
+    }
+
+    /// Members of the group may have keys of their own.
+    pub(crate) fn with_creators(group: u32) -> Self {
+        let keys = KeysConfig { creators: CreatorsConfig { gids: vec![group], per_user: 4 }, ..KeysConfig::default() };
+        Self::of(&[], keys)
+    }
+
+    fn of(names: &[&str], keys: KeysConfig) -> Self {
+        let mut site = Self { service: None, keys, directory: tempfile::tempdir().unwrap() };
         site.start();
         for (name, kind) in KEYS.into_iter().filter(|(name, _)| names.contains(name)) {
             site.generate(name, kind);
@@ -47,19 +62,36 @@ impl Site {
 
     pub(crate) fn start(&mut self) {
         self.service = None;
-        self.service = Some(Service::start(Config { socket: self.path("socket"), ..Config::default() }).unwrap());
+        let config = Config { socket: self.path("socket"), keys: self.keys.clone(), ..Config::default() };
+        self.service = Some(Service::start(config).unwrap());
     }
 
     pub(crate) fn generate(&self, name: &str, kind: Kind) {
         let command = KeyCommand::Generate { name: name.to_owned(), kind, acl: Acl::default() };
         self.admin().keys(command).unwrap();
+        self.write_public(name);
+    }
+
+    pub(crate) fn write_public(&self, name: &str) {
         let public = self.admin().key_info(name).unwrap().public;
         let pem = encode_string("PUBLIC KEY", LineEnding::LF, &public).unwrap();
         fs::write(self.path(&format!("{name}.pub")), pem).unwrap();
     }
 
-    /// Certificates of a key: its own, and that of the authority that made it.
-    pub(crate) fn certify(&self, name: &str) {
+    /// Lets other users reach service and files.
+    pub(crate) fn open_to_all(&self) {
+        for open in ["", "message", "libsidecore_pkcs11.so", "socket"] {
+            fs::set_permissions(self.path(open), Permissions::from_mode(0o777)).unwrap();
+        }
+    }
+
+    /// A command of the user [`NOBODY`].
+    pub(crate) fn nobody(&self, program: &str, args: &[&str]) -> Said {
+        self.any("setpriv", &[&["--reuid=65534", "--regid=65534", "--clear-groups", program], args].concat())
+    }
+
+    /// Makes certificates of a key in files: its own, and that of the authority that made it.
+    pub(crate) fn certificates(&self, name: &str) {
         let (public, own) = (format!("{name}.pub"), format!("{name}.crt"));
         if !self.path("ca.crt").exists() {
             let ca = ["req", "-x509", "-newkey", "rsa:2048", "-nodes", "-subj", "/CN=authority", "-days", "30"];
@@ -69,11 +101,17 @@ impl Site {
         let subject = format!("/CN={name}");
         let make = ["x509", "-new", "-force_pubkey", &public, "-subj", &subject, "-days", "30", "-CA", "ca.crt"];
         self.ok("openssl", &[&make[..], &["-CAkey", "ca.key", "-extfile", "extensions", "-out", &own]].concat());
+        for file in [own.as_str(), "ca.crt"] {
+            self.ok("openssl", &["x509", "-in", file, "-outform", "DER", "-out", &format!("{file}.der")]);
+        }
+    }
+
+    /// As [`Site::certificates`]; they are stored with the key.
+    pub(crate) fn certify(&self, name: &str) {
+        self.certificates(name);
         let mut admin = self.admin();
-        for (file, more) in [(own.as_str(), true), ("ca.crt", false)] {
-            let der = format!("{file}.der");
-            self.ok("openssl", &["x509", "-in", file, "-outform", "DER", "-out", &der]);
-            let certificate = fs::read(self.path(&der)).unwrap();
+        for (file, more) in [(format!("{name}.crt.der"), true), ("ca.crt.der".to_owned(), false)] {
+            let certificate = fs::read(self.path(&file)).unwrap();
             admin.keys(KeyCommand::AddCertificate { name: name.to_owned(), certificate, more }).unwrap();
         }
     }

@@ -97,6 +97,11 @@ impl Module {
         call!(self, C_Initialize((&raw mut args).cast()))
     }
 
+    /// Unloads the library, as far as it lets itself be unloaded.
+    pub(crate) fn unload(self) {
+        self.library.close().unwrap();
+    }
+
     pub(crate) fn finalize(&self) -> Result<(), Error> {
         call!(self, C_Finalize(ptr::null_mut()))
     }
@@ -105,6 +110,12 @@ impl Module {
         let mut session = 0;
         let flags = CKF_SERIAL_SESSION | CKF_RW_SESSION;
         call!(self, C_OpenSession(0, flags, ptr::null_mut(), None, &raw mut session)).map(|()| session)
+    }
+
+    /// A session that cannot write.
+    pub(crate) fn open_to_read(&self) -> Result<Session, Error> {
+        let mut session = 0;
+        call!(self, C_OpenSession(0, CKF_SERIAL_SESSION, ptr::null_mut(), None, &raw mut session)).map(|()| session)
     }
 
     pub(crate) fn close(&self, session: Session) -> Result<(), Error> {
@@ -138,6 +149,16 @@ impl Module {
         let mut asked = attribute(kind, &mut value);
         call!(self, C_GetAttributeValue(session, object, &raw mut asked, 1))?;
         Ok(value)
+    }
+
+    pub(crate) fn create(&self, session: Session, template: &mut [CK_ATTRIBUTE]) -> Result<Object, Error> {
+        let (mut made, at) = (0, template.as_mut_ptr());
+        call!(self, C_CreateObject(session, at, template.len() as CK_ULONG, &raw mut made)).map(|()| made)
+    }
+
+    pub(crate) fn copy(&self, session: Session, of: Object, template: &mut [CK_ATTRIBUTE]) -> Result<Object, Error> {
+        let (mut made, at) = (0, template.as_mut_ptr());
+        call!(self, C_CopyObject(session, of, at, template.len() as CK_ULONG, &raw mut made)).map(|()| made)
     }
 
     pub(crate) fn sign(

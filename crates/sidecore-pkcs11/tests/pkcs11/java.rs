@@ -1,7 +1,9 @@
 //! Java's tools, by its provider `SunPKCS11`.
 
-use crate::common::Site;
-use std::fs;
+use crate::common::{NOBODY, Site, is_root};
+use sidecore_testing::skipped;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 
 fn configured(site: &Site) {
     let configuration = format!("name = sidecore\nlibrary = {}\n", site.module().display());
@@ -38,4 +40,37 @@ fn jarsigner_signs_with_rsa_and_ecdsa() {
         let said = site.ok("jarsigner", &["-verify", &jar]);
         assert!(said.contains("jar verified"), "{said}");
     }
+}
+
+#[test]
+fn keytool_makes_keys_of_a_user_that_jarsigner_signs_with() {
+    if !is_root() {
+        return skipped("only root can become another user");
+    }
+    let site = Site::with_creators(NOBODY);
+    site.open_to_all();
+    configured(&site);
+    let store = ["-keystore", "NONE", "-storetype", "PKCS11", "-storepass", "any"];
+    let keytool = [&store[..], &["-addprovider", "SunPKCS11", "-providerarg", "java.cfg"]].concat();
+    for (key, algorithm, more) in [("rsa", "RSA", ["-keysize", "2048"]), ("ec", "EC", ["-groupname", "secp256r1"])] {
+        let subject = format!("CN={key}");
+        let make = ["-genkeypair", "-alias", key, "-keyalg", algorithm, "-dname", &subject];
+        let said =
+            site.nobody("keytool", &[&make[..], &more, &keytool, &["-providername", "SunPKCS11-sidecore"]].concat());
+        assert!(said.ok, "{}", said.text);
+        let jar = format!("{key}.jar");
+        site.ok("jar", &["cf", &jar, "message"]);
+        fs::set_permissions(site.path(&jar), Permissions::from_mode(0o666)).unwrap();
+        let said = site.nobody(
+            "jarsigner",
+            &[&store[..], &["-addprovider", "SunPKCS11", "-providerArg", "java.cfg", &jar, key]].concat(),
+        );
+        assert!(said.ok && said.text.contains("jar signed"), "{}", said.text);
+        let said = site.ok("jarsigner", &["-verify", &jar]);
+        assert!(said.contains("jar verified"), "{said}");
+    }
+    let said = site.nobody("keytool", &[&["-list"], &keytool[..]].concat());
+    assert_eq!(said.text.matches("PrivateKeyEntry").count(), 2, "{}", said.text);
+    let owners: Vec<_> = site.admin().my_keys(None).unwrap().unwrap().keys.iter().map(|key| key.owner).collect();
+    assert_eq!(owners, [Some(NOBODY); 2]);
 }

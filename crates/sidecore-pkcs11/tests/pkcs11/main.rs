@@ -9,4 +9,5 @@ mod life;
 mod objects;
 mod programs;
 mod signing;
+mod stored;
 mod tree;

@@ -3,21 +3,21 @@
 use crate::common::Site;
 use crate::ffi::{Error, Module, Object, Session, attribute, call, mechanism};
 use cryptoki_sys::{
-    CK_ATTRIBUTE, CK_MECHANISM_TYPE, CK_SLOT_ID, CK_TRUE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
+    CK_ATTRIBUTE, CK_FALSE, CK_MECHANISM_TYPE, CK_SLOT_ID, CK_TRUE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
     CKA_ALWAYS_AUTHENTICATE, CKA_CLASS, CKA_COEFFICIENT, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXPONENT_1, CKA_EXPONENT_2,
     CKA_EXTRACTABLE, CKA_ID, CKA_ISSUER, CKA_KEY_TYPE, CKA_LABEL, CKA_LOCAL, CKA_MODIFIABLE, CKA_MODULUS_BITS,
     CKA_NEVER_EXTRACTABLE, CKA_PRIME_1, CKA_PRIME_2, CKA_PRIVATE, CKA_PRIVATE_EXPONENT, CKA_PUBLIC_KEY_INFO,
     CKA_SENSITIVE, CKA_SIGN, CKA_SUBJECT, CKA_TOKEN, CKA_VALUE, CKK_EC, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA,
     CKM_ECDSA_SHA256, CKM_RSA_PKCS_KEY_PAIR_GEN, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY,
-    CKR_ACTION_PROHIBITED, CKR_ARGUMENTS_BAD, CKR_ATTRIBUTE_SENSITIVE, CKR_ATTRIBUTE_VALUE_INVALID,
-    CKR_BUFFER_TOO_SMALL, CKR_CURVE_NOT_SUPPORTED, CKR_FUNCTION_FAILED, CKR_KEY_HANDLE_INVALID, CKR_KEY_SIZE_RANGE,
-    CKR_MECHANISM_INVALID, CKR_OBJECT_HANDLE_INVALID, CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT,
-    CKR_TOKEN_WRITE_PROTECTED,
+    CKR_ACTION_PROHIBITED, CKR_ARGUMENTS_BAD, CKR_ATTRIBUTE_READ_ONLY, CKR_ATTRIBUTE_SENSITIVE,
+    CKR_ATTRIBUTE_VALUE_INVALID, CKR_BUFFER_TOO_SMALL, CKR_CURVE_NOT_SUPPORTED, CKR_FUNCTION_FAILED,
+    CKR_KEY_HANDLE_INVALID, CKR_KEY_SIZE_RANGE, CKR_MECHANISM_INVALID, CKR_OBJECT_HANDLE_INVALID,
+    CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
 };
 use std::fs;
 use std::ptr;
 
-fn number(value: CK_ULONG) -> Vec<u8> {
+pub(crate) fn number(value: CK_ULONG) -> Vec<u8> {
     value.to_ne_bytes().to_vec()
 }
 
@@ -99,7 +99,7 @@ fn settings_choose_the_keys_that_are_shown() {
 }
 
 /// Makes a pair; with a curve's parameters, if there are any.
-fn pair(
+pub(crate) fn pair(
     module: &Module,
     session: Session,
     kind: CK_MECHANISM_TYPE,
@@ -119,7 +119,7 @@ fn pair(
     made.map(|()| (public, private))
 }
 
-const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
+pub(crate) const P256: [u8; 10] = [0x06, 0x08, 0x2a, 0x86, 0x48, 0xce, 0x3d, 0x03, 0x01, 0x07];
 
 #[test]
 fn a_pair_of_the_program_signs_until_its_session_ends() {
@@ -141,6 +141,21 @@ fn a_pair_of_the_program_signs_until_its_session_ends() {
     let mut label = *b"renamed";
     call!(module, C_SetAttributeValue(session, private, &mut attribute(CKA_LABEL, &mut label), 1)).unwrap();
     assert_eq!(module.private(other, "renamed"), private);
+    let (mut id, mut own, no) = ([7; 20], [CK_TRUE], [CK_FALSE]);
+    call!(module, C_SetAttributeValue(other, private, &mut attribute(CKA_ID, &mut id), 1)).unwrap();
+    assert_eq!((module.value(session, private, CKA_ID), module.private(other, "renamed")), (Ok(id.to_vec()), private));
+    let mut same = attribute(CKA_SENSITIVE, &mut own);
+    call!(module, C_SetAttributeValue(other, private, &raw mut same, 1)).unwrap();
+    for (kind, value) in [(CKA_SENSITIVE, no), (CKA_SIGN, no), (CKA_EXTRACTABLE, own)] {
+        let mut value = value;
+        let set = call!(module, C_SetAttributeValue(other, private, &mut attribute(kind, &mut value), 1));
+        assert_eq!(set, Err(CKR_ATTRIBUTE_READ_ONLY), "{kind:#x}");
+    }
+    let token = call!(module, C_SetAttributeValue(other, private, &mut attribute(CKA_TOKEN, &mut own), 1));
+    assert_eq!(token, Err(CKR_ATTRIBUTE_READ_ONLY), "a copy is stored, the object stays");
+    let mut long = vec![b'x'; 1025];
+    let set = call!(module, C_SetAttributeValue(other, private, &mut attribute(CKA_LABEL, &mut long), 1));
+    assert_eq!(set, Err(CKR_ATTRIBUTE_VALUE_INVALID));
     module.close(session).unwrap();
     assert_eq!(module.sign(other, CKM_ECDSA_SHA256, private, b"message"), Err(CKR_KEY_HANDLE_INVALID));
     assert_eq!(module.find(other, CKO_PRIVATE_KEY, "renamed"), Ok(Vec::new()));
@@ -193,11 +208,7 @@ fn certificates_and_public_keys_are_created_and_private_ones_are_not() {
     site.certify("p256");
     let module = Module::of(&site);
     let session = module.open().unwrap();
-    let create = |template: &mut [CK_ATTRIBUTE]| {
-        let mut made = 0;
-        let (at, len) = (template.as_mut_ptr(), template.len() as CK_ULONG);
-        call!(module, C_CreateObject(session, at, len, &raw mut made)).map(|()| made)
-    };
+    let create = |template: &mut [CK_ATTRIBUTE]| module.create(session, template);
     let key = module.private(session, "p256");
     let value = |kind| module.value(session, key, kind).unwrap();
     let (mut point, mut params, mut yes) = (value(CKA_EC_POINT), value(CKA_EC_PARAMS), [CK_TRUE]);

@@ -1,10 +1,9 @@
 //! Programs of Debian that load the module.
 
-use crate::common::{Site, is_root};
+use crate::common::{NOBODY, Site, is_root};
 use sidecore::keys::{Acl, KeyCommand};
 use sidecore_testing::skipped;
-use std::fs::{self, Permissions};
-use std::os::unix::fs::PermissionsExt;
+use std::fs;
 
 #[test]
 fn pkcs11_tool_tests_the_module_and_finds_no_error() {
@@ -114,15 +113,11 @@ fn a_user_sees_and_uses_its_own_keys_as_long_as_it_has_the_right() {
         return skipped("only root can become another user");
     }
     let site = Site::with(&["rsa2048", "p256"]);
-    for open in ["", "message", "libsidecore_pkcs11.so"] {
-        fs::set_permissions(site.path(open), Permissions::from_mode(0o777)).unwrap();
-    }
-    fs::set_permissions(site.path("socket"), Permissions::from_mode(0o666)).unwrap();
+    site.open_to_all();
     let acl = |uids: &[u32]| Acl { uids: uids.to_vec(), gids: Vec::new() };
-    site.admin().keys(KeyCommand::SetAcl { name: "p256".to_owned(), acl: acl(&[65534]) }).unwrap();
+    site.admin().keys(KeyCommand::SetAcl { name: "p256".to_owned(), acl: acl(&[NOBODY]) }).unwrap();
     let module = site.module();
-    let as_nobody = ["--reuid=65534", "--regid=65534", "--clear-groups", "pkcs11-tool", "--module"];
-    let nobody = |args: &[&str]| site.any("setpriv", &[&as_nobody[..], &[module.to_str().unwrap()], args].concat());
+    let nobody = |args: &[&str]| site.nobody("pkcs11-tool", &[&["--module", module.to_str().unwrap()], args].concat());
     let listed = nobody(&["-O"]);
     assert!(listed.ok && listed.text.contains("p256") && !listed.text.contains("rsa2048"), "{}", listed.text);
     let sign = ["--sign", "-m", "ECDSA-SHA256", "-i", "message", "-o", "signature"];

@@ -72,7 +72,15 @@ impl Material {
             return Err(KeyError::Remote);
         }
         let site = if also { Site::Both } else { Site::Here };
-        Ok(Self { kind: self.kind, site, pkcs8: self.pkcs8.clone(), public: self.public.clone() })
+        Ok(Self { site, ..self.copy() })
+    }
+
+    pub(crate) fn kind(&self) -> Kind {
+        self.kind
+    }
+
+    pub(crate) fn copy(&self) -> Self {
+        Self { kind: self.kind, site: self.site, pkcs8: self.pkcs8.clone(), public: self.public.clone() }
     }
 
     pub(crate) fn generate(kind: Kind) -> Result<Self, KeyError> {

@@ -9,6 +9,7 @@ use sidecore::client::{Admin, Client, Error, Session};
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, Kind, Usage};
+use sidecore::spec::KeyToken;
 use std::io::stdin;
 
 /// Its children can become root again: the saved user stays.
@@ -16,7 +17,7 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
     become_user(uid, gids);
     let mut client = Client::connect(&options(socket)).expect("a lane");
     let mut admin = Admin::connect(&options(socket)).expect("a connection");
-    let (mut session, mut known) = (None, None);
+    let (mut session, mut known, mut made) = (None, None, None);
     println!("connected");
     for line in stdin().lines() {
         let line = line.expect("a pipe");
@@ -40,6 +41,17 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
             ["generate-for", uid, name] => {
                 println!("{}", said(generate(&mut admin, name, Kind::Ed25519, vec![number(uid)])));
             }
+            ["make"] => {
+                let other = Admin::connect(&options(socket)).expect("another connection");
+                let key = other.make_key(Kind::Ed25519).expect("a key of this program");
+                println!("{}", key.token().0.map(|byte| format!("{byte:02x}")).concat());
+                made = Some(key);
+            }
+            ["drop"] => println!("{}", made.take().map_or("none", |_| "done")),
+            ["keep", token, name] => {
+                let command = KeyCommand::KeepMade { token: read_token(token), name: name.to_owned() };
+                println!("{}", said(change(&mut admin, command)));
+            }
             ["mine"] => println!("{}", mine(&mut admin, &mut known)),
             ["certificate", name] => println!("{}", said(admin.certificate(name, 0).map(|_| ()))),
             ["usage", name] => {
@@ -50,6 +62,14 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
                 let (name, certificate) = (name.to_owned(), vec![1]);
                 let command = KeyCommand::AddCertificate { name, certificate, more: true };
                 println!("{}", said(change(&mut admin, command)));
+            }
+            ["certify-last", name] => {
+                let (name, certificate) = (name.to_owned(), vec![1]);
+                let command = KeyCommand::AddCertificate { name, certificate, more: false };
+                println!("{}", said(change(&mut admin, command)));
+            }
+            ["decertify", name] => {
+                println!("{}", said(change(&mut admin, KeyCommand::RemoveCertificates { name: name.to_owned() })));
             }
             ["child", uid, gids] => {
                 let child = crate::forks::fork(|| {
@@ -65,6 +85,11 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
 
 fn number(text: &str) -> u32 {
     text.parse().expect("a number")
+}
+
+fn read_token(text: &str) -> KeyToken {
+    let byte = |place: usize| u8::from_str_radix(&text[2 * place..2 * place + 2], 16).expect("hexadecimal digits");
+    KeyToken(std::array::from_fn(byte))
 }
 
 fn become_user(uid: &str, gids: &str) {

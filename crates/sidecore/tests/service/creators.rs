@@ -3,11 +3,12 @@
 //! Only root can act as other users; without root these tests are reported as skipped.
 
 use crate::common::{Running, administer, root_or_skipped, start};
-use crate::peer::Peer;
+use crate::peer::{Peer, until};
 use sidecore::client::Admin;
 use sidecore::config::{Config, CreatorsConfig, KeysConfig, LimitsConfig};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand};
+use sidecore::spec::KeyToken;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 
@@ -36,6 +37,10 @@ fn peer(service: &Running, uid: &str, gids: &str) -> Peer {
     let mut peer = Peer::start(&["owner", service.socket().to_str().unwrap(), uid, gids]);
     peer.expect("connected");
     peer
+}
+
+fn read_token(text: &str) -> KeyToken {
+    KeyToken(std::array::from_fn(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()))
 }
 
 fn hears(peer: &mut Peer, what: &str) -> String {
@@ -68,6 +73,58 @@ fn a_creator_has_keys_of_its_own_up_to_its_quota_and_deletes_them() {
     root.keys(KeyCommand::Delete { name: "b".to_owned() }).unwrap();
     assert_eq!(hears(&mut one, "generate d"), "done", "a key that root deleted counts no more");
     assert_eq!(hears(&mut one, "mine"), "c2 d www");
+}
+
+#[test]
+fn a_creator_keeps_a_key_that_was_made_for_its_program() {
+    let Some((service, mut root)) = serve() else { return };
+    let (mut one, mut two) = (peer(&service, "64001", MEMBERS), peer(&service, "64002", OTHER));
+    let mut stranger = peer(&service, "64003", "64003");
+    let (token, strange) = (hears(&mut one, "make"), hears(&mut stranger, "make"));
+    // The token alone gives no right, neither to another creator nor to one who is none.
+    assert!(hears(&mut two, &format!("keep {token} stolen")).contains("for a program of another user"));
+    assert!(hears(&mut stranger, &format!("keep {strange} own")).contains("only root and the service's own user"));
+    let none = format!("keep {} none", "0".repeat(32));
+    assert!(hears(&mut one, &none).contains("the service has no such key"));
+    assert!(hears(&mut one, &format!("keep {token} ../a")).contains("letters, digits"));
+    assert_eq!(hears(&mut one, &format!("keep {token} a")), "done");
+    assert!(hears(&mut one, &format!("keep {token} a")).contains("already"));
+    let command = KeyCommand::KeepMade { token: read_token(&token), name: "roots".to_owned() };
+    let said = root.keys(command).map(|_| ()).unwrap_err().to_string();
+    assert!(said.contains("for a program of another user"), "{said}");
+    assert_eq!(hears(&mut one, "drop"), "done");
+    assert_eq!((hears(&mut one, "mine"), hears(&mut two, "mine")), ("a".to_owned(), String::new()));
+    assert_eq!(root.my_keys(None).unwrap().unwrap().keys[0].owner, Some(64_001));
+    let mut root_keeps = || {
+        let command = KeyCommand::KeepMade { token: read_token(&token), name: "b".to_owned() };
+        root.keys(command).map(|_| ()).unwrap_err().to_string()
+    };
+    until("the program's key is gone", || root_keeps().contains("no such key"));
+    // It counts as one that was generated.
+    assert_eq!(hears(&mut one, "generate b"), "done");
+    let token = hears(&mut one, "make");
+    let said = hears(&mut one, &format!("keep {token} c"));
+    assert!(said.contains("user 64001 has 2 keys already (keys.creators.per_user)"), "{said}");
+    assert_eq!(hears(&mut one, "mine"), "a b");
+}
+
+#[test]
+fn a_creator_stores_certificates_for_its_own_keys_alone() {
+    let Some((service, mut root)) = serve() else { return };
+    let (mut one, mut two) = (peer(&service, "64001", MEMBERS), peer(&service, "64002", OTHER));
+    assert_eq!(hears(&mut one, "generate a"), "done");
+    let (name, acl) = ("www".to_owned(), Acl { uids: vec![64_001], gids: vec![] });
+    root.keys(KeyCommand::Import { name, pkcs8: Secret::from(EC), acl }).unwrap();
+    for what in ["certify", "certify-last", "decertify"] {
+        assert!(hears(&mut one, &format!("{what} www")).contains("only root and the service's own user"), "{what}");
+        assert!(hears(&mut two, &format!("{what} a")).contains("only root and the service's own user"), "{what}");
+    }
+    assert_eq!(hears(&mut one, "certify a"), "done");
+    let said = hears(&mut one, "certify-last a");
+    assert!(said.contains("certificate"), "no certificate is stored unread: {said}");
+    assert_eq!(hears(&mut one, "decertify a"), "done");
+    let refused = (0..100).map(|_| hears(&mut one, "decertify a")).find(|said| said != "done").unwrap();
+    assert!(refused.contains("too many changes of keys"), "{refused}");
 }
 
 #[test]

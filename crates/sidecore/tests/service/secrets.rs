@@ -20,6 +20,7 @@ use sidecore::engine::crypto::{
 use sidecore::gateway::Hello;
 use sidecore::keys::{Acl, KeyCommand, Kind, Usage, read_certificates};
 use sidecore::service::Service;
+use sidecore::spec::KeyToken;
 use std::collections::HashSet;
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -161,6 +162,7 @@ fn requests() -> Vec<Request> {
         Request::Certificate { name: text("ec"), index: 255 },
         Request::Keys(KeyCommand::RemoveCertificates { name: text("ec") }),
         Request::Keys(KeyCommand::SetUsage { name: text("ec"), usage: Usage::SIGN }),
+        Request::Keys(KeyCommand::KeepMade { token: KeyToken([0; 16]), name: text("kept") }),
         Request::Keys(KeyCommand::SetRate { name: text("ec"), rate: Some(1) }),
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
@@ -240,6 +242,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::SetRate { .. }) => 22,
         Request::Keys(KeyCommand::AddCertificate { .. }) => 23,
         Request::Keys(KeyCommand::RemoveCertificates { .. }) => 24,
+        Request::Keys(KeyCommand::KeepMade { .. }) => 25,
     }
 }
 
@@ -291,7 +294,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..25).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..26).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..11).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));

@@ -20,15 +20,19 @@ const MINUTE: Nanos = 60_000_000_000;
 const MAX_GENERATIONS: usize = 32;
 
 impl Listener {
-    /// The user whose own key this command makes or deletes, if that user may. `None`: it is for administrators.
+    /// The user whose own key this command makes, changes or deletes, if that user may. `None`: it is for administrators.
     pub(super) fn creator(&self, key: LaneKey, command: &KeyCommand) -> Option<u32> {
         let has_lane = self.connections.get(&key).is_none_or(|connection| connection.attached.is_some());
         let asker = self.asker(key).ok().filter(|_| !has_lane)?;
         let user = only_user(&asker)?;
         let gids = &self.setup.config.keys.creators.gids;
         let permitted = match command {
-            KeyCommand::Generate { .. } => asker.peers().all(|peer| peer.gids.iter().any(|gid| gids.contains(gid))),
-            KeyCommand::Delete { name } => self.setup.store.owner(name) == Some(user),
+            KeyCommand::Generate { .. } | KeyCommand::KeepMade { .. } => {
+                asker.peers().all(|peer| peer.gids.iter().any(|gid| gids.contains(gid)))
+            }
+            KeyCommand::Delete { name }
+            | KeyCommand::AddCertificate { name, .. }
+            | KeyCommand::RemoveCertificates { name } => self.setup.store.owner(name) == Some(user),
             _ => false,
         };
         permitted.then_some(user)

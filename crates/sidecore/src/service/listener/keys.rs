@@ -5,7 +5,7 @@
 //! process that asked for it does not end it.
 
 use super::attach::random;
-use super::connection::OwnKey;
+use super::connection::{Connection, OwnKey};
 use super::state::Listener;
 use crate::control::{Ground, Refused, Reply};
 use crate::counters::KeyCounter;
@@ -63,7 +63,8 @@ impl Listener {
             Ok(()) => None,
             Err(refused) => Some(self.creator(key, &command).ok_or(refused)?),
         };
-        if let Some(user) = creator {
+        let writes = !matches!(command, KeyCommand::AddCertificate { more: true, .. });
+        if let Some(user) = creator.filter(|_| writes) {
             self.take_change(user)?;
         }
         let deletes = matches!(command, KeyCommand::Delete { .. });
@@ -83,6 +84,7 @@ impl Listener {
                 };
                 return self.generate(key, &name, kind, attributes).map(|()| None);
             }
+            KeyCommand::KeepMade { token, name } => return self.keep_made(key, token, &name, creator).map(Some),
             KeyCommand::ChangePassphrase { passphrase } => {
                 let resealing = self.setup.store.lend(passphrase)?;
                 self.jobs.push(self.user(key), key, ControlJob::Reseal(self.who(key), resealing));
@@ -289,6 +291,25 @@ impl Listener {
         let public = material.public.clone();
         self.made.insert(token, Arc::new(material));
         Ok(Reply::KeyMade { token, public })
+    }
+
+    /// Stores a key that was made for a program. `creator`: the user it then belongs to.
+    fn keep_made(&mut self, key: LaneKey, token: KeyToken, name: &str, creator: Option<u32>) -> Result<Reply, Refused> {
+        let material = self.made_key(token)?;
+        // A token alone is not enough, e.g. of a key that another user's program passed on.
+        let holds = |connection: &Connection| connection.own.as_ref().is_some_and(|own| own.token == Some(token));
+        let maker =
+            self.connections.values().find(|connection| holds(connection)).map(|connection| connection.client.0);
+        ensure!(
+            maker == Some(self.user(key)),
+            "the key was made for a program of another user: have one made, and keep that"
+        );
+        let attributes = match creator {
+            Some(user) => self.own_attributes(user, material.kind(), &Acl::default())?,
+            None => Attributes::default(),
+        };
+        let change = self.change("key-kept", key, name);
+        self.stored(NewKey { change, attributes }, material.copy())
     }
 
     /// The key's connection is gone. Open sessions on it stay.
