@@ -123,6 +123,11 @@ fn follow(pages: &[&str]) -> Followed {
 }
 
 pub(crate) fn follow_steps(steps: &[Step]) -> Followed {
+    follow_steps_with(&[], steps)
+}
+
+/// The same with packages of Debian that the steps install; their machine has no network.
+fn follow_steps_with(packages: &[&str], steps: &[Step]) -> Followed {
     assert!(is_root(), "the guides are for root: run these tests as root, where namespaces can be made");
     for name in ["unshare", "ip", "systemctl"] {
         program(name);
@@ -131,6 +136,9 @@ pub(crate) fn follow_steps(steps: &[Step]) -> Followed {
     let shared = scratch.path().join("shared");
     std::fs::create_dir(&shared).unwrap();
     std::fs::write(shared.join("steps"), script(steps)).unwrap();
+    if !packages.is_empty() {
+        fetch(packages, &shared.join("archives"));
+    }
     let machine = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/servers/machine.sh");
     let mut command = program("unshare");
     command.args(["--mount", "--propagation", "private"]).arg(machine).arg(scratch.path()).arg(project());
@@ -141,6 +149,14 @@ pub(crate) fn follow_steps(steps: &[Step]) -> Followed {
     assert!(done.ok(), "{transcript}\n--- journal:\n{}\n{done:?}", said("journal"));
     let counted = Snapshot::read(&shared.join("counters"));
     Followed { counted: counted.unwrap_or_else(|error| panic!("{error}\n{transcript}")), said: transcript }
+}
+
+fn fetch(packages: &[&str], archives: &Path) {
+    std::fs::create_dir_all(archives.join("partial")).unwrap();
+    let mut command = program("apt-get");
+    command.args(["-q", "-y", "--no-install-recommends", "--download-only", "-o"]);
+    command.arg(format!("Dir::Cache::archives={}", archives.display())).arg("install").args(packages);
+    run(&mut command).expect("apt-get");
 }
 
 #[test]
@@ -316,6 +332,85 @@ fn warm_up_go() {
     let mut go = program("go");
     go.args(["build", "net/http"]).env("GOCACHE", project().join("target/go-cache"));
     assert!(go.output().unwrap().status.success());
+}
+
+/// A section of the guide for programs with PKCS#11: the least number of signatures of each key.
+fn signs(section: &str, keys: &[(&str, u64)], needs: &[&str]) -> Followed {
+    for name in needs {
+        program(name);
+    }
+    library::built("sidecore-pkcs11");
+    let followed = follow(&["install.md", &format!("guide/pkcs11-programs.md#{section}")]);
+    counts(&followed, keys);
+    followed
+}
+
+fn counts(followed: &Followed, keys: &[(&str, u64)]) {
+    for (key, least) in keys {
+        let made = signatures(&followed.counted, key);
+        assert!(made >= *least, "{key}: {made} signatures\n{}", followed.said);
+    }
+}
+
+#[test]
+fn the_guide_for_tomcat_works_word_for_word() {
+    let needs = ["/usr/share/tomcat10/bin/bootstrap.jar"];
+    let followed = signs("tomcat", &[("tomcat-ec", 1), ("tomcat-rsa", 1)], &needs);
+    assert!(followed.said.contains("It works !"), "{}", followed.said);
+}
+
+#[test]
+fn the_guide_for_gnutls_works_word_for_word() {
+    signs("gnutls-serv", &[("gnutls", 1)], &["gnutls-serv"]);
+}
+
+#[test]
+fn the_guide_for_exim_works_word_for_word() {
+    library::built("sidecore-pkcs11");
+    let mut steps = vec![Step::Do("cp /mnt/archives/*.deb /var/cache/apt/archives/\n".to_owned())];
+    steps.extend(["install.md", "guide/pkcs11-programs.md#exim"].iter().flat_map(|name| self::steps(&page(name))));
+    // Not in the list of packages: Debian has one mail server at a time.
+    counts(&follow_steps_with(&["exim4-daemon-light"], &steps), &[("exim", 1)]);
+}
+
+#[test]
+fn the_guide_for_nss_works_word_for_word() {
+    signs("nss", &[("signer", 2)], &["certutil", "modutil", "cmsutil", "selfserv"]);
+}
+
+#[test]
+fn the_guide_for_openvpn_works_word_for_word() {
+    signs("openvpn", &[("vpn", 1)], &["openvpn"]);
+}
+
+#[test]
+fn the_guide_for_strongswan_works_word_for_word() {
+    let needs = ["swanctl", "/usr/sbin/charon-systemd", "/usr/lib/ipsec/plugins/libstrongswan-pkcs11.so"];
+    signs("strongswan", &[("ike", 1)], &needs);
+}
+
+#[test]
+fn the_guide_for_knot_works_word_for_word() {
+    let followed = signs("knot", &[("zone", 3)], &["keymgr", "p11tool"]);
+    assert!(followed.said.contains("RRSIG"), "{}", followed.said);
+}
+
+#[test]
+fn the_guide_for_gnupg_works_word_for_word() {
+    let needs = ["gpg", "gpg-agent", "gpg-connect-agent", "gnupg-pkcs11-scd"];
+    let followed = signs("gnupg", &[("gpg", 2)], &needs);
+    assert!(followed.said.contains("Good signature"), "{}", followed.said);
+}
+
+#[test]
+fn the_guide_for_osslsigncode_works_word_for_word() {
+    let needs = [
+        "osslsigncode",
+        "/usr/lib/x86_64-linux-gnu/engines-3/pkcs11.so",
+        "/usr/lib/systemd/boot/efi/systemd-bootx64.efi",
+    ];
+    let followed = signs("osslsigncode", &[("code", 1)], &needs);
+    assert!(followed.said.contains("Signature verification: ok"), "{}", followed.said);
 }
 
 fn rings(guide: &str, name: &str, needs: &[&str]) {

@@ -21,4 +21,5 @@ mod secrets;
 mod server;
 mod service;
 mod settings;
+mod sshd;
 mod table;

@@ -1,7 +1,7 @@
 //! Searches other processes' memory for the secret numbers of keys.
 //!
-//! The search covers both byte orders: big-endian as in files and messages, and little-endian as in OpenSSL's big
-//! numbers. One aligned piece is enough for a match, so a partly overwritten number is found too.
+//! The search covers three byte orders: big-endian as in files and messages, little-endian as in OpenSSL's big numbers,
+//! and big-endian words of four little-endian bytes as in Java's. One aligned piece is enough for a match, so a partly overwritten number is found too.
 
 use crate::material::Material;
 use aho_corasick::AhoCorasick;
@@ -12,6 +12,8 @@ use std::os::unix::fs::FileExt;
 
 /// Bytes of a piece: long enough to exclude matches by chance.
 const PIECE: usize = 16;
+/// Bytes of a word in Java's big numbers.
+const WORD: usize = 4;
 const STEP: usize = 1 << 20;
 /// Mappings of every process that have no readable memory.
 const UNREADABLE: [&str; 4] = ["[vvar]", "[vvar_vclock]", "[vsyscall]", "[uprobes]"];
@@ -34,7 +36,9 @@ impl Needles {
         for key in keys {
             for (name, number) in &key.secrets {
                 let little: Vec<u8> = number.iter().rev().copied().collect();
-                for piece in number.rchunks_exact(PIECE).chain(little.chunks_exact(PIECE)) {
+                let words: Vec<u8> = little.chunks(WORD).rev().flatten().copied().collect();
+                let pieces_of_it = number.rchunks_exact(PIECE).chain(little.chunks_exact(PIECE));
+                for piece in pieces_of_it.chain(words.rchunks_exact(PIECE)) {
                     pieces.push(piece.to_vec());
                     names.push(format!("{}: {name}", key.kind.name()));
                 }

@@ -19,7 +19,7 @@ pub(crate) fn directory() -> tempfile::TempDir {
     directory
 }
 
-fn all_numbers(keys: &[Material]) -> BTreeSet<String> {
+pub(crate) fn all_numbers(keys: &[Material]) -> BTreeSet<String> {
     keys.iter().flat_map(|key| key.secrets.iter().map(|(name, _)| format!("{}: {name}", key.kind.name()))).collect()
 }
 

@@ -130,6 +130,13 @@ impl Service {
         self.identity_of(material, &uri)
     }
 
+    /// Gives the stored key its certificate, for programs with PKCS#11.
+    pub(crate) fn certify(&self, material: &Material) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        command.args(["keys", "cert", material.kind.name()]).arg(&material.certificate);
+        run(command.arg("--socket").arg(self.socket())).expect("keys cert");
+    }
+
     /// Registers the key as one of other machines, under the same name, for servers' workers. Returns the server's
     /// files.
     pub(crate) fn knows(&self, material: &Material) -> Identity {
