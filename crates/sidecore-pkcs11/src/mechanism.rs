@@ -280,6 +280,11 @@ fn digest_of(hash: CK_MECHANISM_TYPE) -> Option<Digest> {
     })
 }
 
+/// The mechanism is a hash of PSS. As a mechanism of its own it is not offered.
+pub(crate) fn is_pss_hash(kind: CK_MECHANISM_TYPE) -> bool {
+    digest_of(kind).is_some_and(|digest| digest.hash().is_some())
+}
+
 fn mgf_of(mgf: CK_RSA_PKCS_MGF_TYPE) -> Option<Digest> {
     Some(match mgf {
         CKG_MGF1_SHA1 => Digest::Sha1,

@@ -11,6 +11,7 @@ use cryptoki_sys::{
     CK_UNAVAILABLE_INFORMATION, CKF_DONT_BLOCK, CKF_RNG, CKF_TOKEN_INITIALIZED, CKF_TOKEN_PRESENT,
     CKF_USER_PIN_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID, CKR_NO_EVENT, CKR_SLOT_ID_INVALID,
 };
+use sidecore_client::keyops::key::Family;
 use std::ffi::c_void;
 
 const SLOT: CK_SLOT_ID = 0;
@@ -95,10 +96,14 @@ pub(super) extern "C" fn get_mechanism_info(
     call(|| {
         let setup = slot(id)?;
         let mut shown = mechanism::all(|family| setup.families.have(family));
-        let row = shown.find(|row| row.kind == kind).ok_or(Rv(CKR_MECHANISM_INVALID))?;
-        let (least, most) = row.bits;
+        let ((least, most), flags) = match shown.find(|row| row.kind == kind) {
+            Some(row) => (row.bits, row.flags),
+            // Java takes PSS only with a hash that the token knows.
+            None if mechanism::is_pss_hash(kind) && setup.families.have(Family::Rsa) => ((0, 0), 0),
+            None => return Err(Rv(CKR_MECHANISM_INVALID)),
+        };
         // SAFETY: the program's place for the answer.
-        unsafe { write(info, CK_MECHANISM_INFO { ulMinKeySize: least, ulMaxKeySize: most, flags: row.flags }) }
+        unsafe { write(info, CK_MECHANISM_INFO { ulMinKeySize: least, ulMaxKeySize: most, flags }) }
     })
 }
 

@@ -25,17 +25,18 @@ fn keytool_lists_entries_with_certificates_by_the_names_of_their_keys() {
 }
 
 #[test]
-fn jarsigner_signs_with_rsa_and_ecdsa() {
+fn jarsigner_signs_with_rsa_pss_and_ecdsa() {
     let site = Site::with(&["rsa2048", "p256"]);
     site.certify("rsa2048");
     site.certify("p256");
     configured(&site);
-    for key in ["rsa2048", "p256"] {
-        let jar = format!("{key}.jar");
+    // TLS 1.3 takes no other RSA signatures than PSS.
+    for (key, algorithm) in [("rsa2048", "SHA256withRSA"), ("rsa2048", "RSASSA-PSS"), ("p256", "SHA256withECDSA")] {
+        let jar = format!("{algorithm}.jar");
         site.ok("jar", &["cf", &jar, "message"]);
         let store = ["-keystore", "NONE", "-storetype", "PKCS11", "-storepass", "any"];
         let provider = ["-addprovider", "SunPKCS11", "-providerArg", "java.cfg"];
-        let said = site.ok("jarsigner", &[&store[..], &provider, &[&jar, key]].concat());
+        let said = site.ok("jarsigner", &[&store[..], &provider, &["-sigalg", algorithm, &jar, key]].concat());
         assert!(said.contains("jar signed"), "{said}");
         let said = site.ok("jarsigner", &["-verify", &jar]);
         assert!(said.contains("jar verified"), "{said}");
