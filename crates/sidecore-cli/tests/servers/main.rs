@@ -23,3 +23,4 @@ mod service;
 mod settings;
 mod sshd;
 mod table;
+mod tomcat;
