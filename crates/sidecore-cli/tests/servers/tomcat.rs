@@ -61,7 +61,9 @@ fn start(directory: &Path, keys: &[Material], service: Option<&Service>) -> Tomc
     }
     java.args(["org.apache.catalina.startup.Bootstrap", "start"]);
     let mut daemon = Daemon::start("tomcat", &mut java, &directory.join("tomcat.log"));
-    ports.iter().for_each(|port| daemon.wait_for_port(*port));
+    for port in &ports {
+        daemon.wait_for_port(*port);
+    }
     Tomcat { daemon, ports }
 }
 
