@@ -54,6 +54,8 @@ type File struct {
 	mu          sync.Mutex
 	read        os.FileInfo
 	certificate *tls.Certificate
+	// The changed file that could not be used; it is not read again before its next change.
+	bad os.FileInfo
 }
 
 // File names the file of a chain and the key of its first certificate. The file is read with the first handshake.
@@ -66,7 +68,7 @@ func (f *File) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	info, err := os.Stat(f.path)
-	if err == nil && f.certificate != nil && same(info, f.read) {
+	if err == nil && f.certificate != nil && (same(info, f.read) || f.bad != nil && same(info, f.bad)) {
 		return f.certificate, nil
 	}
 	var certificate tls.Certificate
@@ -74,8 +76,7 @@ func (f *File) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 		certificate, err = f.load()
 	}
 	if err == nil {
-		f.certificate = &certificate
-		f.read = info
+		f.certificate, f.read, f.bad = &certificate, info, nil
 		return f.certificate, nil
 	}
 	var known *Error
@@ -85,6 +86,7 @@ func (f *File) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	if f.certificate == nil {
 		return nil, err
 	}
+	f.bad = info
 	f.client.options.Log(err)
 	return f.certificate, nil
 }

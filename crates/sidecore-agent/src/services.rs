@@ -4,6 +4,7 @@
 use crate::log::{Event, Log};
 use crate::public::{Certificate, blob};
 use crate::sign;
+use rustix::process::geteuid;
 use sidecore_client::client::Options;
 use sidecore_client::keyops::ask;
 use sidecore_client::keyops::failure::{Failure, Reason};
@@ -115,7 +116,12 @@ impl Services {
         let source = &self.sources[index];
         let revision = source.known().revision;
         if let Some(listed) = ask::list(&source.brief, revision)? {
-            let keys = listed.keys.into_iter().filter_map(|key| Signer::new(index, key));
+            // Root and the service's own user may use all keys. Those of other users stand in a list only if they are named:
+            // their owners chose them.
+            let own = geteuid().as_raw();
+            let offered =
+                |key: &UsableKey| key.owner.is_none_or(|owner| owner == own) || self.place(&key.name).is_some();
+            let keys = listed.keys.into_iter().filter(offered).filter_map(|key| Signer::new(index, key));
             let wanted = keys.filter(|signer| self.names.is_empty() || self.place(&signer.name).is_some());
             let keys = wanted.map(Arc::new).collect();
             *source.known() = Known { revision: listed.revision, keys };

@@ -5,9 +5,10 @@
 
 use crate::key::{LoadedKey, digested};
 use crate::status::Fault;
-use sidecore_client::client::{Buffer, Client, Options, Received, Request};
+use sidecore_client::client::{Buffer, Client, Options, Received, Request, Session};
 use sidecore_client::core::session::{Op, Refusal};
 use sidecore_client::core::wire::{Extent, Status};
+use sidecore_client::keyops::credentials::Credentials;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Key, Private};
 use sidecore_client::keyops::lanes::Sessions;
@@ -38,12 +39,16 @@ struct Slot {
     /// Of the input, bytes: an empty one has a buffer, too.
     len: u32,
     output: Buffer,
+    /// Where it was submitted last.
+    session: Option<Session>,
     /// It was submitted twice: its first session had ended.
     again: bool,
 }
 
 pub(crate) struct Queue {
     client: Client,
+    /// The lane has the rights of this user.
+    credentials: Credentials,
     sessions: Sessions,
     slots: Vec<Option<Slot>>,
     free: Vec<u32>,
@@ -58,12 +63,13 @@ impl Queue {
         }
         let slots = if slots == 0 { SLOTS } else { slots.next_power_of_two() };
         let arena_bytes = slots * SLOT_BYTES + (64 << 10);
+        let credentials = Credentials::present();
         let mut client = Client::connect(&Options { slots, arena_bytes, ..options.clone() })?;
         // No completion is ready before the first submission.
         let _ = client.arm()?;
         let free = (0..client.slots()).rev().collect();
         let slots = (0..client.slots()).map(|_| None).collect();
-        Ok(Self { client, sessions: Sessions::default(), slots, free, ended: None })
+        Ok(Self { client, credentials, sessions: Sessions::default(), slots, free, ended: None })
     }
 
     pub(crate) fn descriptor(&mut self) -> Result<RawFd, Fault> {
@@ -73,6 +79,10 @@ impl Queue {
     pub(crate) fn submit(&mut self, key: &LoadedKey, scheme: u16, message: &[u8], tag: u64) -> Result<(), Fault> {
         if let Some(why) = &self.ended {
             return Err(why.clone());
+        }
+        if !self.credentials.are_present() {
+            let text = "the queue has the rights of another user or group: open one as the present user";
+            return Err(Failure::new(Reason::NotAllowed, text).into());
         }
         let settings = key.settings(scheme)?;
         let prepared = settings.prepare(&key.key, &digested(&settings, message))?;
@@ -100,9 +110,9 @@ impl Queue {
             return Err(self.no_room(payload.len()));
         };
         let (key, len) = (Arc::clone(&key.key), payload.len() as u32);
-        let slot = Slot { tag, key, scheme, op, input, len, output, again: false };
+        let mut slot = Slot { tag, key, scheme, op, input, len, output, session: None, again: false };
         let sent = self.client.write(&slot.input, 0, &payload).map_err(Fault::from);
-        if let Err(fault) = sent.and_then(|()| self.send(place, &slot)) {
+        if let Err(fault) = sent.and_then(|()| self.send(place, &mut slot)) {
             self.release(slot);
             return Err(fault);
         }
@@ -110,8 +120,9 @@ impl Queue {
         Ok(())
     }
 
-    fn send(&mut self, place: u32, slot: &Slot) -> Result<(), Fault> {
+    fn send(&mut self, place: u32, slot: &mut Slot) -> Result<(), Fault> {
         let session = self.sessions.get(&mut self.client, &slot.key, &slot.scheme)?;
+        slot.session = Some(session);
         let inputs = [Extent::new(slot.input.extent().offset, slot.len)];
         let outputs = [slot.output.extent()];
         let request = Request { session, op: slot.op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: true };
@@ -149,9 +160,12 @@ impl Queue {
         let mut slot = self.slots.get_mut(received.tag as usize)?.take()?;
         if received.status == Status::Refused(Refusal::NoSession) && !slot.again {
             // The key was replaced or its users changed: the new session, or its refusal, says which.
-            self.sessions.forget(&slot.key, &slot.scheme);
+            // Others that were submitted there use the new one.
+            if let Some(ended) = slot.session {
+                self.sessions.forget(ended);
+            }
             slot.again = true;
-            match self.send(received.tag, &slot) {
+            match self.send(received.tag, &mut slot) {
                 Ok(()) => {
                     self.slots[received.tag as usize] = Some(slot);
                     return None;

@@ -4,7 +4,7 @@ use crate::config::Setup;
 use crate::mechanism::Mechanism;
 use crate::objects::Object;
 use crate::rv::{Doing, Rv, told};
-use cryptoki_sys::{CKF_DECRYPT, CKF_ENCRYPT, CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_LEN_RANGE};
+use cryptoki_sys::{CKF_DECRYPT, CKF_ENCRYPT, CKR_ARGUMENTS_BAD, CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_LEN_RANGE};
 use sidecore_client::keyops::decrypt::Settings;
 use sidecore_client::keyops::key::Key;
 use sidecore_client::keyops::wait::Caller;
@@ -44,11 +44,16 @@ impl Cipher {
     pub(crate) fn whole(&mut self, input: Option<&[u8]>) -> Result<(), Rv> {
         match input {
             Some(input) if self.result.is_none() => self.take(input),
+            // After too little room, the same input comes again.
+            Some(input) if input != self.bytes.as_slice() => Err(Rv(CKR_ARGUMENTS_BAD)),
             _ => Ok(()),
         }
     }
 
     pub(crate) fn update(&mut self, part: &[u8]) -> Result<(), Rv> {
+        if self.result.is_some() {
+            return Err(Rv(CKR_ARGUMENTS_BAD));
+        }
         self.begun = true;
         self.take(part)
     }

@@ -54,7 +54,13 @@ pub(crate) fn open(writable: bool) -> Result<CK_SESSION_HANDLE, Rv> {
         USED.fetch_max(at + 1, Ordering::Relaxed);
         HINT.store(at + 1, Ordering::Relaxed);
         OPEN.fetch_add(1, Ordering::Relaxed);
-        *place.session.lock_or(process, || None) = Some(Box::new(Session::new(handle, writable)));
+        let mut session = place.session.lock_or(process, || None);
+        // Another thread may have closed all sessions, and a third one have taken the place.
+        if place.handle.load(Ordering::Acquire) != handle {
+            return Err(Rv(CKR_SESSION_HANDLE_INVALID));
+        }
+        *session = Some(Box::new(Session::new(handle, writable)));
+        drop(session);
         // The module may have been finalised in between.
         return life::setup().map(|_| handle).inspect_err(|_| {
             let _ = close(handle);

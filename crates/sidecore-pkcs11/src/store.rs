@@ -55,10 +55,9 @@ pub(crate) fn certify(
         return Err(Rv(CKR_ATTRIBUTE_VALUE_INVALID));
     }
     let is_it = |object: &Object| matches!(&object.what, What::Certificate(stored) if stored.der == certificate.der);
+    // What is written back is not older than this call.
+    snapshot::forget(life::process()?);
     let snapshot = snapshot::fresh(setup)?;
-    if let Ok(stored) = find(&snapshot, is_it) {
-        return Ok(stored);
-    }
     let public = Public::from_spki(&certificate.spki).ok();
     let mut of_key = keys(&snapshot, |pair| Some(&pair.public.public) == public.as_ref());
     if of_key.len() > 1 {
@@ -68,6 +67,10 @@ pub(crate) fn certify(
         [(object, _)] => vec![(&object.label, vec![certificate.der.clone()])],
         [] if public.is_none() || keys(&snapshot, |pair| Some(&pair.public.public) == public.as_ref()).is_empty() => {
             let issued = keys(&snapshot, |pair| pair.certificates.last().is_some_and(|last| certificate.issued(last)));
+            if issued.is_empty() {
+                // It ends a chain already.
+                return find(&snapshot, is_it).map_err(|_| Rv(CKR_TEMPLATE_INCONSISTENT));
+            }
             let with = |pair: &Pair| {
                 let chain = pair.certificates.iter().map(|it| &it.der);
                 chain.chain([&certificate.der]).cloned().collect()

@@ -142,7 +142,7 @@ fn once(
     }
     match outcome {
         Ok(Err(Refusal::NoSession)) => {
-            lane.sessions.forget(request.key, &request.scheme);
+            lane.sessions.forget(session);
             lane.give_back();
             Err(FailureKind::Stale(Refusal::NoSession.message().to_owned()))
         }

@@ -7,6 +7,7 @@ use crate::sys::lock::{Guard, OwnedLock};
 use cryptoki_sys::{CK_OBJECT_HANDLE, CK_SESSION_HANDLE, CKR_DEVICE_MEMORY, CKR_OBJECT_HANDLE_INVALID};
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Limit of objects.
 const MAX_OBJECTS: usize = 4096;
@@ -15,17 +16,17 @@ const FIRST: CK_OBJECT_HANDLE = 1 << 62;
 
 struct Own {
     objects: BTreeMap<CK_OBJECT_HANDLE, (CK_SESSION_HANDLE, Arc<Object>)>,
-    /// Last handle; none is used twice.
-    last: CK_OBJECT_HANDLE,
 }
 
 impl Own {
     const fn new() -> Self {
-        Self { objects: BTreeMap::new(), last: FIRST }
+        Self { objects: BTreeMap::new() }
     }
 }
 
 static OWN: OwnedLock<Own> = OwnedLock::new(Own::new());
+/// None is used twice. Outside of the lock, so that a child goes on counting where another thread held the lock.
+static LAST: AtomicU64 = AtomicU64::new(FIRST);
 
 fn lock() -> Result<Guard<'static, Own>, Rv> {
     Ok(OWN.lock_or(life::process()?, Own::new))
@@ -50,8 +51,7 @@ pub(crate) fn add(session: CK_SESSION_HANDLE, label: String, id: Vec<u8>, what: 
     if own.objects.len() >= MAX_OBJECTS {
         return Err(Rv(CKR_DEVICE_MEMORY));
     }
-    own.last += 1;
-    let handle = own.last;
+    let handle = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     own.objects.insert(handle, (session, Arc::new(Object { handle, token: false, label, id, what })));
     Ok(handle)
 }

@@ -54,10 +54,8 @@ impl Sessions {
     }
 
     /// Removes a session that the service has closed.
-    pub fn forget(&mut self, key: &Arc<Key>, scheme: &Scheme) {
-        if let Some(place) = self.place(key, scheme) {
-            self.0.remove(place);
-        }
+    pub fn forget(&mut self, ended: Session) {
+        self.0.retain(|open| open.session != ended);
     }
 
     fn place(&self, key: &Key, scheme: &Scheme) -> Option<usize> {
