@@ -112,16 +112,19 @@ impl Services {
         self.names.iter().position(|wanted| wanted == name)
     }
 
+    /// Root and the service's own user may use all keys. Those of other users are offered only by name: their owners chose
+    /// them.
+    fn offers(&self, key: &UsableKey, own: u32) -> bool {
+        key.owner.is_none_or(|owner| owner == own) || self.place(&key.name).is_some()
+    }
+
     fn refreshed(&self, index: usize) -> Result<Vec<Arc<Signer>>, Failure> {
         let source = &self.sources[index];
         let revision = source.known().revision;
         if let Some(listed) = ask::list(&source.brief, revision)? {
-            // Root and the service's own user may use all keys. Those of other users stand in a list only if they are named:
-            // their owners chose them.
             let own = geteuid().as_raw();
-            let offered =
-                |key: &UsableKey| key.owner.is_none_or(|owner| owner == own) || self.place(&key.name).is_some();
-            let keys = listed.keys.into_iter().filter(offered).filter_map(|key| Signer::new(index, key));
+            let keys =
+                listed.keys.into_iter().filter(|key| self.offers(key, own)).filter_map(|key| Signer::new(index, key));
             let wanted = keys.filter(|signer| self.names.is_empty() || self.place(&signer.name).is_some());
             let keys = wanted.map(Arc::new).collect();
             *source.known() = Known { revision: listed.revision, keys };
@@ -194,4 +197,25 @@ impl Services {
 fn failed(log: &Log, signer: &Signer, failure: &Failure) -> Option<Vec<u8>> {
     log.failed(format_args!("a signature with the key {}", signer.name), failure);
     None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use sidecore_client::keys::{Kind, Site};
+
+    fn key(name: &str, owner: Option<u32>) -> UsableKey {
+        let (name, public) = (name.to_owned(), Vec::new());
+        let usage = Usage::of_kind(Kind::P256);
+        UsableKey { name, kind: Kind::P256, public, usage, site: Site::Here, certificates: 0, rate: None, owner }
+    }
+
+    #[test]
+    fn keys_that_other_users_had_made_are_offered_by_name_only() {
+        let services =
+            |names: &[&str]| Services::new(Vec::new(), names.iter().map(ToString::to_string).collect(), Vec::new());
+        let (all, named) = (services(&[]), services(&["theirs"]));
+        assert!(all.offers(&key("a", None), 0) && all.offers(&key("own", Some(7)), 7));
+        assert!(!all.offers(&key("theirs", Some(8)), 0) && named.offers(&key("theirs", Some(8)), 0));
+    }
 }

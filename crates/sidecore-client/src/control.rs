@@ -354,7 +354,7 @@ mod tests {
         };
         let last = Request::Certificate { name: String::new(), index: 0 };
         assert_eq!(number(&last).0 + 1, Request::COUNT);
-        let last = KeyCommand::SetRate { name: String::new(), rate: None };
+        let last = KeyCommand::KeepMade { token: KeyToken([0; 16]), name: String::new() };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
         for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
             assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");

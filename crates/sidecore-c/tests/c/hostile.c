@@ -269,6 +269,21 @@ static void forked(void) {
     sidecore_queue_close(queue);
 }
 
+/* Started as root. */
+static void another_user(void) {
+    sidecore_key *key = loaded("p256");
+    sidecore_queue *queue;
+    static sidecore_result results[1];
+    uint16_t scheme = scheme_of(key);
+    IS(SIDECORE_OK, sidecore_queue_open(service, 0, &queue));
+    IS(SIDECORE_OK, sidecore_queue_submit_sign(queue, key, scheme, MESSAGE, sizeof MESSAGE, 1));
+    HOLDS(complete(queue, results, 1) == 1 && results[0].status == SIDECORE_OK);
+    HOLDS(setgid(65534) == 0 && setuid(65534) == 0);
+    IS(SIDECORE_NOT_ALLOWED, sidecore_queue_submit_sign(queue, key, scheme, MESSAGE, sizeof MESSAGE, 2));
+    HOLDS(strstr(sidecore_error_text(), "open one as the present user") != NULL);
+    sidecore_queue_close(queue);
+}
+
 static sidecore_key *keys[3];
 
 static void *threads_body(void *argument) {
@@ -426,6 +441,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(part, "full")) full();
     else if (!strcmp(part, "freed")) freed();
     else if (!strcmp(part, "forked")) forked();
+    else if (!strcmp(part, "user")) another_user();
     else if (!strcmp(part, "threads")) threads();
     else if (!strcmp(part, "restarts")) restarts();
     else if (!strcmp(part, "steps") && count == 3) steps(arguments[2]);

@@ -2,6 +2,7 @@
 
 use crate::site::{Site, run};
 use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore_testing::skipped;
 use std::fs;
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::path::PathBuf;
@@ -43,6 +44,15 @@ fn a_key_may_be_freed_before_its_signatures_are_there_and_a_queue_before_its_res
 #[test]
 fn a_child_has_no_queue_of_its_parent_and_uses_its_keys() {
     passes("forked");
+}
+
+#[test]
+fn a_queue_of_root_signs_no_more_after_the_program_became_another_user() {
+    if rustix::process::geteuid().is_root() {
+        passes("user");
+    } else {
+        skipped("only root becomes another user");
+    }
 }
 
 #[test]
