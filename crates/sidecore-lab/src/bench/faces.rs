@@ -13,9 +13,9 @@ use super::testbed::{HEAD_START, Member, Plan, Testbed};
 use crate::progress::Progress;
 use crate::report::figures::ratios;
 use crate::report::{Column, Outcome, column, section};
-use sidecore::config::{DeviceConfig, NotifyConfig};
+use sidecore::config::{NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
-use sidecore::sys::clock;
+use sidecore::sys::{clock, cpu};
 use sidecore_report::columns;
 use sidecore_report::format::plain;
 use softhsm::{PIN, SoftHsm};
@@ -67,7 +67,7 @@ const POINTS: [Point; 6] = [
     (OPS[1], (1, 8), (None, None)),
 ];
 
-/// One service for single requests, and one that also computes on the clients' core.
+/// One service for single requests, and one with a sidecore on each core.
 struct Laboratory {
     alone: Testbed,
     crowd: Testbed,
@@ -104,8 +104,8 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     Ok(outcome.noted(format!(
         "faces: a thread signs again as soon as it has a signature, in two calls of PKCS#11 or one request to an agent; the last \
          signature is verified by OpenSSL. {SOFTHSM} and {REMOTE} may use all cores. With one thread, the program has a core \
-         and the sidecore the other, and both spin; with more, the service also has a worker or batch device on the \
-         programs' core, nothing of the programs is pinned, and all sleep. CPU times are of programs and service; p11-kit's \
+         and the sidecore the other, and both spin; with more, each core has a sidecore, nothing of the programs is \
+         pinned, and all sleep. CPU times are of programs and service; p11-kit's \
          server and OpenSSH's agent are in neither."
     )))
 }
@@ -113,10 +113,9 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
 impl Laboratory {
     fn start(ops: &[&str]) -> Result<Self, BenchError> {
         let plan = Plan { clients: 0, notify: NotifyConfig::all(Notify::Spin), ..Plan::inline(1) };
-        let core = plan.pinning.clients.first().copied();
-        // It computes side by side where the machine has the unit, and one after another elsewhere.
-        let devices = vec![DeviceConfig::inline("inline"), DeviceConfig::batch("beside", core, false)];
-        let crowd = Plan { devices, notify: NotifyConfig::all(Notify::Park), ..plan.clone() };
+        // A sidecore on each core, as `SoftHSM` also has all cores.
+        let sidecores = Sidecores { cpus: cpu::allowed(), owned: false };
+        let crowd = Plan { sidecores, notify: NotifyConfig::all(Notify::Park), ..plan.clone() };
         Ok(Self { alone: Testbed::with_keys(&plan, ops)?, crowd: Testbed::with_keys(&crowd, ops)? })
     }
 
@@ -172,7 +171,8 @@ fn case(
         .with(column::NOTIFY, if is_crowd { "park" } else { "spin" })
         .against_at_least(SOFTHSM, own)
         .against_at_least(REMOTE, behind);
-    let pinned = if is_crowd { "sidecore's core and a shared one".to_owned() } else { testbed.pinning.describe(1) };
+    let pinned =
+        if is_crowd { "a sidecore on each core, programs nowhere".to_owned() } else { testbed.pinning.describe(1) };
     Case::new("faces")
         .with(column::OP, op)
         .with(FACE, "pkcs11")
