@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that start services run one by one. What only computes
-//! has the processor time that these leave.
+//! build come next; then all tests are built, once. Programs that start services run one by one. Programs that only
+//! compute have the processor time that these leave.
 
 mod counts;
 mod machine;

@@ -10,7 +10,7 @@ use sidecore_client::keyops::key::{Family, Key, Public};
 use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
-use sidecore_digest::Hasher;
+use sidecore_digest::input;
 use std::sync::Arc;
 
 /// Flags of a request: the hash of an RSA signature.
@@ -27,12 +27,7 @@ struct EcdsaSignature<'a> {
 pub(crate) fn ssh(options: &Options, key: &Arc<Key>, message: &[u8], flags: u32) -> Result<Vec<u8>, Failure> {
     let (algorithm, scheme) = algorithm(&key.public, flags)?;
     let settings = settings(scheme.into(), &key.public)?;
-    let digest = settings.digest.map(|digest| {
-        let mut hasher = Hasher::new(digest);
-        hasher.update(message);
-        hasher.finish()
-    });
-    let signature = settings.sign(Caller::thread(options), key, digest.as_deref().unwrap_or(message))?;
+    let signature = settings.sign(Caller::thread(options), key, &input(&settings, message))?;
     let signature = if key.public.family() == Family::Ec { two_numbers(&signature)? } else { signature };
     Ok(Writer::default().string(algorithm).string(signature).finish())
 }

@@ -12,8 +12,7 @@ use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::Usage;
 use sidecore_client::keys::uri::Uri;
-use sidecore_digest::Hasher;
-use std::borrow::Cow;
+use sidecore_digest::input;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
@@ -78,21 +77,13 @@ impl LoadedKey {
 
     pub(crate) fn sign(&self, scheme: u16, message: &[u8]) -> Result<Vec<u8>, Fault> {
         let settings = self.settings(scheme)?;
-        Ok(settings.sign(Caller::thread(&self.options), &self.key, &digested(&settings, message))?)
+        Ok(settings.sign(Caller::thread(&self.options), &self.key, &input(&settings, message))?)
     }
 
     pub(crate) fn decrypt(&self, padding: u32, ciphertext: &[u8]) -> Result<Zeroizing<Vec<u8>>, Fault> {
         let settings = decryption(padding).ok_or(Fault::Argument("padding"))?;
         Ok(settings.decrypt(Caller::thread(&self.options), &self.key, ciphertext)?)
     }
-}
-
-/// The input of a signature with these settings: the message's digest, or the message.
-pub(crate) fn digested<'a>(settings: &Settings, message: &'a [u8]) -> Cow<'a, [u8]> {
-    let Some(digest) = settings.digest else { return Cow::Borrowed(message) };
-    let mut hasher = Hasher::new(digest);
-    hasher.update(message);
-    Cow::Owned(hasher.finish())
 }
 
 /// `enum sidecore_padding` of the header.

@@ -3,7 +3,7 @@
 //! The lane is armed whenever a program may sleep: from the start, and again when no further result is ready. So the
 //! descriptor is readable as soon as there is a result, or the service has ended.
 
-use crate::key::{LoadedKey, digested};
+use crate::key::LoadedKey;
 use crate::status::Fault;
 use sidecore_client::client::{Buffer, Client, Options, Received, Request, Session};
 use sidecore_client::core::session::{Op, Refusal};
@@ -14,6 +14,7 @@ use sidecore_client::keyops::key::{Key, Private};
 use sidecore_client::keyops::lanes::Sessions;
 use sidecore_client::keyops::sign::Prepared;
 use sidecore_client::spec::Scheme;
+use sidecore_digest::input;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 
@@ -85,7 +86,7 @@ impl Queue {
             return Err(Failure::new(Reason::NotAllowed, text).into());
         }
         let settings = key.settings(scheme)?;
-        let prepared = settings.prepare(&key.key, &digested(&settings, message))?;
+        let prepared = settings.prepare(&key.key, &input(&settings, message))?;
         let most = self.client.max_request_bytes() as usize;
         let size = prepared.payload.len().max(prepared.max_output);
         if size > most {

@@ -6,6 +6,8 @@ use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
 use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::sign::Settings;
+use std::borrow::Cow;
 
 /// A digest in progress; MD5-SHA1 has two parts.
 #[derive(Clone)]
@@ -74,9 +76,25 @@ impl Hasher {
     }
 }
 
+/// The input of a signature with these settings: the message's digest, or the message where the algorithm takes none.
+pub fn input<'a>(settings: &Settings, message: &'a [u8]) -> Cow<'a, [u8]> {
+    let Some(digest) = settings.digest else { return Cow::Borrowed(message) };
+    let mut hasher = Hasher::new(digest);
+    hasher.update(message);
+    Cow::Owned(hasher.finish())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_message_is_hashed_where_the_settings_have_a_digest() {
+        let settings = |digest| Settings { digest, ..Settings::default() };
+        assert_eq!(input(&settings(None), b"abc")[..], *b"abc");
+        // FIPS 180-4's example.
+        assert_eq!(input(&settings(Some(Digest::Sha256)), b"abc")[..4], [0xba, 0x78, 0x16, 0xbf]);
+    }
 
     #[test]
     fn digests_have_the_length_that_is_said() {

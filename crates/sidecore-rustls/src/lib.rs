@@ -36,7 +36,7 @@ use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::{UsableKey, Usage};
-use sidecore_digest::Hasher;
+use sidecore_digest::input;
 use std::fmt;
 use std::sync::Arc;
 
@@ -157,14 +157,7 @@ impl Signer for StoredSigner {
     fn sign(&self, message: &[u8]) -> Result<Vec<u8>, rustls::Error> {
         let Parts { options, name, key, .. } = &*self.key.0;
         let settings = &self.settings;
-        let signature = match settings.digest {
-            Some(digest) => {
-                let mut hasher = Hasher::new(digest);
-                hasher.update(message);
-                settings.sign(Caller::thread(options), key, &hasher.finish())
-            }
-            None => settings.sign(Caller::thread(options), key, message),
-        };
+        let signature = settings.sign(Caller::thread(options), key, &input(settings, message));
         signature.map_err(|failure| OtherError(Arc::new(Error::key(name, failure))).into())
     }
 

@@ -7,6 +7,7 @@ mod program;
 pub mod scraped;
 mod skipped;
 pub mod sys;
+pub mod tree;
 
 pub use busy::BusyProgram;
 pub use lingering::lingering;

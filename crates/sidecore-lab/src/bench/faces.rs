@@ -6,13 +6,13 @@ mod softhsm;
 use super::error::BenchError;
 use super::experiment::{Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::built;
-use super::programs::{Server, service_cpu};
+use super::programs::{Server, family_cpu, service_cpu};
 use super::scenario::{SERVICES, Scenario, Settings};
 use super::task::{Measured, Task};
 use super::testbed::{HEAD_START, Member, Plan, Testbed};
 use crate::progress::Progress;
-use crate::report::figures::ratios;
-use crate::report::{Column, Outcome, column, section};
+use crate::report::figures::{SMALL, Series, along, figure};
+use crate::report::{Column, Group, Outcome, Row, column, counted, grouped, section};
 use sidecore::config::{NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
@@ -26,11 +26,11 @@ columns! {
     pub(super) COLUMNS after column::CLIENTS;
 
     /// Interface by which the program signs.
-    FACE = Column::text("face", 0);
+    FACE = Column::text("face", 3);
     /// Threads of each program, each with one request at a time.
-    THREADS = Column::set("threads", 0, plain);
+    THREADS = Column::set("threads", 0, plain).headed("thr.");
     /// Programs that sign at once.
-    PROCESSES = Column::set("processes", 0, plain);
+    PROCESSES = Column::set("processes", 0, plain).headed("proc.");
 }
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
@@ -43,7 +43,7 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
         "Signatures a second of programs without OpenSSL, with the key in the service, against SoftHSM 2 in the program and \
          behind p11-kit's remoting, and against OpenSSH's agent.",
     )
-    .plots(|rows| vec![ratios(rows)])],
+    .plots(|rows| vec![by_crowd(rows)])],
 )
 .ops(|| OPS.to_vec())
 .alone(SERVICES);
@@ -78,6 +78,8 @@ struct Laboratory {
 struct Module {
     path: PathBuf,
     environment: (&'static str, OsString),
+    /// Process that signs for it, outside of the programs and of our service.
+    server: Option<u32>,
 }
 
 fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
@@ -89,15 +91,15 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
         Err(why @ BenchError::Missing { .. }) => return Ok(Outcome::left_out(format!("faces: {why}"))),
         Err(why) => return Err(why),
     };
-    let (server, address) = softhsm.serve()?;
+    let (Server(server), address) = &softhsm.serve()?;
     let (name, value) = softhsm.environment();
-    let packaged = Module { path: softhsm.module.clone(), environment: (name, value.into()) };
-    let remote = Module { path: softhsm.client.clone(), environment: (address.0, address.1.into()) };
+    let packaged = Module { path: softhsm.module.clone(), environment: (name, value.into()), server: None };
+    let environment = (address.0, OsString::from(&address.1));
+    let remote = Module { path: softhsm.client.clone(), environment, server: Some(server.id()) };
     let (repeats, ns) = settings.pick((3, 150_000_000), (9, 400_000_000));
     let points = POINTS.iter().filter(|(op, ..)| ops.contains(op));
     let cases = points.map(|point| case(&laboratory, *point, ns, [&packaged, &remote], &module)).collect();
     let mut outcome = measure_all(&mut laboratory, cases, repeats, progress)?;
-    drop::<Server>(server);
     if !progress.is_stopped() {
         outcome.add(agents::measure(&mut laboratory, &ops, (repeats, ns), progress)?);
     }
@@ -105,8 +107,7 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
         "faces: a thread signs again as soon as it has a signature, in two calls of PKCS#11 or one request to an agent; the last \
          signature is verified by OpenSSL. {SOFTHSM} and {REMOTE} may use all cores. With one thread, the program has a core \
          and the sidecore the other, and both spin; with more, each core has a sidecore, nothing of the programs is \
-         pinned, and all sleep. CPU times are of programs and service; p11-kit's \
-         server and OpenSSH's agent are in neither."
+         pinned, and all sleep. CPU times of services are those of sidecore, of p11-kit's server and of agents."
     )))
 }
 
@@ -127,13 +128,14 @@ impl Laboratory {
     fn counting(
         &mut self,
         is_crowd: bool,
+        server: Option<u32>,
         run: impl FnOnce() -> Result<Vec<Measured>, BenchError>,
     ) -> Result<Run, BenchError> {
         self.alone.set(if is_crowd { "notify=park" } else { "notify=spin" })?;
         let testbed = self.testbed(is_crowd);
         let (before, cpu) = (testbed.counters()?, service_cpu()?);
-        let measured = run()?;
-        let service_cpu = service_cpu()?.saturating_sub(cpu);
+        let (measured, server_cpu) = beside(server, run)?;
+        let service_cpu = service_cpu()?.saturating_sub(cpu) + server_cpu;
         let counted = testbed.counters()?.since(&before);
         Ok(Run::of(measured).counted(Counted::with_reports(&counted, &counted, service_cpu)))
     }
@@ -142,6 +144,33 @@ impl Laboratory {
     fn resting(&mut self) -> Result<(), BenchError> {
         self.alone.set("notify=park")
     }
+}
+
+/// A run, and the CPU time of that process and its children during it, ns.
+fn beside<T>(server: Option<u32>, run: impl FnOnce() -> Result<T, BenchError>) -> Result<(T, u64), BenchError> {
+    let cpu = || server.map_or(Ok(0), family_cpu);
+    let before = cpu()?;
+    let done = run()?;
+    Ok((done, cpu()?.saturating_sub(before)))
+}
+
+fn spinning(testbed: &Testbed) -> String {
+    format!("{}; both spin", testbed.pinning.describe(1))
+}
+
+/// A plot of ratios for each baseline, and each number of threads and processes.
+fn by_crowd(rows: &[&Row]) -> Group {
+    let compared: Vec<_> = rows.iter().copied().filter(|row| row.number(column::RATIO).is_some()).collect();
+    let key = |row: &Row| {
+        let baseline = row.text(column::BASELINE).unwrap_or_default().to_owned();
+        (baseline, row.number(THREADS), row.number(PROCESSES))
+    };
+    let figures = grouped(&compared, key).into_iter().map(|((baseline, threads, processes), rows)| {
+        let (threads, processes) = (threads.unwrap_or(1.0), processes.unwrap_or(1.0));
+        let title = format!("{}, {}, against {baseline}", counted(processes, "program"), counted(threads, "thread"));
+        figure(&title, Series::of(&rows, &[]).bar_plot(SMALL.0, &rows, along::RATIO, Some(1.0)))
+    });
+    Group { legend: Vec::new(), figures: figures.collect() }
 }
 
 fn case(
@@ -155,24 +184,23 @@ fn case(
     let testbed = if is_crowd { &laboratory.crowd } else { &laboratory.alone };
     let core = testbed.pinning.client(0).filter(|_| !is_crowd);
     let baseline = |name: &str, module: &Module| {
-        let mut programs = Programs::new(module.clone(), processes, core);
+        let (mut programs, server) = (Programs::new(module.clone(), processes, core), module.server);
         let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
             laboratory.resting()?;
-            Ok(Run::of(programs.sign(op, threads, ns)?).counted(Counted::cpu(0)))
+            let (measured, cpu) = beside(server, || programs.sign(op, threads, ns))?;
+            Ok(Run::of(measured).counted(Counted::cpu(cpu)))
         };
         Variant::new(name, run)
     };
-    let ours = Module { path: module.to_owned(), environment: ("SIDECORE_SOCKET", testbed.socket().into()) };
+    let environment = ("SIDECORE_SOCKET", testbed.socket().into());
+    let ours = Module { path: module.to_owned(), environment, server: None };
     let mut programs = Programs::new(ours, processes, core);
     let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
-        laboratory.counting(is_crowd, || programs.sign(op, threads, ns))
+        laboratory.counting(is_crowd, None, || programs.sign(op, threads, ns))
     };
-    let sidecore = Variant::new(SIDECORE, run)
-        .with(column::NOTIFY, if is_crowd { "park" } else { "spin" })
-        .against_at_least(SOFTHSM, own)
-        .against_at_least(REMOTE, behind);
-    let pinned =
-        if is_crowd { "a sidecore on each core, programs nowhere".to_owned() } else { testbed.pinning.describe(1) };
+    let sidecore = Variant::new(SIDECORE, run).against_at_least(SOFTHSM, own).against_at_least(REMOTE, behind);
+    let crowd = || "a sidecore on each core, programs nowhere; all park".to_owned();
+    let pinned = if is_crowd { crowd() } else { spinning(testbed) };
     Case::new("faces")
         .with(column::OP, op)
         .with(FACE, "pkcs11")

@@ -3,7 +3,7 @@
 
 mod grid;
 mod reach;
-pub(in crate::bench) mod setup;
+pub(super) mod setup;
 mod waiting;
 
 use super::error::BenchError;

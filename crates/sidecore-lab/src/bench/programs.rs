@@ -84,6 +84,21 @@ pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     ran.ok_or(BenchError::NoTime(path))
 }
 
+/// CPU time so far of a process and its children, ns.
+pub(super) fn family_cpu(process: u32) -> Result<u64, BenchError> {
+    let mut sum = 0;
+    for thread in fs::read_dir(format!("/proc/{process}/task"))? {
+        let path = thread?.path();
+        let Some(number) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
+        sum += cpu(process, number)?;
+        for child in fs::read_to_string(path.join("children"))?.split_whitespace() {
+            // It may have ended by now.
+            sum += child.parse().ok().and_then(|child| family_cpu(child).ok()).unwrap_or(0);
+        }
+    }
+    Ok(sum)
+}
+
 /// CPU time so far of the service's threads in this process, ns.
 pub(super) fn service_cpu() -> Result<u64, BenchError> {
     let process = std::process::id();

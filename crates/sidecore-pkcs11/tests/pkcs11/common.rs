@@ -90,7 +90,7 @@ impl Site {
         self.any("setpriv", &[&["--reuid=65534", "--regid=65534", "--clear-groups", program], args].concat())
     }
 
-    /// Makes certificates of a key in files: its own, and that of the authority that made it.
+    /// Writes two certificates to files: that of a key, and that of its authority.
     pub(crate) fn certificates(&self, name: &str) {
         let (public, own) = (format!("{name}.pub"), format!("{name}.crt"));
         if !self.path("ca.crt").exists() {

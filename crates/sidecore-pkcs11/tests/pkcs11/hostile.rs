@@ -49,7 +49,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What the model knows of a session.
+/// State of a session by the model.
 #[derive(Default)]
 struct Known {
     finding: bool,

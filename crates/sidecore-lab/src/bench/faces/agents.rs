@@ -1,6 +1,6 @@
 //! Signatures by ssh-agent's protocol: `sidecore agent` against OpenSSH's agent with the key in its memory.
 
-use super::{FACE, Laboratory, PROCESSES, SIDECORE, THREADS};
+use super::{FACE, Laboratory, PROCESSES, SIDECORE, THREADS, beside, spinning};
 use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use crate::bench::keys::setup::built;
@@ -31,7 +31,8 @@ pub(super) fn measure(
     let core = laboratory.alone.pinning.client(0);
     let sockets = [folder.join("ssh-agent"), folder.join("sidecore-agent")];
     let agents = agents(&folder, laboratory.alone.socket(), &sockets, (ops, core))?;
-    let cases = ops.iter().map(|op| case(laboratory, op, &sockets, core, ns)).collect();
+    let processes = agents.each_ref().map(|Server(agent)| agent.id());
+    let cases = ops.iter().map(|op| case(laboratory, op, &sockets, processes, ns)).collect();
     let outcome = measure_all(laboratory, cases, repeats, progress);
     drop(agents);
     outcome
@@ -70,25 +71,28 @@ fn start(command: &mut Command, name: &str, socket: &Path) -> Result<Server, Ben
 fn case(
     laboratory: &Laboratory,
     op: &'static str,
-    [openssh, ours]: &[PathBuf; 2],
-    core: Option<usize>,
+    sockets: &[PathBuf; 2],
+    [ours, openssh]: [u32; 2],
     ns: u64,
 ) -> Case<'static, Laboratory> {
-    let (mut theirs, mut own) = (Program::new(openssh, core), Program::new(ours, core));
+    let core = laboratory.alone.pinning.client(0);
+    let [mut theirs, mut own] = sockets.each_ref().map(|socket| Program::new(socket, core));
     let baseline = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
         laboratory.resting()?;
-        Ok(Run::of(vec![theirs.sign(op, ns)?]).counted(Counted::cpu(0)))
+        let (measured, cpu) = beside(Some(openssh), || theirs.sign(op, ns))?;
+        Ok(Run::of(vec![measured]).counted(Counted::cpu(cpu)))
     };
-    let sidecore =
-        move |laboratory: &mut Laboratory, _: &Turn<'_>| laboratory.counting(false, || Ok(vec![own.sign(op, ns)?]));
+    let sidecore = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
+        laboratory.counting(false, Some(ours), || Ok(vec![own.sign(op, ns)?]))
+    };
     Case::new("faces")
         .with(column::OP, op)
         .with(FACE, "agent")
         .with(THREADS, 1)
         .with(PROCESSES, 1)
-        .with(column::PINNED, laboratory.alone.pinning.describe(1))
+        .with(column::PINNED, spinning(&laboratory.alone))
         .variant(Variant::new(OPENSSH, baseline))
-        .variant(Variant::new(SIDECORE, sidecore).with(column::NOTIFY, "spin").against(By::Rate, OPENSSH))
+        .variant(Variant::new(SIDECORE, sidecore).against(By::Rate, OPENSSH))
 }
 
 /// A program that asks an agent, started by the first run.
