@@ -24,7 +24,7 @@ pub(super) struct Case<'e, L> {
 pub(super) struct Variant<'e, L> {
     row: Row,
     run: Box<Measure<'e, L>>,
-    against: Vec<(By, String, Option<f64>)>,
+    against: Vec<(By, String)>,
     found: Run,
 }
 
@@ -110,13 +110,7 @@ impl<'e, L> Variant<'e, L> {
     }
 
     pub(super) fn against(mut self, by: By, baseline: &str) -> Self {
-        self.against.push((by, baseline.to_owned(), None));
-        self
-    }
-
-    /// Compared by rates, with the ratio to reach if there is one.
-    pub(super) fn against_at_least(mut self, baseline: &str, least: Option<f64>) -> Self {
-        self.against.push((By::Rate, baseline.to_owned(), least));
+        self.against.push((by, baseline.to_owned()));
         self
     }
 
@@ -180,11 +174,10 @@ fn rows<L>(case: &Case<'_, L>) -> Vec<Row> {
     for Variant { row, against, found, .. } in case.variants.iter().filter(|variant| !variant.found.rates.is_empty()) {
         let row = found.row(case.row.clone().and(row), case.payload);
         let row = found.figures.iter().fold(row, |row, (key, values)| ranged(row, key, values));
-        let compared = against.iter().filter_map(|(by, name, least)| {
+        let compared = against.iter().filter_map(|(by, name)| {
             let baseline = case.variants.iter().find(|variant| variant.names(name)).map(|variant| &variant.found);
             let ratio = by.divide(found, baseline)?;
             let row = row.clone().with(column::RATIO, ratio).with(column::RATIO_BETTER, by.better(found));
-            let row = least.iter().fold(row, |row, least| row.with(column::AT_LEAST, *least));
             let row = ranged(row, column::RATIO, &by.quotients(found, baseline).unwrap_or_default());
             Some(row.with(column::BASELINE, name.as_str()))
         });

@@ -4,7 +4,7 @@ mod agents;
 mod softhsm;
 
 use super::error::BenchError;
-use super::experiment::{Case, Counted, Run, Turn, Variant, measure_all};
+use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::keys::setup::built;
 use super::programs::{Server, family_cpu, service_cpu};
 use super::scenario::{SERVICES, Scenario, Settings};
@@ -97,8 +97,12 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     let environment = (address.0, OsString::from(&address.1));
     let remote = Module { path: softhsm.client.clone(), environment, server: Some(server.id()) };
     let (repeats, ns) = settings.pick((3, 150_000_000), (9, 400_000_000));
-    let points = POINTS.iter().filter(|(op, ..)| ops.contains(op));
-    let cases = points.map(|point| case(&laboratory, *point, ns, [&packaged, &remote], &module)).collect();
+    let points = POINTS.into_iter().filter(|(op, ..)| ops.contains(op));
+    let cases = points.flat_map(|(op, crowd, (own, behind))| {
+        let compared = [(SOFTHSM, own, &packaged), (REMOTE, behind, &remote)];
+        compared.map(|compared| case(&laboratory, (op, crowd), ns, compared, &module))
+    });
+    let cases = cases.collect();
     let mut outcome = measure_all(&mut laboratory, cases, repeats, progress)?;
     if !progress.is_stopped() {
         outcome.add(agents::measure(&mut laboratory, &ops, (repeats, ns), progress)?);
@@ -120,11 +124,7 @@ impl Laboratory {
         Ok(Self { alone: Testbed::with_keys(&plan, ops)?, crowd: Testbed::with_keys(&crowd, ops)? })
     }
 
-    fn testbed(&mut self, is_crowd: bool) -> &mut Testbed {
-        if is_crowd { &mut self.crowd } else { &mut self.alone }
-    }
-
-    /// The other service sleeps meanwhile.
+    /// The service that is not measured sleeps.
     fn counting(
         &mut self,
         is_crowd: bool,
@@ -132,12 +132,10 @@ impl Laboratory {
         run: impl FnOnce() -> Result<Vec<Measured>, BenchError>,
     ) -> Result<Run, BenchError> {
         self.alone.set(if is_crowd { "notify=park" } else { "notify=spin" })?;
-        let testbed = self.testbed(is_crowd);
-        let (before, cpu) = (testbed.counters()?, service_cpu()?);
+        let cpu = service_cpu()?;
         let (measured, server_cpu) = beside(server, run)?;
         let service_cpu = service_cpu()?.saturating_sub(cpu) + server_cpu;
-        let counted = testbed.counters()?.since(&before);
-        Ok(Run::of(measured).counted(Counted::with_reports(&counted, &counted, service_cpu)))
+        Ok(Run::of(measured).counted(Counted::cpu(service_cpu)))
     }
 
     /// While a baseline runs, both services sleep.
@@ -175,22 +173,19 @@ fn by_crowd(rows: &[&Row]) -> Group {
 
 fn case(
     laboratory: &Laboratory,
-    (op, (threads, processes), (own, behind)): Point,
+    (op, (threads, processes)): (&'static str, (usize, usize)),
     ns: u64,
-    [packaged, remote]: [&Module; 2],
+    (name, reach, packaged): (&str, Option<f64>, &Module),
     module: &Path,
 ) -> Case<'static, Laboratory> {
     let is_crowd = threads * processes > 1;
     let testbed = if is_crowd { &laboratory.crowd } else { &laboratory.alone };
     let core = testbed.pinning.client(0).filter(|_| !is_crowd);
-    let baseline = |name: &str, module: &Module| {
-        let (mut programs, server) = (Programs::new(module.clone(), processes, core), module.server);
-        let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
-            laboratory.resting()?;
-            let (measured, cpu) = beside(server, || programs.sign(op, threads, ns))?;
-            Ok(Run::of(measured).counted(Counted::cpu(cpu)))
-        };
-        Variant::new(name, run)
+    let (mut theirs, server) = (Programs::new(packaged.clone(), processes, core), packaged.server);
+    let baseline = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
+        laboratory.resting()?;
+        let (measured, cpu) = beside(server, || theirs.sign(op, threads, ns))?;
+        Ok(Run::of(measured).counted(Counted::cpu(cpu)))
     };
     let environment = ("SIDECORE_SOCKET", testbed.socket().into());
     let ours = Module { path: module.to_owned(), environment, server: None };
@@ -198,7 +193,8 @@ fn case(
     let run = move |laboratory: &mut Laboratory, _: &Turn<'_>| {
         laboratory.counting(is_crowd, None, || programs.sign(op, threads, ns))
     };
-    let sidecore = Variant::new(SIDECORE, run).against_at_least(SOFTHSM, own).against_at_least(REMOTE, behind);
+    let sidecore = Variant::new(SIDECORE, run).against(By::Rate, name);
+    let sidecore = if let Some(reach) = reach { sidecore.with(column::AT_LEAST, reach) } else { sidecore };
     let crowd = || "a sidecore on each core, programs nowhere; all park".to_owned();
     let pinned = if is_crowd { crowd() } else { spinning(testbed) };
     Case::new("faces")
@@ -207,8 +203,7 @@ fn case(
         .with(THREADS, threads)
         .with(PROCESSES, processes)
         .with(column::PINNED, pinned)
-        .variant(baseline(SOFTHSM, packaged))
-        .variant(baseline(REMOTE, remote))
+        .variant(Variant::new(name, baseline))
         .variant(sidecore)
 }
 
