@@ -42,8 +42,8 @@ const BESIDE: [&str; 8] = [
     "fuzz",
 ];
 
-/// Time after which a program counts as hanging: the longest takes six minutes on two quiet cores.
-const LIMIT: Duration = Duration::from_secs(30 * 60);
+/// Time after which a program counts as hanging: the longest takes twelve minutes on two quiet cores.
+const LIMIT: Duration = Duration::from_secs(25 * 60);
 
 /// Tells tests that all programs and libraries are built.
 const BUILT: &str = "SIDECORE_TESTS_BUILT";
@@ -52,8 +52,8 @@ const BUILT: &str = "SIDECORE_TESTS_BUILT";
 const SKIPPED: &str = "target/skipped";
 const OUTPUT: &str = "target/output";
 
-/// Runs the steps up to the first failure, then all programs. Ends with the skips of tests and one line of totals. A
-/// failure without a failed test, of the format or the build, counts as one failure. In CI, so does each skip that is
+/// Runs the steps up to the first failure, then all programs. Ends with the skips of tests, one line of totals and one
+/// for each program that failed. A failure without a failed test, of the format or the build, counts as one failure. In CI, so does each skip that is
 /// not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let machine = Machine::prepare(root)?;
@@ -81,6 +81,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let skips = Skips::read(&skipped)?;
     let refused = if std::env::var("CI").is_ok_and(|ci| ci == "true") { skips.refused() } else { 0 };
     println!("\n{skips}{counts}, {} skipped", skips.count());
+    counts.programs.iter().for_each(|failed| println!("{failed}"));
     if refused > 0 {
         println!("{refused} of the skips are not accepted in CI: see xtask/src/steps/skips.rs");
     }
@@ -201,6 +202,7 @@ fn tell(ended: &Ended, counts: &mut Counts) {
     output.lines().for_each(|line| counts.add(line));
     if !passed {
         counts.failed = counts.failed.max(before + 1);
+        counts.programs.push(counts::failure(title, output));
     }
 }
 

@@ -1,4 +1,4 @@
-//! Numbers of passed and failed tests, read from the closing lines of cargo's test binaries.
+//! Passed and failed tests, read from the output of cargo's test binaries.
 
 use std::fmt;
 
@@ -6,6 +6,8 @@ use std::fmt;
 pub(super) struct Counts {
     pub(super) passed: u64,
     pub(super) failed: u64,
+    /// A line for each program that failed.
+    pub(super) programs: Vec<String>,
 }
 
 impl Counts {
@@ -25,6 +27,19 @@ impl fmt::Display for Counts {
     }
 }
 
+/// Names a failed program's failed tests and those that hung; its last line, if there are none.
+pub(super) fn failure(title: &str, output: &str) -> String {
+    let test = |line: &str, end: &str| Some(line.strip_prefix("test ")?.strip_suffix(end)?.to_owned());
+    let failed = output.lines().filter_map(|line| test(line, " ... FAILED")).map(|name| format!("{name} failed"));
+    let begun = output.lines().filter_map(|line| test(line, " has been running for over 60 seconds"));
+    let hung = begun.filter(|name| !output.contains(&format!("test {name} ... "))).map(|name| format!("{name} hung"));
+    let mut reasons: Vec<_> = failed.chain(hung).collect();
+    if reasons.is_empty() {
+        reasons.extend(output.lines().last().map(str::to_owned));
+    }
+    format!("FAILED {title}: {}", reasons.join(", "))
+}
+
 fn before(text: &str, word: &str) -> u64 {
     let number = text.split(word).next().and_then(|head| head.rsplit(' ').next());
     number.and_then(|number| number.parse().ok()).unwrap_or(0)
@@ -33,6 +48,14 @@ fn before(text: &str, word: &str) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_failure_names_what_failed_and_what_hung() {
+        let output = "test a::one ... ok\ntest slow has been running for over 60 seconds\ntest hangs has been running \
+                      for over 60 seconds\ntest two ... FAILED\ntest slow ... ok\nkilled: it had not ended after 9 s\n";
+        assert_eq!(failure("x.rs", output), "FAILED x.rs: two failed, hangs hung");
+        assert_eq!(failure("x.rs", "running 3 tests\nsignal: 11\n"), "FAILED x.rs: signal: 11");
+    }
 
     #[test]
     fn closing_lines_add_up() {

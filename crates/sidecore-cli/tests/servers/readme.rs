@@ -41,7 +41,7 @@ const COMMANDS: [(&str, How); 15] = [
     ("rm /etc/systemd/system/nginx.service.d/sidecore.conf", AsIs),
     ("systemctl daemon-reload && systemctl restart nginx", AsIs),
     ("sidecore keys delete www && rm /etc/nginx/www.sidecore.pem", AsIs),
-    ("sidecore bench keys nginx haproxy", By(BENCH, r#"rows(&["nginx", "#)),
+    ("sidecore bench keys faces nginx haproxy", By(BENCH, r#"rows(&["nginx", "#)),
     (
         "sidecore net measure --pair --quick",
         By("crates/sidecore-lab/tests/net_measure.rs", r#"["net", "measure", "--pair"]"#),
