@@ -6,6 +6,7 @@ mod lingering;
 mod program;
 pub mod scraped;
 mod skipped;
+mod stop;
 pub mod sys;
 pub mod tree;
 
@@ -13,3 +14,4 @@ pub use busy::BusyProgram;
 pub use lingering::lingering;
 pub use program::copy_program;
 pub use skipped::skipped;
+pub use stop::{go_on, stop};

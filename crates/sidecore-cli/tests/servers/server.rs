@@ -2,8 +2,8 @@
 
 use crate::material::Material;
 use crate::memory::{Needles, Seen};
-use crate::programs::{Daemon, free_port, is_root, program, send};
-use rustix::process::Signal;
+use crate::programs::{Daemon, free_port, is_root, program};
+use sidecore_testing::{go_on, stop};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -100,9 +100,9 @@ impl Server {
 pub(crate) fn search(processes: &[u32], needles: &Needles) -> Seen {
     let mut seen = Seen::default();
     for pid in processes {
-        send(*pid, Signal::STOP);
+        stop(*pid);
         let found = needles.in_process(*pid);
-        send(*pid, Signal::CONT);
+        go_on(*pid);
         seen.add(found.unwrap_or_else(|error| panic!("memory of process {pid}: {error}")));
     }
     seen

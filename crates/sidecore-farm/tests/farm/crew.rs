@@ -24,8 +24,8 @@ pub(crate) struct Process {
 }
 
 impl Process {
-    pub(crate) fn id(&self) -> i32 {
-        i32::try_from(self.child.id()).unwrap()
+    pub(crate) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(crate) fn kill(&mut self) {

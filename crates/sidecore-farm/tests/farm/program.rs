@@ -1,13 +1,34 @@
 //! Running `sidecore-farm`, and its output.
 
+use rustix::process::{Pid, Signal, kill_process};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait, far longer than any step needs.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
+
+/// Longest run of a program.
+const MAX_RUN: Duration = Duration::from_secs(300);
+
+/// Kills a program that has not ended after [`MAX_RUN`], so that whoever waits for it fails. Dropped before its end.
+pub(crate) struct Limit(#[expect(dead_code, reason = "its drop ends the thread")] Sender<()>);
+
+impl Limit {
+    pub(crate) fn of(child: &Child) -> Self {
+        let pid = Pid::from_child(child);
+        let (until, dropped) = channel();
+        thread::spawn(move || {
+            if dropped.recv_timeout(MAX_RUN) == Err(RecvTimeoutError::Timeout) {
+                let _ = kill_process(pid, Signal::KILL);
+            }
+        });
+        Self(until)
+    }
+}
 
 pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
@@ -17,11 +38,12 @@ pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
 }
 
 pub(crate) fn run(url: &str, args: &[&str]) -> Output {
-    farm(url, args).output().unwrap()
+    run_with(url, args, &[])
 }
 
 pub(crate) fn run_with(url: &str, args: &[&str], input: &[u8]) -> Output {
     let mut child = farm(url, args).stdin(Stdio::piped()).spawn().unwrap();
+    let _limit = Limit::of(&child);
     let (mut stdin, input) = (child.stdin.take().unwrap(), input.to_vec());
     // The program may end before it has read everything.
     let writer = thread::spawn(move || drop(stdin.write_all(&input)));
@@ -63,13 +85,15 @@ pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
 pub(crate) struct Running {
     pub(crate) child: Child,
     lines: Option<BufReader<ChildStderr>>,
+    _limit: Limit,
 }
 
 impl Running {
     pub(crate) fn start(command: &mut Command) -> Self {
         let mut child = command.spawn().unwrap();
         let lines = child.stderr.take().map(BufReader::new);
-        Self { child, lines }
+        let limit = Limit::of(&child);
+        Self { child, lines, _limit: limit }
     }
 
     #[track_caller]

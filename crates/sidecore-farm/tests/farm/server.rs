@@ -51,8 +51,8 @@ impl Server {
         self.port
     }
 
-    pub(crate) fn id(&self) -> i32 {
-        i32::try_from(self.process.as_ref().unwrap().id()).unwrap()
+    pub(crate) fn id(&self) -> u32 {
+        self.process.as_ref().unwrap().id()
     }
 
     pub(crate) fn kill(&mut self) {

@@ -1,9 +1,9 @@
 //! Two dispatchers; one receives or sends late. The later term assigns each event, and none stands still.
 
 use crate::crew::ids;
-use crate::luck::{on_a_server, signal};
+use crate::luck::on_a_server;
 use crate::relay::Relay;
-use rustix::process::Signal;
+use sidecore_testing::{go_on, stop};
 use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::fs::File;
@@ -54,14 +54,14 @@ fn a_late_deletion_of_an_earlier_term_meets_no_later_consumer() {
         crew.until("a list", async |_| way.is_holding()).await;
         // The first is stopped meanwhile, and then begins another term.
         let before = crew.consumers().await;
-        signal(first.id(), Signal::STOP);
+        stop(first.id());
         let _third = crew.start("third", &["dispatch"]);
         crew.until("another consumer", async |crew| {
             let now = crew.consumers().await;
             now != before && now.len() == 1
         })
         .await;
-        signal(first.id(), Signal::CONT);
+        go_on(first.id());
         crew.feed(0..100, 1).await;
         way.release();
         crew.feed(100..200, 1).await;
@@ -154,10 +154,10 @@ fn a_standby_that_was_paused_does_not_take_over() {
         let mut taken_over = 0;
         for _ in 0..6 {
             let before = crew.shown("one is active", |status| status["active"] == true).await;
-            signal(second.id(), Signal::STOP);
+            stop(second.id());
             // The fault.
             sleep(Duration::from_millis(300)).await;
-            signal(second.id(), Signal::CONT);
+            go_on(second.id());
             crew.shown("one stands by", |status| status["active"] == false).await;
             let after = crew.shown("one is active", |status| status["active"] == true).await;
             taken_over += u32::from(after["dispatcher"] != before["dispatcher"]);
@@ -173,10 +173,10 @@ fn a_server_that_stood_still_makes_no_dead_letters() {
         let dispatcher = crew.dispatcher(&["--hold", "32"]).await;
         let _node = crew.node("n", "2");
         crew.shown("a node", |status| status["nodes"].as_array().unwrap().len() == 1).await;
-        signal(server.id(), Signal::STOP);
+        stop(server.id());
         // The fault: longer than a request's silence, and shorter than the end of a term.
         sleep(Duration::from_millis(2_800)).await;
-        signal(server.id(), Signal::CONT);
+        go_on(server.id());
         crew.feed(0..300, 3).await;
         crew.done(300).await;
         assert_eq!(crew.ids("f-results").await, (ids(0..300), 300), "{}", dispatcher.said());

@@ -3,8 +3,7 @@
 use crate::program::{Running, farm, fine, refused, run, until};
 use crate::queue::{COMMITTED, count, publish, with};
 use crate::server::Server;
-use async_nats::jetstream::consumer::pull::Config as Pull;
-use rustix::process::Signal;
+use sidecore_testing::{go_on, stop};
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::Write;
@@ -73,18 +72,12 @@ fn a_taker_whose_stream_was_made_anew_takes_it_from_its_beginning() {
 #[test]
 fn feeder_taker_and_dispatcher_name_a_server_without_jetstream_and_go_on_when_it_has_it_again() {
     let Some(mut server) = Server::start() else { return };
-    let scratch = tempfile::tempdir().unwrap();
     let mut dispatcher = Running::start(&mut farm(&server.url(), &["dispatch", "--results", "none"]));
     until("a dispatcher", || run(&server.url(), &["status"]).status.success());
     let (mut feeder, mut input) = feeder(&server, &[]);
     input.write_all(b"one\n").unwrap();
     until("the first event", || count(&server.url(), "farm-events") == 1);
-    let mut taker = follower(&server, scratch.path());
-    until("a taker", || {
-        with(&server.url(), async |js| {
-            js.get_consumer_from_stream::<Pull, _, _>("results", "farm-results").await.is_ok()
-        })
-    });
+    let (mut taker, _scratch) = taker_of_twenty(&server);
     server.start_again_with(false);
     input.write_all(b"two\n").unwrap();
     for part in [&mut dispatcher, &mut feeder, &mut taker] {
@@ -104,10 +97,10 @@ fn a_feeder_says_that_a_server_answers_nothing_and_goes_on() {
     let (mut feeder, mut input) = feeder(&server, &[]);
     input.write_all(b"one\n").unwrap();
     until("the first event", || count(&server.url(), "farm-events") == 1);
-    server.signal(Signal::STOP);
+    stop(server.id());
     input.write_all(b"two\n").unwrap();
     feeder.says("no answer to what is published");
-    server.signal(Signal::CONT);
+    go_on(server.id());
     feeder.says("going on");
     drop(input);
     assert_eq!(fine(&feeder.end()), "fed 2, stored 2, already there 0, refused 0, shed 0\n");

@@ -4,10 +4,11 @@
 
 use crate::common::root_or_skipped;
 use crate::peer::{Held, Peer, until};
-use rustix::process::{Pid, Signal, geteuid, kill_process};
+use rustix::process::geteuid;
 use sidecore::client::{Admin, Client, Options};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand};
+use sidecore_testing::{go_on, stop};
 use std::fs::{self, Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -103,10 +104,10 @@ fn connections_that_are_declined_take_no_descriptor_from_root() {
     let mut service = Peer::start(&["serve-older", &DESCRIPTORS.to_string(), socket, "socket_mode = '666'"]);
     service.expect("serving");
     // All connections wait before the first is accepted.
-    signal(service.pid(), Signal::STOP);
+    stop(service.pid());
     let mut attacker = Peer::start(&["besiege", socket, "400", USER]);
     attacker.expect("besieged by 400");
-    signal(service.pid(), Signal::CONT);
+    go_on(service.pid());
     let mut root = Peer::start(&["neighbour", socket, "0"]);
     root.expect("ready");
     until("root is served", || {
@@ -130,7 +131,7 @@ fn a_process_whose_number_was_anothers_keeps_its_connections() {
     let mut first = site.peer("load", &["1"]);
     first.expect("loading");
     let number = first.pid();
-    signal(site.pid(), Signal::STOP);
+    stop(site.pid());
     // The service sees the listening socket first: it accepts all waiting connections before the end.
     let mut early = site.neighbour("0");
     early.say("go");
@@ -148,14 +149,10 @@ fn a_process_whose_number_was_anothers_keeps_its_connections() {
     let mut second = second.expect("the number is free");
     second.say("go");
     until("the second connects", || waits_for(number));
-    signal(site.pid(), Signal::CONT);
+    go_on(site.pid());
     early.expect("signed");
     second.expect("signed");
     site.end();
-}
-
-fn signal(pid: u32, signal: Signal) {
-    kill_process(Pid::from_raw(pid.cast_signed()).unwrap(), signal).unwrap();
 }
 
 fn waits_for(pid: u32) -> bool {

@@ -1,14 +1,13 @@
 //! A service that is stopped, not dead: its clients notice within their timeout.
 
-use crate::peer::{Peer, until};
+use crate::peer::Peer;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
-use rustix::process::{Pid, Signal, kill_process};
 use sidecore::client::{Client, ConnectError, Error, Options};
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
-use std::fs;
+use sidecore_testing::{go_on, stop};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -18,16 +17,6 @@ const BOUND: Duration = Duration::from_secs(3);
 
 fn options(socket: &Path) -> Options {
     Options { socket: socket.to_owned(), timeout: TIMEOUT, ..Options::default() }
-}
-
-fn stop(service: &Peer) {
-    let process = Pid::from_raw(service.pid().cast_signed()).unwrap();
-    kill_process(process, Signal::STOP).unwrap();
-    until("it is stopped", || fs::read_to_string(format!("/proc/{}/stat", service.pid())).unwrap().contains(") T "));
-}
-
-fn go_on(service: &Peer) {
-    kill_process(Pid::from_raw(service.pid().cast_signed()).unwrap(), Signal::CONT).unwrap();
 }
 
 fn in_time<T>(work: impl FnOnce() -> T) -> T {
@@ -44,14 +33,14 @@ fn a_stopped_service_is_waited_for_as_long_as_the_options_say() {
     let service = Peer::serve(&socket, "");
     let mut client = Client::connect(&options(&socket)).unwrap();
     let spec = sample(Class::NOOP, 0, 0).spec;
-    stop(&service);
+    stop(service.pid());
     let error = in_time(|| Client::connect(&options(&socket))).unwrap_err();
     assert!(matches!(error, ConnectError::NoAnswer(_, TIMEOUT)), "{error}");
     assert!(error.to_string().contains("does not answer within 300 ms"), "{error}");
     let error = in_time(|| client.open_session(&spec)).unwrap_err();
     assert!(matches!(error, Error::NoAnswer(_)), "{error}");
     // The answer may still arrive, and must not be taken for that of another request.
-    go_on(&service);
+    go_on(service.pid());
     assert!(matches!(client.open_session(&spec), Err(Error::Gone(_))));
     let patient = Options { timeout: Duration::from_secs(60), ..options(&socket) };
     Client::connect(&patient).unwrap().open_session(&spec).unwrap();
@@ -63,7 +52,7 @@ fn a_service_that_accepts_nobody_is_waited_for_no_longer() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("socket");
     let service = Peer::serve(&socket, "");
-    stop(&service);
+    stop(service.pid());
     let address = SocketAddrUnix::new(&socket).unwrap();
     let knock = || {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
@@ -81,6 +70,6 @@ fn a_service_that_accepts_nobody_is_waited_for_no_longer() {
     // None of them was taken meanwhile.
     let mut first = [PollFd::new(&waiting[0], PollFlags::IN)];
     assert_eq!(poll(&mut first, Some(&rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 })), Ok(0));
-    go_on(&service);
+    go_on(service.pid());
     service.finish();
 }

@@ -2,11 +2,11 @@
 
 use super::site::{MAX_WAIT, Process, Site, User, named, pkcs1};
 use crate::server::Server;
-use rustix::process::Signal;
 use sidecore::client::{Buffer, Received, Request};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::Status;
 use sidecore::keys::Acl;
+use sidecore_testing::{go_on, stop};
 use std::time::Instant;
 
 pub(super) const RSA: &[u8] = include_bytes!("../../../../sidecore/src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
@@ -53,9 +53,9 @@ fn without_a_key_server_requests_fail_by_name_and_go_on_when_it_is_back() {
 #[test]
 fn a_stopped_key_server_is_lost_and_comes_back() {
     let Some(mut pair) = Pair::start() else { return };
-    pair.key_server.signal(Signal::STOP);
+    stop(pair.key_server.id());
     pair.refused_soon();
-    pair.key_server.signal(Signal::CONT);
+    go_on(pair.key_server.id());
     pair.goes_on();
 }
 
@@ -161,7 +161,7 @@ impl<'a> Load<'a> {
     }
 
     pub(super) fn take(&mut self, expected: &[u8]) -> usize {
-        let Received { tag, status, .. } = self.user.client.wait().unwrap();
+        let Received { tag, status, .. } = self.user.wait();
         let tag = tag as usize;
         assert!(std::mem::replace(&mut self.open[tag], false), "request {tag} was answered twice");
         match status {

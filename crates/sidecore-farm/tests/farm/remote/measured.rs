@@ -68,7 +68,7 @@ fn rate(user: &mut User) -> f64 {
     }
     let (begun, mut done) = (Instant::now(), 0_u32);
     while user.client.in_flight() > 0 {
-        let received = user.client.wait().unwrap();
+        let received = user.wait();
         let status = received.status;
         // On a busy machine a key server may be taken for lost.
         let named = matches!(status, Status::Refused(Refusal::KeyElsewhere) | Status::DeviceFailed { .. });

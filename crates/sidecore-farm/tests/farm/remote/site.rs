@@ -1,6 +1,7 @@
 //! A machine of a test: a service, and a process of the farm.
 
-use sidecore::client::{Admin, Client, Error, Options, Session};
+use crate::program::Limit;
+use sidecore::client::{Admin, Client, Error, Options, Received, Session};
 use sidecore::config::{Config, DeviceConfig, LimitsConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::keys::{Acl, KeyCommand, Kind};
@@ -133,6 +134,7 @@ impl Site {
 pub(super) struct Process {
     child: Child,
     lines: Receiver<String>,
+    _limit: Limit,
 }
 
 impl Process {
@@ -145,7 +147,8 @@ impl Process {
                 let _ = sender.send(line);
             }
         });
-        Self { child, lines }
+        let limit = Limit::of(&child);
+        Self { child, lines, _limit: limit }
     }
 
     pub(super) fn says(&self, words: &str) -> String {
@@ -167,6 +170,10 @@ impl Process {
     pub(super) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
+    }
+
+    pub(super) fn id(&self) -> u32 {
+        self.child.id()
     }
 
     pub(super) fn ended(&mut self) -> Option<i32> {
@@ -195,6 +202,10 @@ impl User {
         let spec = SessionSpec { scheme, key: KeyMaterial::Stored(key.to_owned()) };
         let session = client.open_session(&spec).unwrap();
         Self { client, session }
+    }
+
+    pub(super) fn wait(&mut self) -> Received {
+        self.client.wait_for(MAX_WAIT.as_nanos() as u64).unwrap().expect("no answer")
     }
 
     pub(super) fn call(&mut self, op: Op, input: &[u8]) -> Result<Vec<u8>, Error> {
