@@ -256,7 +256,7 @@ pub(super) fn end(mut child: Child) {
 }
 
 /// Kills all processes of the group. The number must still be reserved.
-fn end_group(group: Pid) {
+pub(super) fn end_group(group: Pid) {
     // An empty group is no fault.
     let _ = kill_process_group(group, Signal::KILL);
 }

@@ -24,7 +24,9 @@ fn limited(script: &str, limit: Duration) -> Each {
 
 async fn gone(file: &Path) {
     let number: i32 = fs::read_to_string(file).unwrap().trim().parse().unwrap();
+    let begun = std::time::Instant::now();
     while test_kill_process(Pid::from_raw(number).unwrap()).is_ok() {
+        assert!(begun.elapsed() < Duration::from_secs(60), "process {number} lives on");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
