@@ -11,7 +11,7 @@ pub(crate) use files::Files;
 pub(crate) use goal::{Goal, What};
 pub(crate) use net::{
     InjectedProblem, LinkProperties, Net, NetCommand, NetJoint, NetLink, NetMeasure, NetPapers, NetPeer, NetTraffic,
-    NetTune, NetWhere, PORT, Paper,
+    NetTune, NetWhere, NetWhy, PORT, Paper,
 };
 pub(crate) use sim::{Choose, Explain, Fit, New, Output, Plans, Replay, Sim, SimCommand};
 

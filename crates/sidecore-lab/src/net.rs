@@ -23,6 +23,7 @@ mod sections;
 mod space;
 mod tools;
 mod tune;
+mod why;
 
 use crate::args::{Net, NetCommand, NetPeer};
 use crate::error::LabError;
@@ -48,6 +49,7 @@ pub(crate) fn run(args: &Net) -> Result<u8, LabError> {
         NetCommand::Where(args) => breakdown::run(args).map(|()| 0),
         NetCommand::Tune(args) => tune::run(args),
         NetCommand::Papers(args) => papers::run(args).map(|()| 0),
+        NetCommand::Why(args) => why::run(args).map(|()| 0),
     }
 }
 

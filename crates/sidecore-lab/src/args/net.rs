@@ -29,6 +29,8 @@ pub(crate) enum NetCommand {
     Peer(NetPeer),
     /// CPU time by component, while a command runs or on the whole machine
     Where(Box<NetWhere>),
+    /// What limits a path to a peer, or a connection that exists
+    Why(NetWhy),
     /// Find the settings that make a path good
     Tune(NetTune),
     /// Make the tables of two papers about interfaces again, on links of this machine
@@ -322,6 +324,42 @@ pub(crate) struct NetTune {
     pub(crate) files: Files,
     #[command(flatten)]
     pub(crate) link: LinkProperties,
+}
+
+#[derive(Debug, Args)]
+#[command(arg_required_else_help = true)]
+pub(crate) struct NetWhy {
+    /// Address of `sidecore net peer`: both ends are seen, and loads are sent
+    #[arg(value_name = "HOST[:PORT]", required_unless_present_any = ["connection", "pid"],
+          conflicts_with_all = ["connection", "pid"])]
+    pub(crate) peer: Option<String>,
+    /// A connection that exists, by its ends as `ss -tn` shows them, or by one of them. Nothing is sent
+    #[arg(long, value_name = "ADDRESS:PORT", num_args = 1..=2, value_parser = end)]
+    pub(crate) connection: Vec<SocketAddr>,
+    /// The connections of this process, also in a container: the busiest, or the one of --connection
+    #[arg(long, value_name = "PROCESS")]
+    pub(crate) pid: Option<u32>,
+    /// Measured time, in seconds; all takes five more
+    #[arg(long, value_name = "N", default_value_t = 12, value_parser = clap::value_parser!(u64).range(1..=25))]
+    pub(crate) seconds: u64,
+    /// Mbit/s that the line should carry; by default what the interface says
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) line_mbit: Option<u64>,
+    #[command(flatten)]
+    pub(crate) files: Files,
+}
+
+/// An end as `ss` shows it: the interface of a link-local address is passed over.
+fn end(text: &str) -> Result<SocketAddr, BadArgument> {
+    let bare = match (text.split_once('%'), text.rsplit_once(':')) {
+        (Some((address, _)), Some((_, port))) => {
+            format!("{address}{}:{port}", if address.starts_with('[') { "]" } else { "" })
+        }
+        _ => text.to_owned(),
+    };
+    let wrong = |_| BadArgument::End(text.to_owned());
+    let end: SocketAddr = bare.parse().map_err(wrong)?;
+    Ok(SocketAddr::new(end.ip().to_canonical(), end.port()))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

@@ -6,6 +6,8 @@ use thiserror::Error;
 pub(crate) enum BadArgument {
     #[error("{0:?} is no list of CPUs, as 0,2-3 is")]
     Cpus(String),
+    #[error("{0:?} is no end of a connection, as 192.0.2.1:443 or [2001:db8::1]:443 is: `ss -tn` shows them")]
+    End(String),
     #[error("write 1 to {0} bytes")]
     Bytes(usize),
     #[error("write a whole number from 1 on")]

@@ -64,6 +64,7 @@ impl Net {
             NetCommand::Measure(args) => [args.files.named(), given([("--folded", &args.folded)])].concat(),
             NetCommand::Where(args) => [args.files.named(), given([("--folded", &args.folded)])].concat(),
             NetCommand::Tune(args) => args.files.named(),
+            NetCommand::Why(args) => args.files.named(),
             NetCommand::Papers(args) => args.files.named(),
             NetCommand::Link(args) => given([("--json", &args.json)]),
             NetCommand::Peer(_) => Vec::new(),

@@ -42,6 +42,7 @@ pub(super) enum Figure {
     /// Over all interfaces of the namespace except loopback.
     PacketsSent,
     PacketsReceived,
+    BytesReceived,
     Dropped,
     Retransmitted,
     /// Datagrams dropped because the receiver's buffer was full.
@@ -90,6 +91,7 @@ impl Account {
             for interface in others {
                 add(Figure::PacketsSent, interface.sent_packets);
                 add(Figure::PacketsReceived, interface.recv_packets);
+                add(Figure::BytesReceived, interface.recv_bytes);
                 add(Figure::Dropped, interface.sent_drop + interface.recv_drop);
             }
         }

@@ -101,6 +101,21 @@ columns! {
     US_PER_PACKET = Column::found("us_per_packet", "per packet", 0, Less, micros);
     /// Duration, s.
     TOOK_SECONDS = Column::found("took_s", "took", 3, Less, seconds);
+    /// Part of the time that a cause limits a load, or an estimate of it.
+    LIMITS = Column::found("limits", "limits", 1, Depends, percent);
+    /// Parts of the time that the busiest thread of an end ran or waited for a processor.
+    SENDER_THREAD = Column::found("thread.sender", "sender", 1, Depends, percent);
+    RECEIVER_THREAD = Column::found("thread.receiver", "receiver", 1, Depends, percent);
+    /// Parts of the time that TCP had bytes to send, was stopped by the receiver's window, and by the sender's buffer.
+    TCP_BUSY = Column::found("tcp.busy", "busy", 2, Depends, percent);
+    TCP_RWND = Column::found("tcp.rwnd_limited", "rwnd", 2, Less, percent);
+    TCP_SNDBUF = Column::found("tcp.sndbuf_limited", "sndbuf", 2, Less, percent);
+    /// Part of the bytes that were sent again.
+    TCP_AGAIN = Column::found("tcp.resent", "again", 2, Less, percent);
+    /// Reasons for a cause.
+    EVIDENCE = Column::json_only("evidence");
+    /// The setting or the change that helps.
+    CURE = Column::json_only("cure");
     SAMPLES = Column::found("samples", "samples", 6, Depends, |samples| count(samples as u64));
     PACKETS = Column::found("packets", "packets", 5, Depends, |packets| count(packets as u64));
 }

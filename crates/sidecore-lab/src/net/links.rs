@@ -4,6 +4,7 @@ use crate::error::LabError;
 use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::RouteAttribute;
+use rtnetlink::packet_route::tc::TcMessage;
 use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::runtime::{Builder, Runtime};
@@ -28,6 +29,14 @@ impl Links {
             handle
         };
         Ok(Self { runtime, handle })
+    }
+
+    /// Queueing disciplines of the interface, with their counts.
+    pub(super) fn queues(&self, name: &str) -> Result<Vec<TcMessage>, LabError> {
+        let index = self.find(name)?.header.index.cast_signed();
+        let all = self.handle.qdisc().get().execute().try_collect::<Vec<_>>();
+        let all = self.runtime.block_on(all).map_err(|error| LabError::failed("cannot ask for queues", error))?;
+        Ok(all.into_iter().filter(|queue| queue.header.index == index).collect())
     }
 
     pub(super) fn add_veth(&self, name: &str, other: &str) -> Result<(), LabError> {

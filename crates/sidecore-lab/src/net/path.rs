@@ -4,6 +4,7 @@ use super::account::Account;
 use super::error::PeerError;
 use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ANSWER, Transport, VERSION, Window};
+use super::why::look::Look;
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use std::io::{self, Write};
@@ -179,6 +180,13 @@ impl Running<'_> {
         let answer = self.path.ask(&Ask::Count)?;
         let Answer::Counted(far) = answer else { return Err(unexpected(answer)) };
         Ok(Both { near: self.flow.count(), far: *far })
+    }
+
+    /// Of the local end, and of the peer.
+    pub(super) fn look(&mut self) -> Result<[Look; 2], PeerError> {
+        let answer = self.path.ask(&Ask::Look)?;
+        let Answer::Seen(far) = answer else { return Err(unexpected(answer)) };
+        Ok([Look::of_load(self.flow.count(), self.path.far), far.printable()])
     }
 
     pub(super) fn has_traffic(&self) -> bool {

@@ -9,6 +9,7 @@ mod log;
 use super::error::LoadError;
 use super::flow::{Connection, Flow, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ASK, Transport, VERSION, Window, not_understood};
+use super::why::look::Look;
 use client_slots::ClientSlots;
 use log::Log;
 use serde_json::Value;
@@ -92,7 +93,7 @@ fn session(connection: TcpStream) -> io::Result<()> {
                 // Another load may succeed.
                 Err(why) => refuse(control, &why.to_string())?,
             },
-            Ask::Count | Ask::End | Ask::Go => return refuse(control, "no load has begun"),
+            Ask::Count | Ask::Look | Ask::End | Ask::Go => return refuse(control, "no load has begun"),
         }
     }
     Ok(())
@@ -151,6 +152,10 @@ fn count(control: &mut Control, flow: Flow, until: Instant) -> io::Result<()> {
         }
         match asked {
             Some(Ask::Count) => control.say(&Answer::Counted(Box::new(flow.count())))?,
+            Some(Ask::Look) => {
+                let (_, there) = addresses(control)?;
+                control.say(&Answer::Seen(Box::new(Look::of_load(flow.count(), there))))?;
+            }
             Some(Ask::End) => {
                 drop(flow);
                 return control.say(&Answer::Ended);

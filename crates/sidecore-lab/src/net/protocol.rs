@@ -2,6 +2,7 @@
 
 use super::account::Account;
 use super::error::LoadError;
+use super::why::look::Look;
 use crate::interrupt::{Interrupt, STOPPED};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
@@ -13,7 +14,7 @@ use std::os::fd::AsRawFd;
 use std::time::{Duration, Instant};
 
 /// Both ends must have the same version.
-pub(super) const VERSION: u32 = 2;
+pub(super) const VERSION: u32 = 3;
 pub(super) const MAX_SIZE: usize = 1 << 20;
 pub(super) const MAX_CONNECTIONS: usize = 64;
 pub(super) const MAX_DATAGRAM: usize = 65_507;
@@ -156,6 +157,8 @@ pub(super) enum Ask {
     /// Permits the peer to send: its previous answer has arrived.
     Go,
     Count,
+    /// The same, with the interface and the connections of the load.
+    Look,
     End,
 }
 
@@ -171,6 +174,7 @@ pub(super) enum Answer {
     /// Counts at the beginning and at the end of the window. The load has ended.
     Window(Box<[Account; 2]>),
     Counted(Box<Account>),
+    Seen(Box<Look>),
     Ended,
     Refused(String),
 }

@@ -105,8 +105,21 @@ pub(crate) const TUNE_CHECK: Section = section(
      how good it is against the best of all combinations of the settings that matter.",
 );
 
-pub(crate) static SECTIONS: [Section; 10] =
-    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK];
+pub(crate) const WHY: Section = section(
+    "net-why",
+    "Why: what limits the connection",
+    "Causes with the part of the time that each limits a load. The notes have the evidence, and what helps.",
+)
+.headline(|_, rows| first_cause(rows));
+
+pub(crate) const WHY_LOADS: Section = section(
+    "net-why-loads",
+    "Why: what it carried",
+    "Payload of streams of 64 KiB writes, or of the watched connection; median of round trips of 64 bytes.",
+);
+
+pub(crate) static SECTIONS: [Section; 12] =
+    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK, WHY, WHY_LOADS];
 
 /// `path` are the settings that its figures depend on, for the header.
 pub(super) fn export(title: &str, files: &Files, outcome: Outcome, path: String) -> Result<(), ExportError> {
@@ -223,6 +236,12 @@ fn largest(rows: &[&Row]) -> Option<Headline> {
         label,
         detail: format!("95 % within {}", words(columns::SHARE_BOUNDS)?),
     })
+}
+
+fn first_cause(rows: &[&Row]) -> Option<Headline> {
+    let row = rows.first()?;
+    let label = format!("of the time limited by {}", row.variant());
+    Some(Headline { value: columns::LIMITS.cell(row)?, label, detail: row.text(column::OP)?.to_owned() })
 }
 
 fn recommended(rows: &[&Row]) -> Option<Headline> {

@@ -49,7 +49,7 @@ impl Here {
     }
 
     /// The interface that packets to `peer` leave by.
-    fn toward(peer: SocketAddr) -> Result<Self, LabError> {
+    pub(in crate::net) fn toward(peer: SocketAddr) -> Result<Self, LabError> {
         Self::of(&named(&Links::here()?.way_to(peer)?).unwrap_or_default())
     }
 
@@ -67,7 +67,7 @@ impl Here {
         self.links.find(&self.interface).is_ok()
     }
 
-    pub(super) fn interface(&self) -> &str {
+    pub(in crate::net) fn interface(&self) -> &str {
         &self.interface
     }
 
@@ -114,6 +114,12 @@ impl Here {
         }
         let now = self.read(setting)?;
         if now == wanted { Ok(()) } else { Err(SettingError::Stays(now).into()) }
+    }
+
+    /// What a device agreed on with the other end of its cable, Mbit/s. Virtual interfaces have none, whatever they say.
+    pub(in crate::net) fn line_mbit(&self) -> Option<u64> {
+        let directory = self.directory().ok()?;
+        directory.join("device").exists().then(|| text(&directory.join("speed")).ok()?.parse().ok()).flatten()
     }
 
     fn free(&mut self, names: &[&'static str]) -> Result<Vec<Feature>, SettingError> {

@@ -150,7 +150,7 @@ impl Setting {
         }
     }
 
-    pub(super) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
+    pub(in crate::net) fn lines(&self, interface: &str, value: &str) -> (Kind, String) {
         let on = value == "on" || value == "1";
         match (self.location, self.name) {
             (Location::Mtu, _) => (Kind::Link, format!("MTUBytes={value}")),
@@ -183,7 +183,7 @@ impl Setting {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(in crate::net) enum Kind {
     /// The section `[Link]` of a `.link` file of systemd.
     Link,
     Sysctl,
@@ -229,7 +229,7 @@ fn meant(value: &str, processors: usize) -> String {
 }
 
 /// The kernel's format without leading zeros: hexadecimal words of 32 processors each.
-fn mask(processors: usize, has: impl Fn(usize) -> bool) -> String {
+pub(in crate::net) fn mask(processors: usize, has: impl Fn(usize) -> bool) -> String {
     let word =
         |from: usize| (from..processors.min(from + 32)).filter(|own| has(*own)).map(|own| 1_u32 << (own - from)).sum();
     let words: Vec<u32> = (0..processors).step_by(32).map(word).rev().skip_while(|word| *word == 0).collect();
