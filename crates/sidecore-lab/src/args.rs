@@ -10,8 +10,8 @@ mod written;
 pub(crate) use files::Files;
 pub(crate) use goal::{Goal, What};
 pub(crate) use net::{
-    InjectedProblem, LinkProperties, Net, NetCommand, NetJoint, NetLink, NetMeasure, NetPapers, NetPeer, NetTraffic,
-    NetTune, NetWhere, NetWhy, PORT, Paper,
+    LinkProperties, Net, NetCommand, NetJoint, NetLink, NetMeasure, NetPapers, NetPeer, NetTraffic, NetTune, NetWhere,
+    NetWhy, PORT, Paper,
 };
 pub(crate) use sim::{Choose, Explain, Fit, New, Output, Plans, Replay, Sim, SimCommand};
 

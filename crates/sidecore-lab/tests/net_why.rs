@@ -205,12 +205,8 @@ for _ in range(150): out.sendto(b"x", ("198.19.0.255", 9))'
     },
 ];
 /// These cannot hurt less on a busy machine, and take little time.
-const CORE: [&str; 4] = [
-    "a shaper (tbf)",
-    "a tiny window at the sender",
-    "a tiny window at the receiver",
-    "an MTU black hole",
-];
+const CORE: [&str; 4] =
+    ["a shaper (tbf)", "a tiny window at the sender", "a tiny window at the receiver", "an MTU black hole"];
 
 impl Plant {
     /// Place among the findings, from 1, what `why` said of it, and the first finding.

@@ -271,7 +271,7 @@ pub(crate) struct NetTune {
     #[arg(long, value_name = "NAME")]
     pub(crate) interface: Option<String>,
     /// Goal: throughput, latency, cpu (for each byte), or weights and bounds as in mix:throughput=2,cpu=1,latency<200,
-    /// in Mbit/s, us and ns for each byte. By default throughput, or the figure that an injected problem hurts
+    /// in Mbit/s, us and ns for each byte. By default throughput
     #[arg(long, value_name = "GOAL")]
     pub(crate) goal: Option<Goal>,
     /// Change the interface's settings for the time of the run and put them back; without it, or --apply, nothing of the
@@ -303,21 +303,13 @@ pub(crate) struct NetTune {
     /// Round trips a second of each connection, where latency is measured
     #[arg(long, value_name = "N", default_value_t = 1_000.0, value_parser = above_0)]
     pub(crate) trips: f64,
-    /// Measured time of a run, ms; 150 by default, and up to 1200 if the first runs differ much
+    /// Measured time of a run, ms; 250 by default, and up to 1500 if the first runs differ much
     #[arg(long, value_name = "MS", value_parser = clap::value_parser!(u64).range(50..=60_000))]
     pub(crate) ms: Option<u64>,
     /// Most runs
     #[arg(long, value_name = "N")]
     pub(crate) runs: Option<usize>,
-    /// Inject six known problems into such a pair, one after the other; check whether each is found, and whether the found
-    /// settings are as good as the best of all combinations
-    #[arg(long, requires = "pair")]
-    pub(crate) check: bool,
-    /// Inject this problem into the pair first; with --check only this one
-    #[arg(long, value_name = "NAME", value_enum, requires = "pair")]
-    pub(crate) plant: Option<InjectedProblem>,
-    /// Also try every combination of the named settings, or of the settings that matter for the injected problem, and
-    /// compare the found settings with the best
+    /// Also try every combination of the named settings, and compare the found settings with the best
     #[arg(long, requires = "pair")]
     pub(crate) exhaustive: bool,
     #[command(flatten)]
@@ -360,20 +352,4 @@ fn end(text: &str) -> Result<SocketAddr, BadArgument> {
     let wrong = |_| BadArgument::End(text.to_owned());
     let end: SocketAddr = bare.parse().map_err(wrong)?;
     Ok(SocketAddr::new(end.ip().to_canonical(), end.port()))
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum InjectedProblem {
-    /// Packets of 576 bytes
-    Mtu,
-    /// No segmentation by the interface, nor just before it
-    Offload,
-    /// Packets wait up to a millisecond
-    Moderation,
-    /// Packets are taken in on the first processor only, which has more of them to take in than it can
-    BusyCore,
-    /// Sockets with buffers of 8 KiB
-    Buffers,
-    /// Segments are cut just before the interface, and nothing puts them together again
-    Gro,
 }

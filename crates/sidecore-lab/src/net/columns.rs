@@ -99,8 +99,6 @@ columns! {
     CPU_SECONDS = Column::found("cpu_s", "CPU time", 4, Less, seconds);
     /// The same for each packet, us.
     US_PER_PACKET = Column::found("us_per_packet", "per packet", 0, Less, micros);
-    /// Duration, s.
-    TOOK_SECONDS = Column::found("took_s", "took", 3, Less, seconds);
     /// Part of the time that a cause limits a load, or an estimate of it.
     LIMITS = Column::found("limits", "limits", 1, Depends, percent);
     /// Parts of the time that the busiest thread of an end ran or waited for a processor.

@@ -5,7 +5,7 @@ use futures_util::TryStreamExt;
 use rtnetlink::packet_route::link::{LinkAttribute, LinkMessage};
 use rtnetlink::packet_route::route::RouteAttribute;
 use rtnetlink::packet_route::tc::TcMessage;
-use rtnetlink::{Handle, LinkBridge, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
+use rtnetlink::{Handle, LinkMessageBuilder, LinkUnspec, LinkVeth, RouteMessageBuilder, new_connection};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use tokio::runtime::{Builder, Runtime};
 
@@ -46,17 +46,7 @@ impl Links {
             .map_err(|error| LabError::failed(format!("cannot make the link {name} to {other}"), error))
     }
 
-    /// The new bridge is not up.
-    pub(super) fn add_bridge(&self, name: &str) -> Result<(), LabError> {
-        let add = self.handle.link().add(LinkBridge::new(name).build()).execute();
-        self.runtime.block_on(add).map_err(|error| LabError::failed(format!("cannot make the bridge {name}"), error))
-    }
-
-    pub(super) fn join(&self, name: &str, bridge: &str) -> Result<(), LabError> {
-        let index = self.find(bridge)?.header.index;
-        self.set(name, |link| link.controller(index).up())
-    }
-
+    #[cfg(test)]
     pub(super) fn remove(&self, name: &str) -> Result<(), LabError> {
         let gone = self.handle.link().del(self.find(name)?.header.index).execute();
         self.runtime
@@ -76,10 +66,6 @@ impl Links {
 
     pub(super) fn up(&self, name: &str) -> Result<(), LabError> {
         self.set(name, LinkMessageBuilder::up)
-    }
-
-    pub(super) fn down(&self, name: &str) -> Result<(), LabError> {
-        self.set(name, LinkMessageBuilder::down)
     }
 
     pub(super) fn set_mtu(&self, name: &str, bytes: u32) -> Result<(), LabError> {

@@ -92,18 +92,11 @@ pub(crate) const WHERE: Section = section(
 pub(crate) const TUNE: Section = section(
     "net-tune",
     "Tuning: what each setting does",
-    "How much better the goal is with a change, against how things were; from, to: at a confidence of 95 % for \
-     all rows of a kind together. What is taken back is compared with all that is recommended.",
+    "How much better the goal is with a change, against what is named beside it; from, to: at a confidence of 95 %. \
+     What is taken back is compared with all that is recommended.",
 )
 .plots(|rows| vec![effects(rows), frontier(rows)])
 .headline(|_, rows| recommended(rows));
-
-pub(crate) const TUNE_CHECK: Section = section(
-    "net-tune-check",
-    "Tuning: known problems",
-    "Of each problem that was put into a path: what was recommended, how much better that is, how long it took to be found, and \
-     how good it is against the best of all combinations of the settings that matter.",
-);
 
 pub(crate) const WHY: Section = section(
     "net-why",
@@ -118,8 +111,8 @@ pub(crate) const WHY_LOADS: Section = section(
     "Payload of streams of 64 KiB writes, or of the watched connection; median of round trips of 64 bytes.",
 );
 
-pub(crate) static SECTIONS: [Section; 12] =
-    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, TUNE_CHECK, WHY, WHY_LOADS];
+pub(crate) static SECTIONS: [Section; 11] =
+    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, WHY, WHY_LOADS];
 
 /// `path` are the settings that its figures depend on, for the header.
 pub(super) fn export(title: &str, files: &Files, outcome: Outcome, path: String) -> Result<(), ExportError> {
@@ -202,7 +195,7 @@ fn packets(rows: &[&Row]) -> Group {
 }
 
 fn effects(rows: &[&Row]) -> Group {
-    let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["alone", "recommended"])).collect();
+    let rows: Vec<_> = rows.iter().copied().filter(|row| is_of(row, &["tried", "recommended"])).collect();
     let mut series = Series::of(&rows, &[]);
     let svg = series.bar_plot(2 * LARGE.0, &rows, along::RATIO, Some(1.0));
     Group { legend: Vec::new(), figures: vec![figure("How much better the goal is", svg)] }
@@ -321,7 +314,7 @@ mod tests {
         let row =
             |op: &str, ratio: f64| Row::new("net-tune", "mtu 9000").with(column::OP, op).with(column::RATIO, ratio);
         let (alone, all) =
-            (row("alone", 0.5), row("recommended", 2.0).with(column::RATIO_LOW, 1.5).with(column::RATIO_HIGH, 3.0));
+            (row("tried", 0.5), row("recommended", 2.0).with(column::RATIO_LOW, 1.5).with(column::RATIO_HIGH, 3.0));
         let found = recommended(&[&alone, &all]).unwrap();
         assert_eq!((found.value.as_str(), found.detail.as_str()), ("2.00 x", "95 % within 1.50 x to 3.00 x"));
         assert_eq!(recommended(&[&alone]), None);

@@ -1,14 +1,11 @@
 //! `sidecore net tune`: finds settings that improve a path, and applies them.
 
 mod apply;
-mod check;
 mod confirm;
-mod cpu_load;
 pub(super) mod estimate;
 mod ethtool;
 mod goal;
 mod identity;
-mod injected_problem;
 pub(super) mod location;
 mod rows;
 mod search;
@@ -18,7 +15,7 @@ mod tuned_path;
 use super::link::{Link, Settings};
 use super::measure::{address_of, find_peer};
 use super::path::Path;
-use crate::args::{Goal, InjectedProblem, NetJoint, NetTune};
+use crate::args::{Goal, NetJoint, NetTune};
 use crate::error::LabError;
 use crate::host_monitor::{HostMonitor, caveats_since};
 use crate::interrupt::{Interrupt, STOPPED};
@@ -26,11 +23,11 @@ use crate::net::sections::export;
 use crate::progress::Progress;
 use crate::report::{Outcome, Row};
 use apply::{Reverted, SettingsStore};
-use check::Tried;
 use estimate::{Estimate, deviation};
 use identity::Fate;
 use location::{Here, here_in_words};
-use search::{Change, Found, Limits, exhaust, point, search};
+use search::{Change, Found, Limits, Plan, exhaust, point, search};
+use setting::PARTNERS;
 use sidecore_report::statistics::median;
 use sidecore_terminal::error::{REFUSED, USAGE};
 use sidecore_terminal::output;
@@ -46,9 +43,9 @@ const TIME: Duration = Duration::from_secs(150);
 const FIRST: usize = 6;
 /// Duration of a run's window. It grows up to `LONGER` times if the first runs differ by more than `QUIET`, a
 /// logarithm: the start of a run has a fixed cost.
-const WINDOW: Duration = Duration::from_millis(150);
+const WINDOW: Duration = Duration::from_millis(250);
 const QUIET: f64 = 0.1;
-const LONGER: f64 = 8.0;
+const LONGER: f64 = 6.0;
 /// Growth of the window that the time suffices for.
 const FREE: f64 = 3.0;
 /// Expected range of five normal values, in deviations.
@@ -57,8 +54,10 @@ const RANGE: f64 = 2.326;
 const PATIENCE: Duration = Duration::from_secs(2);
 const EMPTY: &str = "the peer answers, but no payload arrives there. Full packets may be lost: compare the MTU of all interfaces on \
                      the way (ping -M do -s 1472 PEER). Or a firewall drops other ports than the peer's";
-const RUNS: usize = 600;
-const QUICK_RUNS: usize = 200;
+const RUNS: usize = 400;
+const QUICK_RUNS: usize = 150;
+/// Measured time of the diagnosis.
+const DIAGNOSIS: Duration = Duration::from_secs(3);
 const MAX_POINTS: usize = 128;
 const ROUNDS_OF_ALL: usize = 6;
 const ROUNDS_OF_DATAGRAMS: usize = 6;
@@ -73,11 +72,10 @@ pub(super) fn run(args: &NetTune) -> Result<u8, LabError> {
             let (outcome, failure) = tune_interface(args, interface)?;
             (outcome, failure, path)
         }
-        None if args.check => (check(args)?, None, String::new()),
         None => {
-            let (outcome, mut tried) = tune_pair(args, args.plant, &Interrupt::new()?)?;
+            let (outcome, failure, mut tuned_path) = tune_pair(args, &Interrupt::new()?)?;
             // Settings are those from before again.
-            (outcome, tried.failure.take(), tried.tuned_path.near().in_words())
+            (outcome, failure, tuned_path.near().in_words())
         }
     };
     if let Some(why) = &failure {
@@ -105,63 +103,30 @@ fn revert(args: &NetTune, interface: &str) -> Result<u8, LabError> {
     Ok(if others.is_empty() { 0 } else { REFUSED })
 }
 
-fn tune_pair(
-    args: &NetTune,
-    injected: Option<InjectedProblem>,
-    interrupt: &Interrupt,
-) -> Result<(Outcome, Tried), LabError> {
-    if let Some(why) = injected.and_then(|injected| injected.lacks(args.by)) {
-        return Err(LabError::usage(why));
-    }
+/// Returns also what failed.
+fn tune_pair(args: &NetTune, interrupt: &Interrupt) -> Result<(Outcome, Option<LabError>, TunedPath), LabError> {
     // NAPI, as in a driver's interface, so that more settings exist.
     let as_drivers = |settings| Settings { napi: true, ..settings };
     let settings = (args.by == NetJoint::Link).then(|| Settings::of(&args.link).map(as_drivers)).transpose()?;
     let (mut pair, link) = Link::or_veth(settings.as_ref())?;
     let path = pair.path()?;
     let mut ends = Ends { near: Here::of(NEAR)?, far: Some((pair.far, OTHER.to_owned())), _link: link };
-    let _cpu_load = injected.map(|injected| injected.into(&mut ends, args.by)).transpose()?;
-    let (mut tuned, left_out) = ends.discover(&args.setting, true)?;
-    tuned.retain(|tuned| !injected.is_some_and(|injected| injected.holds(tuned.setting.name, args.by)));
-    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, injected), manner(args));
-    let began = Instant::now();
+    let (tuned, left_out) = ends.discover(&args.setting, true)?;
+    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args), manner(args));
     let (mut outcome, found, failure) = tune(args, &mut tuned_path, interrupt)?;
-    let ended = failure.iter().map(ToString::to_string).collect();
-    let mut tried = Tried { took: began.elapsed(), tuned_path, found, best: None, ended, failure };
-    if (args.exhaustive || args.check) && !interrupt.came() && tried.ended.is_empty() {
-        let matters = injected.filter(|_| args.setting.is_empty()).map(InjectedProblem::matters);
+    if args.exhaustive && failure.is_none() && !interrupt.came() {
         // The search's result is kept if the comparison fails.
-        match compare(args, &mut tried.tuned_path, (&tried.found.best, matters), interrupt) {
-            Ok(best) => outcome.add_rows([rows::best_of_all(&tried.tuned_path, tried.best.insert(best))]),
-            Err(why) => tried.ended.push(why.to_string()),
+        match compare(args, &mut tuned_path, &found.best, interrupt) {
+            Ok(best) => outcome.add_rows([rows::best_of_all(&tuned_path, &best)]),
+            Err(why) => outcome.lacks(why.to_string()),
         }
     }
-    outcome.lacks_all(tried.ended.iter().skip(usize::from(tried.failure.is_some())).cloned().chain(left_out));
-    Ok((outcome, tried))
+    outcome.lacks_all(left_out);
+    Ok((outcome, failure, tuned_path))
 }
 
-fn check(args: &NetTune) -> Result<Outcome, LabError> {
-    let interrupt = Interrupt::new()?;
-    let problems = args.plant.map_or_else(|| InjectedProblem::ALL.to_vec(), |injected| vec![injected]);
-    let mut outcome = Outcome::default();
-    for injected in problems {
-        match tune_pair(args, Some(injected), &interrupt) {
-            Ok((_, tried)) => {
-                outcome.add_rows(check::rows(injected, &tried));
-                outcome.lacks_all(check::missed(injected, &tried));
-                outcome.lacks_all(tried.ended.iter().map(|why| format!("{}: {why}", injected.name())));
-            }
-            Err(why) => outcome.lacks(format!("{}: {why}", injected.name())),
-        }
-        if interrupt.came() {
-            outcome.lacks(STOPPED);
-            break;
-        }
-    }
-    Ok(outcome)
-}
-
-fn goal(args: &NetTune, injected: Option<InjectedProblem>) -> Goal {
-    args.goal.clone().unwrap_or_else(|| injected.map_or_else(Goal::throughput, InjectedProblem::goal))
+fn goal(args: &NetTune) -> Goal {
+    args.goal.clone().unwrap_or_else(Goal::throughput)
 }
 
 /// Tunes the local end of a path to another machine. Settings change only by request, and after the old ones are saved.
@@ -211,7 +176,7 @@ fn try_and_apply(
         let task = "nothing can be set: it takes root, or CAP_NET_ADMIN, and a driver that lets one";
         return Err(LabError::failed(task, refused.join("; ")));
     }
-    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args, None), manner(args));
+    let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args), manner(args));
     let (mut outcome, found, failure) = tune(args, &mut tuned_path, interrupt)?;
     outcome.lacks_all(refused);
     if !args.apply || found.best.is_empty() || failure.is_some() {
@@ -255,17 +220,18 @@ fn tune(
         runs => runs?,
     };
     progress.bar.inc_length(runs as u64);
+    let mut outcome = Outcome::default();
+    let plan = plan(tuned_path, runs, &mut outcome);
     let limits = Limits { runs, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
-    let (found, ended) = search(&levels, limits, &mut run);
+    let (found, ended) = search(&plan, limits, &mut run);
     drop(progress);
-    let mut outcome = Outcome::default();
     let mut failure = ended.filter(|_| !interrupt.came());
     outcome.lacks_all(failure.iter().map(ToString::to_string));
     if interrupt.came() {
         outcome.lacks(STOPPED);
     }
-    let asks = failure.is_none() && !interrupt.came() && tuned_path.wants_streams() && !args.check;
+    let asks = failure.is_none() && !interrupt.came() && tuned_path.wants_streams();
     let asked = if asks { datagrams(tuned_path, &found.best, interrupt) } else { Ok(Vec::new()) };
     if let Err(why) = tuned_path.set(&vec![0; levels.len()]) {
         outcome.lacks(format!("not all is as it was: {why}"));
@@ -279,6 +245,23 @@ fn tune(
         }
     }
     Ok((outcome, found, failure))
+}
+
+/// What limits the path decides what is tried first.
+fn plan(tuned_path: &mut TunedPath, runs: usize, outcome: &mut Outcome) -> Plan {
+    let place = |name: &str| tuned_path.tuned.iter().position(|tuned| tuned.setting.name == name);
+    let partners = PARTNERS.iter().filter_map(|[one, other]| Some([place(one)?, place(other)?])).collect();
+    let mut plan = Plan { levels: tuned_path.levels(), first: Vec::new(), partners };
+    if runs > 0 {
+        match tuned_path.suspects(DIAGNOSIS) {
+            Ok((first, said)) => {
+                plan.first = first;
+                outcome.note(format!("Before: {said}"));
+            }
+            Err(why) => outcome.lacks(format!("what limits the path: {why}")),
+        }
+    }
+    plan
 }
 
 /// Compares datagrams with streams, with the original and with the recommended settings. The choice belongs to
@@ -360,17 +343,15 @@ fn step(
     cost
 }
 
-/// Tries all combinations of `matters`, or of all settings, and compares `found` with the best of them. Returns the
-/// best one, and the gain of `found` against it.
+/// Tries all combinations, and compares `found` with the best of them. Returns the best one, and the gain of `found`
+/// against it.
 fn compare(
     args: &NetTune,
     tuned_path: &mut TunedPath,
-    (found, matters): (&[Change], Option<&[&str]>),
+    found: &[Change],
     interrupt: &Interrupt,
 ) -> Result<(Vec<Change>, Estimate), LabError> {
-    let is_free = |tuned: &Tuned| matters.is_none_or(|matters| matters.contains(&tuned.setting.name));
-    let levels: Vec<_> =
-        tuned_path.tuned.iter().map(|tuned| if is_free(tuned) { tuned.others.len() } else { 0 }).collect();
+    let levels = tuned_path.levels();
     let points = levels.iter().try_fold(1_usize, |points, others| points.checked_mul(others + 1));
     let Some(points) = points.filter(|points| *points <= MAX_POINTS) else {
         let why = format!("there are more than {MAX_POINTS} combinations: name fewer settings with --setting");

@@ -60,6 +60,15 @@ pub(super) fn run(args: &NetWhy) -> Result<(), LabError> {
     Ok(export("sidecore net why", &args.files, outcome, words)?)
 }
 
+/// Settings that bear on what limits the path, those of the heaviest cause first, and that cause in words.
+pub(super) fn suspects(path: &mut Path, window: Duration) -> Result<(Vec<&'static str>, String), LabError> {
+    let (evidence, _) = both_ends(path, window, None)?;
+    let found = judge(&evidence);
+    let heaviest = found.first().filter(|finding| finding.weight >= MATTERS);
+    let said = heaviest.map_or_else(|| format!("{NO_LIMIT}: {}", rates(&evidence)), words);
+    Ok((found.iter().flat_map(|finding| finding.cause.settings()).copied().collect(), said))
+}
+
 /// Measures in turn. A load that fails after the first one is left out.
 fn both_ends(path: &mut Path, window: Duration, line_mbit: Option<f64>) -> Result<(Evidence, Vec<String>), LabError> {
     let mut evidence = Evidence { line_mbit, ..Evidence::default() };

@@ -45,10 +45,6 @@ impl Goal {
         Self { weights: vec![(What::Throughput, 1.0)], bounds: Vec::new() }
     }
 
-    pub(super) fn latency() -> Self {
-        Self { weights: vec![(What::Latency, 1.0)], bounds: Vec::new() }
-    }
-
     /// Logarithm of the weighted geometric mean of the figures; less is better. `None`: a figure is missing or not a
     /// number.
     pub(super) fn cost(&self, figures: &Figures) -> Option<f64> {

@@ -11,23 +11,23 @@ use crate::report::{Outcome, Row, column, counted, ratio};
 
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
-pub(super) const MIN_RATIO: f64 = 0.97;
+const MIN_RATIO: f64 = 0.97;
 /// Noise above which a note is added, a logarithm.
 const NOISY: f64 = 0.2;
-pub(super) const START: &str = "as it was";
+const START: &str = "as it was";
 
 pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) {
     let start = with_figures(Row::new("net-tune", START).with(column::OP, "start"), tuned_path, &[]);
     let mut rows = vec![start];
     if let Some(gain) = &found.gain {
-        rows.push(with_figures(compared(tuned_path, "recommended", &found.best, gain), tuned_path, &found.best));
+        rows.push(with_figures(compared(tuned_path, "recommended", (&found.best, &[]), gain), tuned_path, &found.best));
     }
-    rows.extend(found.taken_back.iter().map(|effect| row(tuned_path, "taken back", effect)));
+    rows.extend(found.taken_back.iter().map(|effect| taken_back(tuned_path, effect)));
     rows.extend(found.beyond.iter().map(|effect| row(tuned_path, "more than their sum", effect)));
-    let mut alone: Vec<_> = found.alone.iter().collect();
-    alone.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
+    let mut tried: Vec<_> = found.tried.iter().filter(|effect| effect.gain.pairs > 0).collect();
+    tried.sort_by(|one, other| other.gain.mean.total_cmp(&one.gain.mean));
     rows.extend(
-        alone.into_iter().map(|effect| with_figures(row(tuned_path, "alone", effect), tuned_path, &effect.changes)),
+        tried.into_iter().map(|effect| with_figures(row(tuned_path, "tried", effect), tuned_path, &effect.changes)),
     );
     rows.extend(frontier(tuned_path).iter().map(|changes| {
         let words = words(tuned_path, changes);
@@ -47,7 +47,7 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
                 outcome.note(line);
             }
         }
-        None => outcome.note(nothing(found.runs, &found.alone, |changes| words(tuned_path, changes))),
+        None => outcome.note(nothing(found.runs, &found.tried, |changes| words(tuned_path, changes))),
     }
     if tuned_path.noise() > NOISY {
         outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(tuned_path)));
@@ -55,8 +55,8 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
 }
 
 /// A gain that a row shows is named, so that it is not taken for one.
-fn nothing(runs: usize, alone: &[Effect], words: impl Fn(&[Change]) -> String) -> String {
-    let gains = alone.iter().filter(|effect| effect.gain.mean > 0.0);
+fn nothing(runs: usize, tried: &[Effect], words: impl Fn(&[Change]) -> String) -> String {
+    let gains = tried.iter().filter(|effect| effect.gain.mean > 0.0);
     match gains.max_by(|one, other| one.gain.mean.total_cmp(&other.gain.mean)) {
         Some(most) => format!(
             "In {runs} runs no gain was confirmed: the largest, of {}, is {} in {}, and may be noise. --ms or --runs takes more.",
@@ -72,7 +72,7 @@ fn words(tuned_path: &TunedPath, changes: &[Change]) -> String {
     tuned_path.words(&point(tuned_path.tuned.len(), changes))
 }
 
-pub(super) fn noise(tuned_path: &TunedPath) -> String {
+fn noise(tuned_path: &TunedPath) -> String {
     format!("Runs of one and the same thing differ by {:.0} %", 100.0 * tuned_path.noise().exp_m1())
 }
 
@@ -142,16 +142,20 @@ pub(super) fn of_datagrams(tuned_path: &TunedPath, changes: &[Change], gain: &Es
 }
 
 fn row(tuned_path: &TunedPath, kind: &str, effect: &Effect) -> Row {
-    compared(tuned_path, kind, &effect.changes, &effect.gain)
+    compared(tuned_path, kind, (&effect.changes, &effect.base), &effect.gain)
 }
 
-fn compared(tuned_path: &TunedPath, kind: &str, changes: &[Change], gain: &Estimate) -> Row {
+fn taken_back(tuned_path: &TunedPath, effect: &Effect) -> Row {
+    row(tuned_path, "taken back", effect).with(column::BASELINE, "recommended")
+}
+
+fn compared(tuned_path: &TunedPath, kind: &str, (changes, base): (&[Change], &[Change]), gain: &Estimate) -> Row {
     with_ratio(Row::new("net-tune", &words(tuned_path, changes)), gain)
         .with(column::OP, kind)
-        .with(column::BASELINE, START)
+        .with(column::BASELINE, words(tuned_path, base))
 }
 
-pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
+fn with_ratio(row: Row, gain: &Estimate) -> Row {
     // With fewer pairs the interval is meaningless.
     let known = Some(gain).filter(|gain| gain.pairs >= FEWEST);
     let row = row
@@ -163,7 +167,7 @@ pub(super) fn with_ratio(row: Row, gain: &Estimate) -> Row {
     doubted(row, FEWEST as f64)
 }
 
-pub(super) fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change]) -> Row {
+fn with_figures(row: Row, tuned_path: &TunedPath, changes: &[Change]) -> Row {
     let figures = tuned_path.figures(&point(tuned_path.tuned.len(), changes));
     row.with(column::MBIT_PER_S, figures.mbit_per_s)
         .with(column::TOTAL_P50, figures.latency_us)
@@ -177,7 +181,11 @@ mod tests {
 
     #[test]
     fn a_gain_that_a_row_shows_is_named_where_none_is_confirmed() {
-        let effect = |gain: f64| Effect { changes: vec![(0, 1)], gain: Estimate::of(&[gain.ln(), gain.ln()], 0.05) };
+        let effect = |gain: f64| Effect {
+            changes: vec![(0, 1)],
+            base: Vec::new(),
+            gain: Estimate::of(&[gain.ln(), gain.ln()], 0.05),
+        };
         let said = nothing(40, &[effect(0.5), effect(1.85), effect(1.1)], |_| "gro on".to_owned());
         assert!(said.contains("of gro on, is 1.85 x in 2 comparisons") && !said.contains("nothing"), "{said}");
         assert!(nothing(40, &[effect(0.5)], |_| String::new()).contains("nothing was found that helps"));

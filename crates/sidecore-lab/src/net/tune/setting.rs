@@ -100,6 +100,20 @@ pub(super) const KNOWN: [Setting; 29] = [
     setting("busy-poll", Location::Sysctl("core/busy_read"), &["0", "50"]),
 ];
 
+/// Pairs that may help only together.
+pub(super) const PARTNERS: [[&str; 2]; 10] = [
+    ["tx-checksum", "tso"],
+    ["tso", "gso"],
+    ["mtu", "gro"],
+    ["gro", "gro-flush-timeout"],
+    ["gro", "threaded-napi"],
+    ["gro-flush-timeout", "napi-defer-hard-irqs"],
+    ["rmem", "wmem"],
+    ["channels", "rps"],
+    ["rps", "rfs"],
+    ["coalesce-rx-usecs", "coalesce-rx-frames"],
+];
+
 pub(crate) fn by_name(name: &str) -> Result<&'static Setting, SettingError> {
     let known = || KNOWN.iter().map(|setting| setting.name).collect::<Vec<_>>().join(", ");
     KNOWN

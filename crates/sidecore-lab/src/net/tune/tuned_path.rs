@@ -12,6 +12,7 @@ use crate::net::flow::times;
 use crate::net::link::Link;
 use crate::net::path::{Both, Path};
 use crate::net::protocol::{Direction, Load, Transport};
+use crate::net::why::suspects;
 use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::mem;
@@ -284,6 +285,17 @@ impl TunedPath {
             figures.latency_us = latencies.filter(|us| *us > 0.0);
         }
         Ok(figures)
+    }
+
+    /// Numbers of the settings that bear on what limits the path, and that cause in words.
+    pub(super) fn suspects(&mut self, window: Duration) -> Result<(Vec<usize>, String), LabError> {
+        let (names, said) = suspects(&mut self.path, window)?;
+        let mut first = Vec::new();
+        for name in names {
+            let own = self.tuned.iter().position(|tuned| tuned.setting.name == name);
+            first.extend(own.filter(|own| !first.contains(own)));
+        }
+        Ok((first, said))
     }
 
     pub(super) fn wants_streams(&self) -> bool {

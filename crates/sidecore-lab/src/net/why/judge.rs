@@ -30,7 +30,7 @@ const PROMPT_US: f64 = 50.0;
 const SLOW_TRIP_US: f64 = 1_000.0;
 
 macro_rules! causes {
-    ($($cause:ident: $name:literal,)*) => {
+    ($($cause:ident: $name:literal, $settings:expr;)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub(super) enum Cause {
             $($cause,)*
@@ -42,27 +42,34 @@ macro_rules! causes {
                     $(Self::$cause => $name,)*
                 }
             }
+
+            /// Settings that bear on it; the most likely cure first.
+            pub(super) fn settings(self) -> &'static [&'static str] {
+                match self {
+                    $(Self::$cause => &$settings,)*
+                }
+            }
         }
     };
 }
 
 causes! {
-    SenderCpu: "the sender's CPU",
-    ReceiverCpu: "the receiver's CPU",
-    OneCore: "one core of several",
-    SenderWindow: "the sender's window",
-    ReceiverWindow: "the receiver's window",
-    Loss: "loss",
-    Line: "the line",
-    Shaper: "a shaper",
-    Queue: "a queue that is full",
-    Latency: "latency",
-    Program: "the program",
-    Mtu: "the MTU",
-    Firewall: "the firewall",
-    Offload: "offload that is off",
-    Gro: "GRO that is off",
-    Moderation: "moderation of interrupts",
+    SenderCpu: "the sender's CPU", ["tso", "gso", "tx-checksum", "mtu"];
+    ReceiverCpu: "the receiver's CPU", ["gro", "mtu", "rps", "coalesce-rx-usecs"];
+    OneCore: "one core of several", ["rps", "interrupts", "channels", "threaded-napi"];
+    SenderWindow: "the sender's window", ["wmem"];
+    ReceiverWindow: "the receiver's window", ["rmem"];
+    Loss: "loss", ["congestion-control", "rx-ring"];
+    Line: "the line", [];
+    Shaper: "a shaper", [];
+    Queue: "a queue that is full", ["congestion-control", "tx-ring"];
+    Latency: "latency", ["busy-poll", "threaded-napi"];
+    Program: "the program", [];
+    Mtu: "the MTU", ["mtu"];
+    Firewall: "the firewall", [];
+    Offload: "offload that is off", ["tx-checksum", "tso", "gso"];
+    Gro: "GRO that is off", ["gro"];
+    Moderation: "moderation of interrupts", ["gro-flush-timeout", "napi-defer-hard-irqs", "coalesce-rx-usecs", "coalesce-tx-usecs"];
 }
 
 /// A load over one or more connections. A side is missing if only one end was seen.

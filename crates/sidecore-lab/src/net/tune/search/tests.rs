@@ -20,7 +20,8 @@ fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Fo
         Ok(random.normal(drift, noise) - gains)
     };
     let limits = Limits { runs, error: 0.05, seed };
-    let (found, ended) = search(&levels, limits, &mut run);
+    let plan = Plan { levels: levels.clone(), first: vec![], partners: vec![[2, 9], [4, 7]] };
+    let (found, ended) = search(&plan, limits, &mut run);
     assert!(ended.is_none() && found.runs <= runs);
     found
 }
@@ -46,8 +47,7 @@ fn each_planted_problem_is_found_with_its_cure_and_nothing_else() {
         [&[(0, 1)], &[(3, 2)], &[(1, 1)], &[(2, 1), (9, 2)], &[(4, 1), (7, 2)], &[(5, 2), (8, 1)]];
     let right = |problem, cure| (0..40).filter(|seed| recommends(&found(problem, NOISE, 600, *seed), cure)).count();
     let right: Vec<_> = problems.iter().zip(cures).map(|(problem, cure)| right(problem, cure)).collect();
-    // Fewer searches succeed if neither of two changes helps alone.
-    let least = [36, 36, 36, 36, 26, 36];
+    let least = [38, 38, 38, 38, 36, 38];
     assert!(right.iter().zip(least).all(|(right, least)| *right >= least), "{right:?} of 40");
     let quiet = (0..40).filter(|seed| recommends(&found(problems[4], NOISE / 2.0, 600, *seed), cures[4])).count();
     assert!(quiet >= 36, "{quiet} of 40");
@@ -97,18 +97,19 @@ fn a_large_cure_is_found_with_few_runs_as_well() {
 
 #[test]
 fn what_was_found_before_a_run_failed_is_kept() {
-    let mut left = 60;
+    let mut left = 20;
     let mut run = |_: &[usize]| {
         left -= 1;
         if left > 0 { Ok(0.0) } else { Err("gone") }
     };
-    let (found, ended) = search(&[1; 4], Limits { runs: 500, error: 0.05, seed: 1 }, &mut run);
-    assert_eq!((ended, found.alone.len()), (Some("gone"), 4));
+    let plan = Plan { levels: vec![1; 4], ..Plan::default() };
+    let (found, ended) = search(&plan, Limits { runs: 500, error: 0.05, seed: 1 }, &mut run);
+    assert_eq!((ended, found.tried.len()), (Some("gone"), 4));
 }
 
 #[test]
 fn nothing_to_set_is_nothing_to_find() {
     let mut run = |_: &[usize]| Ok::<_, Infallible>(0.0);
-    let (found, _) = search(&[], Limits { runs: 10, error: 0.05, seed: 1 }, &mut run);
-    assert!(found.best.is_empty() && found.alone.is_empty());
+    let (found, _) = search(&Plan::default(), Limits { runs: 10, error: 0.05, seed: 1 }, &mut run);
+    assert!(found.best.is_empty() && found.tried.is_empty());
 }
