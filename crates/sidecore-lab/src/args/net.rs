@@ -239,6 +239,9 @@ pub(crate) struct LinkProperties {
     /// The kernel computes checksums and cuts segments, and not the interface
     #[arg(long)]
     pub(crate) no_offload: bool,
+    /// The interface computes checksums nevertheless
+    #[arg(long, requires = "no_offload")]
+    pub(crate) checksums: bool,
     /// The interfaces take frames in by NAPI, as those of a driver: with GRO and its settings
     #[arg(long)]
     pub(crate) napi: bool,

@@ -51,6 +51,8 @@ pub(super) enum Figure {
     ContextSwitches,
     Interrupts,
     Reschedules,
+    /// Interrupts from one processor to another, by the names of x86: those that reschedule, and calls of functions.
+    CrossCalls,
     ReceiveSoftirqs,
     SendSoftirqs,
 }
@@ -60,7 +62,8 @@ impl Account {
         let mut account = Self::default();
         account.add_processors();
         account.add_namespace();
-        account.add_lines("/proc/interrupts", &[("RES:", Figure::Reschedules)], Some(Figure::Interrupts));
+        let calls = [("RES:", Figure::Reschedules), ("RES:", Figure::CrossCalls), ("CAL:", Figure::CrossCalls)];
+        account.add_lines("/proc/interrupts", &calls, Some(Figure::Interrupts));
         let softirqs = [("NET_RX:", Figure::ReceiveSoftirqs), ("NET_TX:", Figure::SendSoftirqs)];
         account.add_lines("/proc/softirqs", &softirqs, None);
         account

@@ -34,7 +34,7 @@ columns! {
     /// CPU time of the whole machine for each packet, us.
     CPU_PER_PACKET = Column::found("cpu_us_per_packet", "CPU/packet", 1, Less, micros);
     /// CPU time for each byte of payload, ns: of the whole machine, or of both ends and the link between them.
-    CPU_PER_BYTE = Column::found("cpu_ns_per_byte", "CPU/byte", 1, Less, |ns| format!("{} ns", digits(ns)));
+    CPU_PER_BYTE = Column::found("cpu_ns_per_byte", "CPU/byte", 1, Less, nanos);
     /// CPU time of the path for each packet, by component, us: the device's driver.
     DRIVER_PER_PACKET = Column::found("packet_us.driver", "driver", 2, Less, micros);
     /// The same: the protocols.
@@ -81,7 +81,9 @@ columns! {
     RETRANSMITTED_PER_S = Column::found("retransmitted_per_s", "again/s", 6, Less, rate);
     /// Instructions for each packet, of the whole machine.
     INSTRUCTIONS_PER_PACKET = Column::found("instructions_per_packet", "instr/packet", 7, Less, digits);
-    /// Cache misses for each packet, of the whole machine.
+    /// Misses of the first data cache for each packet, of the whole machine.
+    FIRST_MISSES_PER_PACKET = Column::found("first_cache_misses_per_packet", "L1 misses/packet", 7, Less, digits);
+    /// Misses of the last cache for each packet, of the whole machine.
     MISSES_PER_PACKET = Column::found("cache_misses_per_packet", "misses/packet", 7, Less, digits);
     /// Time of each processor by use, seconds.
     PROCESSORS = Column::json_only("processors");
@@ -119,10 +121,29 @@ columns! {
 }
 
 columns! {
+    pub(crate) OF_TRANSPORTS after column::RING_SHARE;
+
+    /// Payload by TCP, by UDP sent and by UDP received, and CPU time for each byte of it.
+    TCP_MBIT_PER_S = Column::found("tcp_mbit_per_s", "TCP", 0, More, mbit_per_s);
+    UDP_SENT_MBIT_PER_S = Column::found("udp_sent_mbit_per_s", "UDP sent", 0, Depends, mbit_per_s);
+    UDP_RECEIVED_MBIT_PER_S = Column::found("udp_received_mbit_per_s", "UDP received", 0, More, mbit_per_s);
+    TCP_CPU_PER_BYTE = Column::found("tcp_cpu_ns_per_byte", "TCP CPU/byte", 0, Less, nanos);
+    UDP_CPU_PER_BYTE = Column::found("udp_cpu_ns_per_byte", "UDP CPU/byte", 0, Less, nanos);
+}
+
+/// The column of that metric in the rows of links.
+pub(super) fn of_link(metric: &str) -> Option<&'static Column> {
+    let all = [TCP_MBIT_PER_S, UDP_SENT_MBIT_PER_S, UDP_RECEIVED_MBIT_PER_S, TCP_CPU_PER_BYTE, UDP_CPU_PER_BYTE];
+    all.into_iter().find(|column| column.name == metric)
+}
+
+columns! {
     pub(crate) OF_EFFECT after column::RING_SHARE;
 
     /// Published value of an effect, in its unit.
     PUBLISHED = effect("effect.published", "published", |row| changed(row, PUBLISHED));
+    /// Source of that value: a file of `docs/published`, or words of the paper.
+    PUBLISHED_IN = Column::json_only("effect.source");
     /// Its simulated value.
     SIMULATED = effect("effect.simulated", "simulated", |row| changed(row, SIMULATED));
     /// Its measured value.
@@ -162,11 +183,19 @@ fn measured_bounds(row: &Row) -> Option<String> {
     Some(format!("{} to {}", changed(row, MEASURED_LOW)?, changed(row, MEASURED_HIGH)?))
 }
 
+fn nanos(ns: f64) -> String {
+    format!("{} ns", digits(ns))
+}
+
+fn mbit_per_s(mbit: f64) -> String {
+    format!("{} Mbit/s", digits(mbit))
+}
+
 fn seconds(seconds: f64) -> String {
     format!("{} s", digits(seconds))
 }
 
 #[cfg(test)]
 pub(super) fn all() -> impl Iterator<Item = &'static Column> {
-    [OF_LINK, OF_MODERATION, OF_RATE, OF_EFFECT].into_iter().flatten().copied()
+    [OF_LINK, OF_MODERATION, OF_RATE, OF_TRANSPORTS, OF_EFFECT].into_iter().flatten().copied()
 }

@@ -1,46 +1,62 @@
 //! Hardware counters of all processors, if programs may read them on this machine.
 
-use crate::error::LabError;
-use perf_event::events::Hardware;
+use perf_event::events::{Cache, CacheId, CacheOp, CacheResult, Event, Hardware};
 use perf_event::{Builder, Counter};
+use std::io;
 
 #[derive(Debug)]
-pub(super) struct Counters {
-    instructions: Vec<Counter>,
-    misses: Vec<Counter>,
-}
+pub(super) struct Counters([Vec<Counter>; 3]);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Found {
-    pub(super) instructions: u64,
-    pub(super) misses: u64,
+    pub(super) instructions: Option<u64>,
+    /// Read misses of the first data cache.
+    pub(super) first_misses: Option<u64>,
+    pub(super) misses: Option<u64>,
 }
 
+const NAMES: [&str; 3] = ["instructions", "misses of the first cache", "cache misses"];
+
 impl Counters {
-    pub(super) fn open(processors: usize) -> Result<Self, LabError> {
-        let open = |event| {
-            let one = |cpu| Builder::new(event).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
-            (0..processors).map(one).collect::<Result<Vec<_>, _>>()
-        };
-        let both = open(Hardware::INSTRUCTIONS).and_then(|counted| Ok((counted, open(Hardware::CACHE_MISSES)?)));
-        let (instructions, misses) = both.map_err(|error| match error.raw_os_error() {
-            Some(libc::ENOENT | libc::EOPNOTSUPP) => {
-                LabError::broken("instructions and cache misses: this machine shows no hardware counters")
-            }
-            _ => LabError::missing("instructions and cache misses", error, "run it as root or with CAP_PERFMON"),
-        })?;
-        Ok(Self { instructions, misses })
+    /// Reasons for missing counters go to `left_out`.
+    pub(super) fn open(processors: usize, left_out: &mut Vec<String>) -> Self {
+        let first = Cache { which: CacheId::L1D, operation: CacheOp::READ, result: CacheResult::MISS };
+        let all = [
+            of_each(processors, &Hardware::INSTRUCTIONS),
+            of_each(processors, &first),
+            of_each(processors, &Hardware::CACHE_MISSES),
+        ];
+        let missing: Vec<_> =
+            NAMES.iter().zip(&all).filter_map(|(name, of)| Some((*name, of.as_ref().err()?))).collect();
+        if let Some((_, error)) = missing.first() {
+            let names: Vec<_> = missing.iter().map(|(name, _)| *name).collect();
+            let why = match error.raw_os_error() {
+                Some(libc::ENOENT | libc::EOPNOTSUPP) => "this machine shows no such hardware counters".to_owned(),
+                _ => format!("{error}; run it as root or with CAP_PERFMON"),
+            };
+            left_out.push(format!("{}: {why}", names.join(", ")));
+        }
+        Self(all.map(Result::unwrap_or_default))
     }
 
     pub(super) fn reset(&mut self) {
-        for counter in self.instructions.iter_mut().chain(&mut self.misses) {
+        for counter in self.0.iter_mut().flatten() {
             // A failed reset would show in an implausible count.
             let _ = counter.reset();
         }
     }
 
-    pub(super) fn read(&mut self) -> Option<Found> {
-        let sum = |counters: &mut [Counter]| counters.iter_mut().map(Counter::read).sum::<Result<u64, _>>().ok();
-        Some(Found { instructions: sum(&mut self.instructions)?, misses: sum(&mut self.misses)? })
+    pub(super) fn read(&mut self) -> Found {
+        let sum = |counters: &mut Vec<Counter>| {
+            let counts = counters.iter_mut().map(Counter::read).collect::<Result<Vec<_>, _>>().ok()?;
+            (!counts.is_empty()).then(|| counts.iter().sum())
+        };
+        let [instructions, first_misses, misses] = self.0.each_mut().map(sum);
+        Found { instructions, first_misses, misses }
     }
+}
+
+fn of_each(processors: usize, event: &(impl Event + Clone)) -> io::Result<Vec<Counter>> {
+    let one = |cpu| Builder::new(event.clone()).any_pid().one_cpu(cpu).include_kernel().enabled(true).build();
+    (0..processors).map(one).collect()
 }

@@ -118,7 +118,7 @@ impl Drop for Link {
 }
 
 fn interface(name: &str, settings: &Settings) -> Result<Arc<Tap>, LabError> {
-    Tap::new(name, settings.offload, settings.napi).map(Arc::new).map_err(|error| {
+    Tap::new(name, settings).map(Arc::new).map_err(|error| {
         let remedy = "the module tun must be there (modprobe tun), and /dev/net/tun be open to this user";
         LabError::missing(format!("cannot make the interface {name}"), error, remedy)
     })

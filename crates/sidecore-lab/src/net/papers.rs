@@ -5,20 +5,21 @@
 
 mod contrast;
 mod effect;
-mod hoti;
-mod lhcb;
+mod file;
+mod metric;
 
 use super::pair::Pair;
 use crate::args::{NetPapers, Paper};
 use crate::error::LabError;
 use crate::interrupt::{Interrupt, STOPPED};
+use crate::net::columns;
 use crate::net::sections::export;
 use crate::net::tune::location::here_in_words;
 use crate::progress::Progress;
-use crate::report::Outcome;
+use crate::report::{Outcome, Row};
 use crate::sim::Predictions;
 use contrast::Contrast;
-use effect::Effect;
+use file::Paper as PaperFile;
 use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
@@ -31,27 +32,26 @@ const REPEATS: [usize; 2] = [12, 6];
 const SEED: u64 = 1;
 const MAX_WRONG: usize = 2;
 
-struct Study {
-    /// Scenario of its rows; that of its effects ends with [`EFFECTS`].
-    scenario: &'static str,
-    plan: Option<&'static str>,
-    contrasts: Vec<Contrast>,
-    effects: Vec<Effect>,
-    /// Whether its effects are comparable with each other, so that their order can be stated.
-    is_ordered: bool,
-    notes: &'static [&'static str],
-}
-
 const EFFECTS: &str = "-effects";
+const LINKS: &str = "-links";
+
+const FILES: [(Paper, &str, &str); 2] = [
+    (Paper::Hoti, "hoti.toml", include_str!("papers/hoti.toml")),
+    (Paper::Lhcb, "lhcb.toml", include_str!("papers/lhcb.toml")),
+];
+
+struct Study<'p> {
+    paper: &'p PaperFile,
+    contrasts: Vec<Contrast<'p>>,
+}
 
 pub(super) fn run(args: &NetPapers) -> Result<(), LabError> {
     // Missing privileges are reported first. A user namespace can only be made while the process has one thread.
     let path = Pair::by_veth().map(|_pair| here_in_words(Some("near")))?;
-    let mut studies: Vec<Study> = [(Paper::Hoti, hoti::study as fn(bool) -> Study), (Paper::Lhcb, lhcb::study)]
-        .into_iter()
-        .filter(|(paper, _)| args.paper.is_none_or(|only| only == *paper))
-        .map(|(_, study)| study(args.quick))
-        .collect();
+    let wanted = FILES.iter().filter(|(paper, ..)| args.paper.is_none_or(|only| only == *paper));
+    let papers = wanted.map(|(_, name, text)| PaperFile::read(name, text)).collect::<Result<Vec<_>, _>>()?;
+    let study = |paper| Study { paper, contrasts: PaperFile::contrasts(paper, args.quick) };
+    let mut studies: Vec<_> = papers.iter().map(study).collect();
     let lacking = rounds(&mut studies, args)?;
     let mut outcome = Outcome::default();
     outcome.lacks_all(lacking);
@@ -94,35 +94,57 @@ fn rounds(studies: &mut [Study], args: &NetPapers) -> Result<BTreeSet<String>, L
     Ok(lacking)
 }
 
-impl Study {
+impl Study<'_> {
     fn add_to(&self, outcome: &mut Outcome, plans: &Path) {
         let wrong = |contrast: &Contrast| format!("{}: {}", contrast.words(), contrast.wrong.join("; "));
         outcome.lacks_all(self.contrasts.iter().filter(|contrast| !contrast.wrong.is_empty()).map(wrong));
-        let done = || self.contrasts.iter().filter(|contrast| !contrast.is_empty());
-        if done().next().is_none() {
+        let done: Vec<_> = self.contrasts.iter().filter(|contrast| !contrast.is_empty()).collect();
+        if done.is_empty() {
             return;
         }
-        outcome.add_rows(done().flat_map(|contrast| contrast.rows(self.scenario)));
-        let mut predictions = self.plan.and_then(|plan| match Predictions::read(&plans.join(plan), SEED) {
+        let PaperFile { scenario, plan, .. } = self.paper;
+        outcome.add_rows(done.iter().flat_map(|contrast| contrast.rows(scenario)));
+        outcome.add_rows(rows_of_links(&(scenario.to_owned() + LINKS), &done));
+        let mut predictions = plan.as_ref().and_then(|plan| match Predictions::read(&plans.join(plan), SEED) {
             Ok(predictions) => Some(predictions),
             Err(why) => {
                 outcome.lacks(format!("what is simulated: {why}; --plans names the folder of {plan}"));
                 None
             }
         });
-        let mut effects = Vec::new();
-        for effect in &self.effects {
-            let found = self.contrasts.iter().find(|contrast| effect.is_of(contrast) && !contrast.is_empty());
-            let Some(contrast) = found else { continue };
+        let (mut effects, mut missing) = (Vec::new(), Vec::new());
+        for (contrast, effect) in
+            done.iter().flat_map(|contrast| contrast.load.effects.iter().map(move |effect| (contrast, effect)))
+        {
             match effect.found(contrast, predictions.as_mut()) {
-                Ok(found) => effects.push(found),
+                Ok(Some(found)) => {
+                    outcome.add_rows([found.row(&(scenario.to_owned() + EFFECTS), contrast)]);
+                    effects.push(found);
+                }
+                Ok(None) => missing.push(effect.name.as_str()),
                 Err(why) => outcome.lacks(format!("{}: {why}", effect.name)),
             }
         }
-        outcome.add_rows(effects.iter().map(|found| found.row(&(self.scenario.to_owned() + EFFECTS))));
-        let order = if self.is_ordered { effect::order(&effects) } else { None };
-        for note in self.notes.iter().map(|note| (*note).to_owned()).chain(order) {
-            outcome.note(format!("{}: {note}", self.scenario));
+        if !missing.is_empty() {
+            outcome.lacks(format!("{scenario}: no run has {}", missing.join("; ")));
+        }
+        let order = if self.paper.is_ordered { effect::order(&effects) } else { None };
+        for note in self.paper.notes.iter().cloned().chain(order) {
+            outcome.note(format!("{scenario}: {note}"));
         }
     }
+}
+
+/// Metrics of several loads beside each other, one row for each link.
+fn rows_of_links(scenario: &str, done: &[&Contrast]) -> Vec<Row> {
+    let mut rows: Vec<Row> = Vec::new();
+    for side in done.iter().filter(|contrast| contrast.load.in_one_row).flat_map(|contrast| &contrast.sides) {
+        let name = side.link.name.as_str();
+        let known = rows.iter().position(|row| row.variant() == name).map(|at| rows.remove(at));
+        let figures = side.medians().into_iter().filter_map(|(name, figure)| Some((columns::of_link(name)?, figure)));
+        rows.push(
+            figures.fold(known.unwrap_or_else(|| Row::new(scenario, name)), |row, (key, figure)| row.with(key, figure)),
+        );
+    }
+    rows
 }

@@ -71,14 +71,20 @@ pub(crate) const HOTI_EFFECTS: Section = section(
 pub(crate) const LHCB: Section = section(
     "net-lhcb",
     "LHCb: frame size and interrupt coalescence",
-    "What a line of 1 Gbit/s carries, and how long a question takes to be answered.",
+    "What a line carries that takes no time, and a line of 1 Gbit/s, and how long a question takes to be answered.",
 )
 .plots(|rows| vec![papers::links(rows)]);
+
+pub(crate) const LHCB_LINKS: Section = section(
+    "net-lhcb-links",
+    "LHCb: TCP beside UDP",
+    "Payload and CPU time for each byte on a line that takes no time: medians.",
+);
 
 pub(crate) const LHCB_EFFECTS: Section = section(
     "net-lhcb-effects",
     "LHCb: from small to large",
-    "How much a figure changes with the frame size or the coalescence time, beside what the slides and their simulation say. \
+    "How much a figure changes with the frame size, the coalescence time or checksum offload, beside what the slides and their simulation say. \
      Intervals are each for itself.",
 ).plots(|rows| vec![papers::effects(rows)]);
 
@@ -111,8 +117,20 @@ pub(crate) const WHY_LOADS: Section = section(
     "Payload of streams of 64 KiB writes, or of the watched connection; median of round trips of 64 bytes.",
 );
 
-pub(crate) static SECTIONS: [Section; 11] =
-    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_EFFECTS, WHERE, TUNE, WHY, WHY_LOADS];
+pub(crate) static SECTIONS: [Section; 12] = [
+    NET,
+    PARTS,
+    HOTI,
+    HOTI_WHERE,
+    HOTI_EFFECTS,
+    LHCB,
+    LHCB_LINKS,
+    LHCB_EFFECTS,
+    WHERE,
+    TUNE,
+    WHY,
+    WHY_LOADS,
+];
 
 /// `path` are the settings that its figures depend on, for the header.
 pub(super) fn export(title: &str, files: &Files, outcome: Outcome, path: String) -> Result<(), ExportError> {

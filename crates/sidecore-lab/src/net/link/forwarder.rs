@@ -27,7 +27,7 @@ const INTERRUPT_READS: u64 = 2;
 pub(super) struct Way {
     from: Arc<Tap>,
     to: Arc<Tap>,
-    /// Bytes of the interface's header before each frame; 0 without offload.
+    /// Bytes of the interface's header before each frame; 0 without offload and checksums.
     header: usize,
     path: Path,
     store: Store,
@@ -49,7 +49,7 @@ impl Way {
         Self {
             from: from.clone(),
             to: to.clone(),
-            header: if settings.offload { VIRTIO_NET_HDR_LEN } else { 0 },
+            header: if settings.offload || settings.checksums { VIRTIO_NET_HDR_LEN } else { 0 },
             path: Path::new(settings, seed),
             store: Store::new(settings.bytes() as usize),
             register: Duration::from_nanos(settings.register),

@@ -27,6 +27,8 @@ pub(crate) struct Settings {
     pub(crate) moderation: Option<Notify>,
     /// The interface computes checksums and cuts segments: TCP hands over up to 64 KiB, which stay together.
     pub(crate) offload: bool,
+    /// The interface computes checksums also without `offload`.
+    pub(crate) checksums: bool,
     /// Frames are received through NAPI, as from a driver, so that GRO and its settings apply.
     pub(crate) napi: bool,
     /// Cost of an access to a register of the interface, ns.
@@ -46,6 +48,7 @@ impl Default for Settings {
             loss: 0.0,
             moderation: None,
             offload: true,
+            checksums: false,
             napi: false,
             register: 0,
             spin: 0,
@@ -67,6 +70,7 @@ impl Settings {
             loss: typed.loss_percent / 100.0,
             moderation: moderation.map(|(count, micros)| moderated(count, micros)).transpose()?,
             offload: !typed.no_offload,
+            checksums: typed.checksums,
             napi: typed.napi,
             register: nanos(typed.register_us),
             spin: nanos(typed.spin_us),

@@ -1,5 +1,6 @@
 //! TAP interfaces with reception through NAPI: no crate makes these.
 
+use super::settings::Settings;
 use libc::{IFF_NAPI, IFF_NO_PI, IFF_TAP, IFF_VNET_HDR, IFNAMSIZ};
 use libc::{TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_USO4, TUN_F_USO6};
 use rustix::ioctl::{IntegerSetter, Opcode, Setter, ioctl};
@@ -23,12 +24,13 @@ const _: () = assert!(size_of::<Request>() == size_of::<libc::ifreq>());
 pub(super) struct Tap(File);
 
 impl Tap {
-    /// With `offload` a `virtio_net_hdr` of 10 bytes precedes each frame, and the kernel leaves checksums and
-    /// segmentation to the program. With `napi` frames are received through NAPI, which enables GRO.
-    pub(super) fn new(name: &str, offload: bool, napi: bool) -> io::Result<Self> {
+    /// With `offload` or `checksums` a `virtio_net_hdr` of 10 bytes precedes each frame, and the kernel leaves checksums
+    /// to the program, with `offload` also segmentation. With `napi` frames are received through NAPI, which enables GRO.
+    pub(super) fn new(name: &str, settings: &Settings) -> io::Result<Self> {
+        let &Settings { offload, checksums, napi, .. } = settings;
         let file = OpenOptions::new().read(true).write(true).custom_flags(libc::O_NONBLOCK).open("/dev/net/tun")?;
         let flag = |on: bool, flag: i32| if on { flag } else { 0 };
-        let flags = IFF_TAP | IFF_NO_PI | flag(offload, IFF_VNET_HDR) | flag(napi, IFF_NAPI);
+        let flags = IFF_TAP | IFF_NO_PI | flag(offload || checksums, IFF_VNET_HDR) | flag(napi, IFF_NAPI);
         let mut own = [0; IFNAMSIZ];
         // The last byte stays 0 as the terminator.
         let place = own.get_mut(..name.len()).filter(|place| place.len() < IFNAMSIZ);
@@ -37,13 +39,15 @@ impl Tap {
         // SAFETY: the number belongs to the call that reads one `ifreq`, of this structure's size. The structure lives
         // through the call.
         unsafe { ioctl(&file, Setter::<SET_INTERFACE, Request>::new(request)) }?;
+        // SAFETY: the number belongs to the call that takes flags by value.
+        let set = |flags: u32| unsafe { ioctl(&file, IntegerSetter::<SET_OFFLOAD>::new_usize(flags as usize)) };
         if offload {
             let streams = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6;
-            // SAFETY: the number belongs to the call that takes flags by value.
-            let set = |flags: u32| unsafe { ioctl(&file, IntegerSetter::<SET_OFFLOAD>::new_usize(flags as usize)) };
             set(streams)?;
             // Linux before 6.2 does not segment datagrams and refuses these flags.
             let _ = set(streams | TUN_F_USO4 | TUN_F_USO6);
+        } else if checksums {
+            set(TUN_F_CSUM)?;
         }
         Ok(Self(file))
     }

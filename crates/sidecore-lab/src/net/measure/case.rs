@@ -80,11 +80,9 @@ impl Case {
             .with(columns::DROPPED_PER_S, figure(&|run: &Run| run.of_both(Figure::Dropped)))
             .with(columns::OVERFLOWED_PER_S, figure(&|run: &Run| run.of_both(Figure::Overflowed)))
             .with(columns::RETRANSMITTED_PER_S, figure(&|run: &Run| run.of_both(Figure::Retransmitted)))
-            .with(
-                columns::INSTRUCTIONS_PER_PACKET,
-                figure(&|run| Some(run.hardware?.instructions as f64 / run.packets()?)),
-            )
-            .with(columns::MISSES_PER_PACKET, figure(&|run| Some(run.hardware?.misses as f64 / run.packets()?)))
+            .with(columns::INSTRUCTIONS_PER_PACKET, figure(&Run::instructions_per_packet))
+            .with(columns::FIRST_MISSES_PER_PACKET, figure(&Run::first_misses_per_packet))
+            .with(columns::MISSES_PER_PACKET, figure(&Run::misses_per_packet))
             .with(columns::PROCESSORS, self.runs.last().map(|run| json!(run.both.near.processors)))
             .with(column::SPREAD, spread(&rates))
             .with(column::REPEATS, self.runs.len());

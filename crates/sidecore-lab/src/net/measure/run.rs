@@ -24,7 +24,7 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) struct Run {
     pub(crate) both: Both,
     pub(crate) latencies: Latencies,
-    pub(super) hardware: Option<Hardware>,
+    hardware: Hardware,
     pub(crate) breakdown: Option<Parts>,
     pub(super) stacks: Vec<String>,
 }
@@ -47,9 +47,8 @@ struct Sampling {
 
 impl Instruments {
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
-        let hardware = Counters::open(Account::of_kernel().processors.len());
-        let hardware = hardware.map_err(|why| left_out.push(why.to_string())).ok();
-        Self { hardware, ..Self::default() }
+        let hardware = Counters::open(Account::of_kernel().processors.len(), left_out);
+        Self { hardware: Some(hardware), ..Self::default() }
     }
 
     #[must_use]
@@ -109,7 +108,7 @@ impl Instruments {
         let mut near = running.count_near().since(&before);
         running.keep_latencies(false);
         near.leave_out(&spare_before, &spare());
-        let hardware = self.hardware.as_mut().and_then(Counters::read);
+        let hardware = self.hardware.as_mut().map(Counters::read).unwrap_or_default();
         let profile = sampler.map(Sampler::stop).transpose()?;
         self.wait(running, begins + window + AFTER)?;
         Ok(Seen { near, hardware, profile })
@@ -118,7 +117,7 @@ impl Instruments {
 
 struct Seen {
     near: Account,
-    hardware: Option<Hardware>,
+    hardware: Hardware,
     profile: Option<Profile>,
 }
 
@@ -189,6 +188,18 @@ impl Run {
         let figures = &self.both.near.figures;
         let packets = *figures.get(&Figure::PacketsSent)? + *figures.get(&Figure::PacketsReceived)?;
         (packets > 0).then_some(packets as f64)
+    }
+
+    pub(crate) fn instructions_per_packet(&self) -> Option<f64> {
+        Some(self.hardware.instructions? as f64 / self.packets()?)
+    }
+
+    pub(crate) fn first_misses_per_packet(&self) -> Option<f64> {
+        Some(self.hardware.first_misses? as f64 / self.packets()?)
+    }
+
+    pub(crate) fn misses_per_packet(&self) -> Option<f64> {
+        Some(self.hardware.misses? as f64 / self.packets()?)
     }
 
     pub(crate) fn cpu_per_packet(&self) -> Option<f64> {

@@ -1,131 +1,98 @@
 //! Change of a figure from one link to the other: published, simulated, and measured.
 
 use super::contrast::{Contrast, Metrics};
+use super::file::Effect;
 use crate::error::LabError;
 use crate::net::columns;
-use crate::net::protocol::{Direction, Transport};
 use crate::report::{Row, column};
 use crate::sim::Predictions;
 use crate::sim::value;
 use sidecore_report::statistics::median;
 use statrs::distribution::{Binomial, DiscreteCDF};
-
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Against {
-    Ratio,
-    /// Minus it, us.
-    Difference,
-}
-
-#[derive(Debug)]
-pub(super) struct Effect {
-    pub(super) name: String,
-    /// Transport, direction, size (`None`: the load has only one) and connections.
-    pub(super) load: (Transport, Direction, Option<usize>, usize),
-    pub(super) variant: &'static str,
-    /// The figure, or two of them as `one/other`.
-    pub(super) metric: &'static str,
-    pub(super) against: Against,
-    /// `None`: the paper does not state it.
-    pub(super) published: Option<f64>,
-}
+use std::cmp::Ordering;
 
 pub(super) struct FoundEffect<'e> {
     effect: &'e Effect,
-    first: &'static str,
     simulated: Option<f64>,
     measured: f64,
     interval: Option<(f64, f64)>,
     pairs: usize,
 }
 
-impl Against {
-    fn of(self, first: f64, other: f64) -> f64 {
-        match self {
-            Self::Ratio => other / first,
-            Self::Difference => other - first,
-        }
-    }
-
-    fn nothing(self) -> f64 {
-        if self == Self::Ratio { 1.0 } else { 0.0 }
-    }
-
-    fn unit(self) -> &'static str {
-        if self == Self::Ratio { "x" } else { "us" }
-    }
-}
-
 impl Effect {
-    pub(super) fn is_of(&self, contrast: &Contrast) -> bool {
-        let (transport, direction, size, connections) = self.load;
-        let load = contrast.load();
-        (load.transport, load.direction, load.connections) == (transport, direction, connections)
-            && size.is_none_or(|size| size == load.size)
-            && contrast.sides[1].variant == self.variant
-            && contrast.sides[0].each.first().is_none_or(|metrics| value(metrics, self.metric).is_some())
+    fn change(&self, first: f64, other: f64) -> f64 {
+        if self.is_difference { other - first } else { other / first }
     }
 
+    fn nothing(&self) -> f64 {
+        if self.is_difference { 0.0 } else { 1.0 }
+    }
+
+    fn published(&self) -> Option<f64> {
+        self.published.as_ref().map(|published| self.change(published.first, published.other))
+    }
+
+    fn between(&self, first: &Metrics, other: &Metrics) -> Option<f64> {
+        let of = |metrics| value(metrics, &self.metric.text);
+        Some(self.change(of(first)?, of(other)?)).filter(|change| change.is_finite())
+    }
+
+    /// `None`: no run has the figure on both links.
     pub(super) fn found(
         &self,
         contrast: &Contrast,
         predictions: Option<&mut Predictions>,
-    ) -> Result<FoundEffect<'_>, LabError> {
+    ) -> Result<Option<FoundEffect<'_>>, LabError> {
         let [first, other] = &contrast.sides;
-        let pair = |(first, other): (&Metrics, &Metrics)| {
-            Some(self.against.of(value(first, self.metric)?, value(other, self.metric)?))
-        };
-        let pairs = first.each.iter().zip(&other.each).filter_map(pair);
-        let mut changes: Vec<f64> = pairs.filter(|change| change.is_finite()).collect();
+        let mut changes: Vec<f64> =
+            first.each.iter().zip(&other.each).filter_map(|(first, other)| self.between(first, other)).collect();
         if changes.is_empty() {
-            return Err(LabError::broken("no run has both figures"));
+            return Ok(None);
         }
         changes.sort_by(f64::total_cmp);
-        Ok(FoundEffect {
+        Ok(Some(FoundEffect {
             effect: self,
-            first: first.variant,
             simulated: predictions.map(|predictions| self.simulated(contrast, predictions)).transpose()?.flatten(),
             measured: median(&changes),
             interval: interval(&changes),
             pairs: changes.len(),
-        })
+        }))
     }
 
     fn simulated(&self, contrast: &Contrast, predictions: &mut Predictions) -> Result<Option<f64>, LabError> {
-        let mut values = [None, None];
-        for (row, at) in contrast.rows("").iter().zip(&mut values) {
-            *at = predictions.of(row)?.and_then(|metrics| value(&metrics, self.metric));
-        }
-        let [first, other] = values;
-        Ok(first.zip(other).map(|(first, other)| self.against.of(first, other)).filter(|effect| effect.is_finite()))
+        let [first, other] = contrast.rows("");
+        let both = predictions.of(&first)?.zip(predictions.of(&other)?);
+        Ok(both.and_then(|(first, other)| self.between(&first, &other)))
     }
 }
 
 impl FoundEffect<'_> {
-    pub(super) fn row(&self, scenario: &str) -> Row {
-        let Effect { name, load: (.., connections), variant, against, published, .. } = self.effect;
-        Row::new(scenario, name)
-            .with(column::CLIENTS, *connections)
-            .with(columns::PUBLISHED, *published)
+    pub(super) fn row(&self, scenario: &str, contrast: &Contrast) -> Row {
+        let [first, other] = [&contrast.sides[0], &contrast.sides[1]].map(|side| &side.link.name);
+        let source = self.effect.published.as_ref().map(|published| published.source.as_str());
+        Row::new(scenario, &self.effect.name)
+            .with(column::CLIENTS, contrast.connections())
+            .with(columns::PUBLISHED, self.effect.published())
+            .with(columns::PUBLISHED_IN, source)
             .with(columns::SIMULATED, self.simulated)
             .with(columns::MEASURED, self.measured)
             .with(columns::MEASURED_LOW, self.interval.map(|(low, _)| low))
             .with(columns::MEASURED_HIGH, self.interval.map(|(_, high)| high))
-            .with(columns::EFFECT_UNIT, against.unit())
+            .with(columns::EFFECT_UNIT, if self.effect.is_difference { "us" } else { "x" })
             .with(columns::AGREES, self.agrees())
-            .with(column::BASELINE, format!("{variant} against {}", self.first))
+            .with(column::BASELINE, format!("{other} against {first}"))
             .with(column::REPEATS, self.pairs)
     }
 
     /// Whether its direction is the published one. `None`: none was published.
     fn agrees(&self) -> Option<&'static str> {
-        let (published, nothing) = (self.effect.published?, self.effect.against.nothing());
+        let (published, nothing) = (self.effect.published()?, self.effect.nothing());
         let (low, high) = self.interval.unwrap_or((f64::NEG_INFINITY, f64::INFINITY));
         let is_none = low <= nothing && nothing <= high;
         let up = self.measured > nothing;
         Some(match published.total_cmp(&nothing) {
-            std::cmp::Ordering::Equal if is_none => "none seen",
-            std::cmp::Ordering::Equal => "no",
+            Ordering::Equal if is_none => "none seen",
+            Ordering::Equal => "no",
             _ if is_none => "within noise",
             way if way.is_gt() == up => "yes",
             _ => "no",
@@ -147,8 +114,8 @@ fn interval(sorted: &[f64]) -> Option<(f64, f64)> {
 pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
     let known: Vec<_> = effects
         .iter()
-        .filter(|found| found.effect.against == Against::Ratio)
-        .filter_map(|found| Some((found.effect.name.as_str(), found.effect.published?, found.measured)))
+        .filter(|found| !found.effect.is_difference)
+        .filter_map(|found| Some((found.effect.name.as_str(), found.effect.published()?, found.measured)))
         .collect();
     let by = |of: fn(&(&str, f64, f64)) -> f64| {
         let mut sorted = known.clone();
@@ -168,37 +135,34 @@ pub(super) fn order(effects: &[FoundEffect<'_>]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::net::papers::file::{Formula, Published};
 
-    fn effect(name: &str, published: Option<f64>, against: Against) -> Effect {
-        Effect {
-            name: name.to_owned(),
-            load: (Transport::Tcp, Direction::Send, None, 1),
-            variant: "other",
-            metric: "latency_us",
-            against,
-            published,
-        }
+    fn effect(name: &str, published: Option<f64>, is_difference: bool) -> Effect {
+        let first = if is_difference { 0.0 } else { 1.0 };
+        let published = published.map(|other| Published { first, other, source: "text".to_owned() });
+        let metric = Formula::try_from("latency_us".to_owned()).unwrap();
+        Effect { name: name.to_owned(), metric, is_difference, published }
     }
 
     fn found(effect: &Effect, measured: f64, interval: Option<(f64, f64)>) -> FoundEffect<'_> {
-        FoundEffect { effect, first: "first", simulated: None, measured, interval, pairs: 5 }
+        FoundEffect { effect, simulated: None, measured, interval, pairs: 5 }
     }
 
     #[test]
     fn an_effect_agrees_if_it_goes_the_published_way_beyond_the_noise() {
-        for (published, against, measured, interval, word) in [
-            (Some(1.8), Against::Ratio, 1.2, Some((1.1, 1.3)), Some("yes")),
-            (Some(0.9), Against::Ratio, 0.5, Some((0.3, 0.8)), Some("yes")),
-            (Some(1.8), Against::Ratio, 0.8, Some((0.7, 0.9)), Some("no")),
-            (Some(1.8), Against::Ratio, 1.2, Some((0.9, 1.6)), Some("within noise")),
-            (Some(1.8), Against::Ratio, 1.2, None, Some("within noise")),
-            (Some(1.0), Against::Ratio, 1.1, Some((0.9, 1.3)), Some("none seen")),
-            (Some(1.0), Against::Ratio, 1.1, Some((1.05, 1.2)), Some("no")),
-            (Some(6.0), Against::Difference, 0.5, Some((0.2, 0.8)), Some("yes")),
-            (Some(6.0), Against::Difference, -0.5, Some((-0.8, -0.2)), Some("no")),
-            (None, Against::Ratio, 1.2, Some((1.1, 1.3)), None),
+        for (published, is_difference, measured, interval, word) in [
+            (Some(1.8), false, 1.2, Some((1.1, 1.3)), Some("yes")),
+            (Some(0.9), false, 0.5, Some((0.3, 0.8)), Some("yes")),
+            (Some(1.8), false, 0.8, Some((0.7, 0.9)), Some("no")),
+            (Some(1.8), false, 1.2, Some((0.9, 1.6)), Some("within noise")),
+            (Some(1.8), false, 1.2, None, Some("within noise")),
+            (Some(1.0), false, 1.1, Some((0.9, 1.3)), Some("none seen")),
+            (Some(1.0), false, 1.1, Some((1.05, 1.2)), Some("no")),
+            (Some(6.0), true, 0.5, Some((0.2, 0.8)), Some("yes")),
+            (Some(6.0), true, -0.5, Some((-0.8, -0.2)), Some("no")),
+            (None, false, 1.2, Some((1.1, 1.3)), None),
         ] {
-            let effect = effect("effect", published, against);
+            let effect = effect("effect", published, is_difference);
             assert_eq!(found(&effect, measured, interval).agrees(), word, "{published:?} {measured} {interval:?}");
         }
     }
@@ -216,7 +180,7 @@ mod tests {
     #[test]
     fn the_order_is_of_ratios_that_were_published() {
         let [large, small, other] = [("large", Some(2.0)), ("small", Some(1.5)), ("other", None)]
-            .map(|(name, published)| effect(name, published, Against::Ratio));
+            .map(|(name, published)| effect(name, published, false));
         let all = |of_large, of_small| {
             order(&[found(&small, of_small, None), found(&other, 9.0, None), found(&large, of_large, None)])
         };
