@@ -259,7 +259,8 @@ fn a_packet_is_no_longer_than_was_set() {
 
 #[test]
 fn a_hundred_megabytes_arrive_as_they_were_sent() {
-    for settings in [&[][..], &["--no-offload", "--moderate-count", "16", "--moderate-us", "100"]] {
+    let moderated = ["--no-offload", "--moderate-count", "16", "--moderate-us", "100"];
+    for settings in [&[][..], &moderated, &["--no-offload", "--checksums"]] {
         let Some(link) = link(settings) else { return };
         stream(&link, 100 << 20);
         let [there, _] = link.counters();

@@ -14,6 +14,17 @@ const ETHERNET: f64 = 14.0;
 const RATE: f64 = 1e9;
 const ADDED: f64 = 38.0;
 
+/// Links whose line takes no time.
+const FREE: [&str; 6] = [
+    "mtu=1500, free line",
+    "mtu=9000, free line",
+    "coalescence_us=32, free line",
+    "coalescence_us=1024, free line",
+    "checksums=kernel, free line",
+    "checksums=interface, free line",
+];
+const CHECKSUMS: &str = "checksums=interface, free line against checksums=kernel, free line";
+
 fn lab(arguments: &[&str]) -> Command {
     let mut command = Command::new(LAB);
     command.args(arguments).current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."));
@@ -52,7 +63,7 @@ fn of<'r>(rows: &'r [Value], variant: &str, op: &str) -> &'r Value {
 #[test]
 fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
     let Some((said, rows, folder)) = papers(&["lhcb", "--quick", "--ms", "100", "--repeats", "2"]) else { return };
-    assert_eq!(rows.iter().filter(|row| row["scenario"] == "net-lhcb").count(), 16, "{said}");
+    assert_eq!(rows.iter().filter(|row| row["scenario"] == "net-lhcb").count(), 20, "{said}");
     for (variant, mtu) in [("mtu=1500", 1_500.0), ("mtu=9000", 9_000.0)] {
         let frame = number(of(&rows, variant, "udp send"), "/link/bytes_per_frame");
         assert!((0.9..=1.0).contains(&(frame / (mtu + ETHERNET))), "{variant}: {frame} bytes");
@@ -63,17 +74,43 @@ fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
         .map(|variant| number(of(&rows, variant, "udp send"), "/link/frames_per_interrupt"));
     assert!(short <= most && short < long && long <= 16.0, "{short} and {long} frames, {most} at most");
     let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
-    assert_eq!(effects.len(), 14, "{said}");
+    assert_eq!(effects.len(), 19, "{said}");
     for effect in effects.iter().filter(|row| row["effect"]["published"].is_number()) {
         let ratio = number(effect, "/effect/simulated") / number(effect, "/effect/published");
         assert!((0.9..=1.1).contains(&ratio), "the model is within 3 % of each figure: {effect}");
         assert!(effect["effect"]["low"].is_null(), "two pairs make no interval: {effect}");
     }
+    let links: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-links").collect();
+    let names = links.iter().map(|row| row["variant"].as_str().unwrap());
+    assert_eq!(names.collect::<Vec<_>>(), FREE, "{said}");
+    for row in links {
+        // With checksums left to the interface, datagrams arrive only if the link says so.
+        for figure in [
+            "tcp_mbit_per_s",
+            "udp_sent_mbit_per_s",
+            "udp_received_mbit_per_s",
+            "tcp_cpu_ns_per_byte",
+            "udp_cpu_ns_per_byte",
+        ] {
+            assert!(number(row, &format!("/{figure}")) > 0.0, "{row}");
+        }
+    }
+    let offloaded: Vec<_> = effects.iter().filter(|row| row["baseline"] == CHECKSUMS).collect();
+    assert_eq!(offloaded.len(), 5, "{said}");
+    for effect in offloaded {
+        assert!(effect["effect"]["published"].is_null() && effect["effect"]["simulated"].is_null(), "{effect}");
+        assert!(number(effect, "/effect/measured") > 0.0, "{effect}");
+    }
     let file = folder.path().join("rows.json");
     let cells = folder.path().join("cells.json");
     let compared = lab(&["sim", "plans/lhcb.toml", "--compare"]).arg(&file).arg("--json").arg(&cells).output().unwrap();
     let said = self::said(&compared);
-    assert!(compared.status.success() && said.contains("14 rows are left out"), "{said}");
+    assert!(
+        compared.status.success()
+            && said.contains("25 rows are left out: they are of another")
+            && said.contains("2 rows are left out: the plan"),
+        "{said}"
+    );
     let cells = self::rows(&fs::read_to_string(cells).unwrap());
     let name = "udp send, 8972 B, 1 connections: mtu=9000 against mtu=1500";
     let cell = |metric: &str| cells.iter().find(|cell| cell["row"] == name && cell["column"] == metric).unwrap();
@@ -85,12 +122,38 @@ fn links_are_what_the_slides_say_and_a_simulation_reads_their_rows() {
 }
 
 #[test]
+fn calls_between_processors_and_hardware_counters_are_rows_or_left_out() {
+    let Some((said, rows, _)) = papers(&["hoti", "--quick", "--ms", "50", "--repeats", "1"]) else { return };
+    let (_, left_out) = said.split_once("Left out").unwrap_or((&said, ""));
+    let left_out = left_out.split_ascii_whitespace().collect::<Vec<_>>().join(" ");
+    let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-hoti-effects").collect();
+    for (name, metric) in [
+        ("cross-calls, each byte", "cross_calls_per_s"),
+        ("instructions, each packet", "instructions_per_packet"),
+        ("misses of the first cache, each packet", "first_cache_misses_per_packet"),
+        ("misses of the last cache, each packet", "last_cache_misses_per_packet"),
+    ] {
+        let is_counted = rows.iter().any(|row| row["metrics"][metric].is_number());
+        match effects.iter().find(|row| row["variant"] == name) {
+            Some(effect) => assert!(is_counted && effect["effect"]["measured"].is_number(), "{effect}"),
+            None => assert!(left_out.contains(name), "neither a row nor left out, {name}: {said}"),
+        }
+    }
+    let is_one = std::thread::available_parallelism().is_ok_and(|count| count.get() == 1);
+    if cfg!(target_arch = "x86_64") && !is_one {
+        let streams = rows.iter().filter(|row| row["scenario"] == "net-hoti" && row["size"] != 64);
+        let calls = streams.map(|row| number(row, "/metrics/cross_calls_per_s"));
+        assert!(calls.sum::<f64>() > 0.0, "{said}");
+    }
+}
+
+#[test]
 fn without_plans_or_repeats_it_says_what_is_missing() {
     let arguments = ["lhcb", "--quick", "--ms", "50", "--repeats", "1", "--plans", "/nonexistent"];
     let Some((said, rows, _)) = papers(&arguments) else { return };
     assert!(said.contains("--plans names the folder of lhcb.toml"), "{said}");
     let effects: Vec<_> = rows.iter().filter(|row| row["scenario"] == "net-lhcb-effects").collect();
-    assert_eq!(effects.len(), 14, "{said}");
+    assert_eq!(effects.len(), 19, "{said}");
     for effect in effects {
         assert!(effect["effect"]["simulated"].is_null() && effect["effect"]["low"].is_null(), "{effect}");
         assert!(effect["effect"]["measured"].is_number(), "{effect}");

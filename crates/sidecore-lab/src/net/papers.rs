@@ -112,26 +112,20 @@ impl Study<'_> {
                 None
             }
         });
-        let (mut effects, mut missing) = (Vec::new(), Vec::new());
-        for (contrast, effect) in
-            done.iter().flat_map(|contrast| contrast.load.effects.iter().map(move |effect| (contrast, effect)))
-        {
-            match effect.found(contrast, predictions.as_mut()) {
-                Ok(Some(found)) => {
-                    outcome.add_rows([found.row(&(scenario.to_owned() + EFFECTS), contrast)]);
-                    effects.push(found);
+        let mut missing = Vec::new();
+        for contrast in done {
+            for effect in &contrast.load.effects {
+                match effect.row(&(scenario.to_owned() + EFFECTS), contrast, predictions.as_mut()) {
+                    Ok(Some(row)) => outcome.add_rows([row]),
+                    Ok(None) => missing.push(effect.name.as_str()),
+                    Err(why) => outcome.lacks(format!("{}: {why}", effect.name)),
                 }
-                Ok(None) => missing.push(effect.name.as_str()),
-                Err(why) => outcome.lacks(format!("{}: {why}", effect.name)),
             }
         }
         if !missing.is_empty() {
             outcome.lacks(format!("{scenario}: no run has {}", missing.join("; ")));
         }
-        let order = if self.paper.is_ordered { effect::order(&effects) } else { None };
-        for note in self.paper.notes.iter().cloned().chain(order) {
-            outcome.note(format!("{scenario}: {note}"));
-        }
+        self.paper.notes.iter().for_each(|note| outcome.note(format!("{scenario}: {note}")));
     }
 }
 

@@ -23,7 +23,7 @@ pub(crate) const PARTS: Section = section(
     "Net: where the CPU time of a packet goes",
     "CPU time for each packet of the near end by component, from samples: with both ends on this machine that of both.",
 )
-.plots(|rows| vec![packets(rows)]);
+.plots(|rows| vec![packets(rows, kind)]);
 
 pub(crate) const TOOLS: Section = section(
     "net-tools",
@@ -58,7 +58,7 @@ pub(crate) const HOTI_WHERE: Section = section(
     "HOTI 2009: where the time of a packet goes",
     "CPU time for each packet of the near end, by component, of both ends and of the link, whose threads count as the driver. No \
      processor sleeps meanwhile, so the other columns are not those of the table before.",
-).plots(|rows| vec![papers::components(rows)]);
+).plots(|rows| vec![packets(rows, |row| (row.text(column::OP).unwrap_or_default(), ""))]);
 
 pub(crate) const HOTI_EFFECTS: Section = section(
     "net-hoti-effects",
@@ -194,11 +194,11 @@ const PER_PACKET: [&Column; 10] = [
     columns::UNPLACED_PER_PACKET,
 ];
 
-fn packets(rows: &[&Row]) -> Group {
+fn packets(rows: &[&Row], by: fn(&Row) -> (&str, &str)) -> Group {
     let of = |row: &Row| -> Vec<_> { PER_PACKET.iter().filter_map(|key| row.number(key)).enumerate().collect() };
     let rows: Vec<_> = rows.iter().copied().filter(|row| !of(row).is_empty()).collect();
     let along = ("CPU time per packet", Scale::Linear, columns::US_PER_PACKET);
-    let figures = grouped(&rows, kind).into_iter().map(|((op, variant), rows)| {
+    let figures = grouped(&rows, by).into_iter().map(|((op, variant), rows)| {
         let series = Series::of(&rows, &[]);
         let stacked = |row: &&Row| {
             let parts = of(row);
@@ -206,7 +206,7 @@ fn packets(rows: &[&Row]) -> Group {
         };
         let bars: Vec<_> = rows.iter().map(stacked).collect();
         let title = format!("CPU time per packet, {op} {variant}");
-        figure(&title, bar_chart(2 * LARGE.0, along, &bars, None))
+        figure(title.trim_end(), bar_chart(2 * LARGE.0, along, &bars, None))
     });
     let names = PER_PACKET.map(|key| key.place().1.unwrap_or_default().to_owned());
     Group { figures: figures.collect(), legend: names.map(|name| (name, false)).into() }

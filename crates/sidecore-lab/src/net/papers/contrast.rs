@@ -5,10 +5,8 @@ use super::metric::{Found, Needs};
 use crate::error::LabError;
 use crate::interrupt::Interrupt;
 use crate::net::columns;
-use crate::net::end::End;
-use crate::net::link::{Counters, Link, Settings};
+use crate::net::link::{Counters, Link};
 use crate::net::measure::{Case, Instruments, Run};
-use crate::net::path::Path;
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::report::{Row, column};
 use serde_json::json;
@@ -94,15 +92,16 @@ impl<'p> Contrast<'p> {
         lacking: &mut Vec<String>,
     ) -> Result<(Run, [Counters; 2]), LabError> {
         let Side { link, case, .. } = &self.sides[at];
-        let mut link_path = PeerLink::start(&link.link.0)?;
+        let (mut pair, mut link) = Link::start(&link.link.0)?;
+        let mut path = pair.path()?;
         let counts = self.needs(Needs::HardwareCounters).then(|| Instruments::counters(lacking));
         let mut instruments = counts.unwrap_or_default().until(interrupt);
         if self.needs(Needs::Samples) {
-            instruments = instruments.with_breakdown(Some(link_path.far.id()), false, lacking);
+            instruments = instruments.with_breakdown(Some(pair.far.id()), false, lacking);
         }
-        let run = Run::of(&mut link_path.path, &case.load, window, &mut instruments)?;
-        let counted = link_path.link.counters();
-        link_path.link.stop().map(|()| (run, counted))
+        let run = Run::of(&mut path, &case.load, window, &mut instruments)?;
+        let counted = link.counters();
+        link.stop().map(|()| (run, counted))
     }
 
     /// Sampling changes the other figures, so such runs have only rows of components.
@@ -154,18 +153,4 @@ impl Side<'_> {
 
 fn middle<'r>(found: &[Found<'r>], of: impl Fn(&Found<'r>) -> f64) -> f64 {
     median(&found.iter().map(of).collect::<Vec<_>>())
-}
-
-/// A link with a listening peer. Fields drop in this order.
-struct PeerLink {
-    path: Path,
-    far: End,
-    link: Link,
-}
-
-impl PeerLink {
-    fn start(settings: &Settings) -> Result<Self, LabError> {
-        let (mut pair, link) = Link::start(settings)?;
-        Ok(Self { path: pair.path()?, far: pair.far, link })
-    }
 }

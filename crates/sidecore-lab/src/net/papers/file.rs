@@ -21,9 +21,6 @@ pub(super) struct Paper {
     /// Scenario of its rows. Those of its effects, parts and links have an ending.
     pub(super) scenario: String,
     pub(super) plan: Option<String>,
-    /// Whether its effects are comparable with each other, so that their order can be stated.
-    #[serde(default)]
-    pub(super) is_ordered: bool,
     pub(super) notes: Vec<String>,
     contrast: Vec<Pair>,
 }
@@ -50,15 +47,14 @@ pub(super) struct PaperLink {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PaperLoad {
-    op: Op,
+    op: (Transport, Direction),
     /// Without any: datagrams fill a packet, at the pace of the line.
     #[serde(default)]
     sizes: Vec<usize>,
-    #[serde(default = "one")]
     connections: Vec<usize>,
-    /// Whether it also runs with `--quick`.
-    #[serde(default = "yes")]
-    quick: bool,
+    /// Whether `--quick` leaves it out.
+    #[serde(default)]
+    is_long: bool,
     /// Whether its metrics stand beside those of the link's other loads.
     #[serde(default)]
     pub(super) in_one_row: bool,
@@ -106,21 +102,6 @@ impl TryFrom<String> for Formula {
     }
 }
 
-#[derive(Clone, Copy, Debug, Deserialize)]
-#[serde(try_from = "String")]
-struct Op(Transport, Direction);
-
-impl TryFrom<String> for Op {
-    type Error = LabError;
-
-    fn try_from(text: String) -> Result<Self, LabError> {
-        let directions = [Direction::Send, Direction::Receive, Direction::RoundTrip];
-        let mut all = [Transport::Tcp, Transport::Udp].into_iter().flat_map(|of| directions.map(|way| Self(of, way)));
-        let found = all.find(|Self(transport, direction)| Load::new(*transport, *direction, 1, 1).op() == text);
-        found.ok_or_else(|| LabError::Usage(format!("no load is called {text:?}; one is \"tcp receive\"")))
-    }
-}
-
 /// A link in the options of `sidecore net link`.
 #[derive(Debug, Deserialize)]
 #[serde(try_from = "String")]
@@ -146,14 +127,6 @@ impl TryFrom<String> for Typed {
     }
 }
 
-fn one() -> Vec<usize> {
-    vec![1]
-}
-
-fn yes() -> bool {
-    true
-}
-
 impl Paper {
     /// `name` is that of the file, for errors.
     pub(super) fn read(name: &str, text: &str) -> Result<Self, LabError> {
@@ -176,7 +149,7 @@ impl Paper {
     pub(super) fn contrasts(&self, quick: bool) -> Vec<Contrast<'_>> {
         let mut contrasts = Vec::new();
         for pair in &self.contrast {
-            for load in pair.load.iter().map(Spanned::get_ref).filter(|load| load.quick || !quick) {
+            for load in pair.load.iter().map(Spanned::get_ref).filter(|load| !(quick && load.is_long)) {
                 contrasts.extend(pair.loads(load).map(|both| Contrast::new(load, [&pair.first, &pair.other], both)));
             }
         }
@@ -195,7 +168,7 @@ impl Pair {
 
 impl PaperLoad {
     fn on(&self, link: &Settings, size: Option<usize>, connections: usize) -> Load {
-        let Op(transport, direction) = self.op;
+        let (transport, direction) = self.op;
         let pace = |bits: u64| bits as f64 / 8.0 / f64::from(link.mtu + ETHERNET);
         let rate = link.rate_bits_per_s.map(pace).filter(|_| size.is_none());
         let full = link.mtu.saturating_sub(HEADERS) as usize;
@@ -219,7 +192,8 @@ notes = []
 first = { name = "one", link = "--no-offload" }
 other = { name = "other", link = "--no-offload --mtu 9000" }
 [[contrast.load]]
-op = "udp send"
+op = ["Udp", "Send"]
+connections = [1]
 effects = [{ name = "change", metric = "cpu_percent/udp_sent_mbit_per_s" }]
 "#;
 
@@ -232,9 +206,9 @@ effects = [{ name = "change", metric = "cpu_percent/udp_sent_mbit_per_s" }]
             ("notes = []", "notes = []\ncolour = 1", "paper.toml:3: unknown field `colour`"),
             ("--no-offload\"", "--offload\"", "paper.toml:4: unexpected argument '--offload' found"),
             ("--mtu 9000", "--mtu 10", "paper.toml:5: --mtu is 68"),
-            ("udp send", "udp shout", "paper.toml:7: no load is called \"udp shout\""),
-            ("cpu_percent/", "colour/", "paper.toml:8: no metric is called \"colour\""),
-            ("op =", "connections = [65]\nop =", "paper.toml:6: a load has 1 to 64 connections"),
+            ("\"Send", "\"Shout", "paper.toml:7: unknown variant `Shout`"),
+            ("cpu_percent/", "colour/", "paper.toml:9: no metric is called \"colour\""),
+            ("[1]", "[65]", "paper.toml:6: there are 1 to 64 connections"),
             ("op =", "sizes = [70000]\nop =", "paper.toml:6: "),
         ] {
             let text = GOOD.replacen(good, bad, 1);

@@ -1,10 +1,10 @@
 //! Plots of repeated papers: two links compared, and their effects compared with the published ones.
 
-use super::{CPU_BYTE, PER_PACKET};
+use super::CPU_BYTE;
 use crate::net::columns;
 use crate::report::figures::{Along, LARGE, Series, along, bar_chart, differ, figure};
 use crate::report::plot::{Bar, Scale};
-use crate::report::{Column, Figure, Group, Row, column, grouped};
+use crate::report::{Column, Group, Row, column, grouped};
 
 const CONNECTIONS: Along = ("connections", Scale::Log2, column::CLIENTS);
 
@@ -65,22 +65,6 @@ pub(super) fn effects(rows: &[&Row]) -> Group {
     let svg = bar_chart(2 * LARGE.0, ("how much it changes", Scale::Log2, column::RATIO), &bars, Some(1.0));
     let legend = kinds.map(|(kind, _)| (kind.to_owned(), false)).into();
     Group { legend, figures: vec![figure("How much each figure changes: to the right is more", svg)] }
-}
-
-pub(super) fn components(rows: &[&Row]) -> Group {
-    let figures = grouped(rows, |row| row.text(column::OP)).into_iter().map(|(op, rows)| {
-        let bar = |row: &&Row| {
-            let parts: Vec<_> = PER_PACKET.iter().filter_map(|key| row.number(key)).enumerate().collect();
-            let sum = parts.iter().map(|part| part.1).sum();
-            Bar { name: row.variant().to_owned(), text: (columns::US_PER_PACKET.writer())(sum), parts, range: None }
-        };
-        let bars: Vec<_> = rows.iter().map(bar).filter(|bar| !bar.parts.is_empty()).collect();
-        let along = ("CPU time per packet", Scale::Linear, columns::US_PER_PACKET);
-        figure(&format!("CPU time per packet, {}", op.unwrap_or_default()), bar_chart(2 * LARGE.0, along, &bars, None))
-    });
-    let figures: Vec<Figure> = figures.collect();
-    let names = PER_PACKET.map(|key| key.place().1.unwrap_or_default().to_owned());
-    Group { figures, legend: names.map(|name| (name, false)).into() }
 }
 
 #[cfg(test)]
