@@ -76,7 +76,8 @@ impl Metric {
 
     pub(super) fn of(self, found: &Found) -> Option<(&'static str, f64)> {
         let (name, _, of) = self.0;
-        Some((name, of(found)?))
+        // Time for each byte, if no byte arrived, has no value.
+        Some((name, of(found).filter(|figure| figure.is_finite())?))
     }
 }
 
