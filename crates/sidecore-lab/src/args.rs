@@ -73,7 +73,7 @@ pub(crate) struct Bench {
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Only these operations in the scenarios crypto, keys, nginx, haproxy, batch and pool, e.g. aes-256-gcm or rsa-2048-sign; only this traffic in
-    /// sockets, e.g. fan-out; only this path in net, veth or line; a name unknown to all chosen scenarios is refused with a list of the known ones
+    /// sockets, e.g. fan-out; a name unknown to all chosen scenarios is refused with a list of the known ones
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub(crate) op: Vec<String>,
     /// In the scenario sockets, compare each received byte, in all measurements

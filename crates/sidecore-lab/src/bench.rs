@@ -13,7 +13,7 @@ mod faces;
 mod haproxy;
 mod keys;
 mod lane;
-mod net;
+mod link;
 mod nginx;
 mod notify;
 mod ocf;
@@ -42,7 +42,7 @@ use experiment::with_caveats;
 use scenario::{Scenario, Settings};
 use sidecore_terminal::output;
 
-static SCENARIOS: [&Scenario; 15] = [
+static SCENARIOS: [&Scenario; 14] = [
     &lane::SCENARIO,
     &crypto::SCENARIO,
     &ocf::SCENARIO,
@@ -56,8 +56,7 @@ static SCENARIOS: [&Scenario; 15] = [
     &batch::SCENARIO,
     &pool::SCENARIO,
     &sockets::SCENARIO,
-    &net::TOOLS,
-    &net::LINK,
+    &link::SCENARIO,
 ];
 
 pub(crate) fn words() -> PossibleValuesParser {
@@ -100,21 +99,21 @@ pub(crate) fn run(args: &Bench) -> Result<u8, BenchError> {
         chosen.into_iter().filter_map(|scenario| Some((scenario, scenario.settings(&settings)?)))
     {
         if let Some(why) = scenario.alone.filter(|_| settings.socket.is_some()) {
-            outcome.lacks(format!("{}: {}", scenario.name, without_socket(why)));
+            outcome.lacks(format!("{}: {}", scenario.word, without_socket(why)));
             continue;
         }
         if interrupt.came() {
-            outcome.lacks(format!("{}: {STOPPED}", scenario.name));
+            outcome.lacks(format!("{}: {STOPPED}", scenario.word));
             continue;
         }
-        progress.scenario(scenario.name);
+        progress.scenario(scenario.word);
         match (scenario.measure)(&settings, &progress) {
             Ok(measured) => outcome.add(measured),
             // The error may be a consequence of the interrupt.
-            Err(why) if interrupt.came() => outcome.lacks(format!("{}: {STOPPED} It said: {why}", scenario.name)),
+            Err(why) if interrupt.came() => outcome.lacks(format!("{}: {STOPPED} It said: {why}", scenario.word)),
             Err(why) if outcome.rows.is_empty() => return Err(why),
             Err(why) => {
-                outcome.lacks(format!("{}: {why}; what comes after it was not measured", scenario.name));
+                outcome.lacks(format!("{}: {why}; what comes after it was not measured", scenario.word));
                 failed = Some(why);
                 break;
             }
@@ -194,7 +193,7 @@ fn finish(
 }
 
 fn check_usage(args: &Bench, chosen: &[&Scenario]) -> Result<(), BenchError> {
-    let names = || chosen.iter().map(|scenario| scenario.name).collect::<Vec<_>>().join(", ");
+    let names = || chosen.iter().map(|scenario| scenario.word).collect::<Vec<_>>().join(", ");
     if args.check && !chosen.iter().any(|scenario| scenario.word == sockets::SCENARIO.word) {
         return Err(BenchError::Usage(format!(
             "--check compares what arrives in the scenario sockets, and this is {}",
@@ -204,7 +203,7 @@ fn check_usage(args: &Bench, chosen: &[&Scenario]) -> Result<(), BenchError> {
     if args.mix && !chosen.iter().any(|scenario| scenario.word == balance::SCENARIO.word) {
         return Err(BenchError::Usage(format!("--mix is of the scenario balance, and this is {}", names())));
     }
-    let alone = chosen.iter().find_map(|scenario| Some((scenario.name, scenario.alone?)));
+    let alone = chosen.iter().find_map(|scenario| Some((scenario.word, scenario.alone?)));
     // A default scenario is left out with that reason.
     if let Some((name, why)) = alone.filter(|_| args.socket.is_some() && !args.scenarios.is_empty()) {
         return Err(BenchError::Usage(format!("{name} cannot be measured at --socket: {}", without_socket(why))));

@@ -2,7 +2,7 @@
 
 use crate::export::ExportError;
 use crate::interrupt::{STOPPED, SignalError};
-use crate::net::error::{LoadError, PeerError, SettingError, ToolError};
+use crate::net::error::{LoadError, PeerError, SettingError};
 use sidecore_sim::fit::FreeError;
 use sidecore_sim::plan::PlanError;
 use std::borrow::Cow;
@@ -40,8 +40,6 @@ pub(crate) enum LabError {
     Peer(#[from] PeerError),
     #[error(transparent)]
     Setting(#[from] SettingError),
-    #[error(transparent)]
-    Tool(#[from] ToolError),
     #[error(transparent)]
     Plan(#[from] PlanError),
     #[error(transparent)]

@@ -4,7 +4,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`bench`|scenarios; `experiment` alternates variants; `testbed` is a service with clients; `trial` is `sidecore try`|
-//! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `tools`|
+//! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `why`|
 //! |`sim`|front of the simulator|
 //! |`report`, `export`|plots and headlines; rows and their formats are those of `sidecore-report`; files|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|

@@ -21,7 +21,6 @@ mod protocol;
 mod sampling;
 mod sections;
 mod space;
-mod tools;
 mod tune;
 mod why;
 
@@ -29,12 +28,11 @@ use crate::args::{Net, NetCommand, NetPeer};
 use crate::error::LabError;
 pub(crate) use end::serve::run as run_end;
 pub(crate) use link::check::measure as check_link;
+pub(crate) use sections::LINK;
 #[cfg(test)]
 pub(crate) use sections::SECTIONS;
-pub(crate) use sections::{LINK, TOOLS, TOOLS_LINE};
 use sidecore_terminal::output;
 use std::net::TcpListener;
-pub(crate) use tools::{PATHS as COMPARED_PATHS, measure as compare_tools};
 
 #[cfg(test)]
 pub(crate) fn columns() -> impl Iterator<Item = &'static crate::report::Column> {

@@ -4,7 +4,6 @@ use nix::unistd::Uid;
 use serde_json::Value;
 use sidecore_testing::skipped;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 use std::process::{Command, Output};
 
@@ -23,10 +22,6 @@ fn rows(arguments: &[&str]) -> Vec<Value> {
 
 fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn is_in_path(program: &str) -> bool {
-    std::env::var_os("PATH").is_some_and(|all| std::env::split_paths(&all).any(|own| own.join(program).is_file()))
 }
 
 fn cores() -> usize {
@@ -247,54 +242,6 @@ fn haproxy_makes_handshakes_with_its_key_in_a_file_and_signed_side_by_side() {
 }
 
 #[test]
-fn the_network_laboratory_has_rows_beside_those_of_other_tools() {
-    let rows = rows(&["net"]);
-    let tools: Vec<&str> = ["iperf3", "sockperf"].into_iter().filter(|program| is_in_path(program)).collect();
-    if tools.len() < 2 {
-        skipped("iperf3 or sockperf is missing; run: sudo apt-get install iperf3 sockperf");
-    }
-    if rows.is_empty() && !tools.is_empty() {
-        return skipped("no network namespace can be made here");
-    }
-    let cases = [
-        ("iperf3", "tcp send", 65_536),
-        ("iperf3", "tcp receive", 65_536),
-        ("iperf3", "udp send", 1_472),
-        ("sockperf", "tcp round trip", 64),
-        ("sockperf", "udp round trip", 64),
-    ];
-    for (tool, op, size) in cases {
-        let is_case = |row: &&Value| row["op"] == op && row["size"] == size;
-        let of = |variant: &str, baseline: &Value| {
-            let mut own = rows.iter().filter(is_case).filter(|row| row["variant"] == variant);
-            own.find(|row| row["baseline"] == *baseline)
-        };
-        let [theirs, own] =
-            [(tool, Value::Null), ("sidecore", tool.into())].map(|(variant, of_it)| of(variant, &of_it));
-        let (Some(theirs), Some(own)) = (theirs, own) else {
-            assert!(!tools.contains(&tool), "{op} has no rows of {tool}");
-            continue;
-        };
-        let is_trip = op.ends_with("round trip");
-        for row in [theirs, own] {
-            assert!(row["ops_per_s"].as_f64().unwrap() > 0.0, "{row}");
-            assert_eq!((has(row, &["total_us"]), has(row, &["mbit_per_s"])), (is_trip, !is_trip), "{row}");
-        }
-        assert!(own["ratio"].as_f64().unwrap() > 0.0 && own["interval"].is_null(), "one pair has none: {own}");
-        let cpu = of("sidecore, CPU", &format!("{tool}'s CPU").into());
-        assert!(cpu.is_some_and(|row| row["ratio"].as_f64().unwrap() > 0.0), "{tool} {op}");
-        let plain = of("sidecore, its own way", &tool.into());
-        assert_eq!(plain.is_some(), tool == "iperf3" && op.starts_with("tcp"), "{tool} {op}");
-    }
-    let on_line = || rows.iter().filter(|row| row["scenario"] == "net-tools-line");
-    assert!(
-        on_line().any(|row| row["variant"] == "sidecore") || tools.is_empty() || !Path::new("/dev/net/tun").exists()
-    );
-    // No tool counts more than the line carries.
-    assert!(on_line().filter_map(|row| row["mbit_per_s"].as_f64()).all(|payload| payload < 510.0), "{rows:?}");
-}
-
-#[test]
 fn a_link_is_measured_against_how_it_is_set() {
     let rows = rows(&["link"]);
     if rows.is_empty() {
@@ -315,41 +262,6 @@ fn a_link_is_measured_against_how_it_is_set() {
         assert!(packets > 1.2 && packets <= most.parse::<f64>().unwrap(), "{row}");
     }
     assert!(of("link, added").iter().all(|row| has(row, &["total_us", "ratio", "reach"])));
-}
-
-#[test]
-fn a_tool_that_is_missing_is_said() {
-    let output = command().args(["bench", "net", "--quick"]).env("PATH", "/nowhere").output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", stderr(&output));
-    for package in ["iperf3", "sockperf"] {
-        assert!(said.contains(package), "{package} in\n{said}");
-    }
-}
-
-#[test]
-fn a_tool_that_dies_is_said_and_leaves_no_row() {
-    let programs = tempfile::tempdir().unwrap();
-    let put = |name: &str, script: &str| {
-        let path = programs.path().join(name);
-        fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
-    };
-    // One whose server ends at once, and one whose client is ended.
-    put("sockperf", "exit 1");
-    put("iperf3", "for word; do [ \"$word\" = -s ] && exec /usr/bin/iperf3 \"$@\"; done; kill -9 $$");
-    symlink("/usr/bin/setpriv", programs.path().join("setpriv")).unwrap();
-    let output = command().args(["bench", "net", "--quick"]).env("PATH", programs.path()).output().unwrap();
-    let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "{}", stderr(&output));
-    if said.contains("namespace") && !said.contains("sockperf") {
-        return skipped("no network namespace can be made here");
-    }
-    assert!(said.contains("the server of sockperf ended at once"), "{said}");
-    if Path::new("/usr/bin/iperf3").exists() {
-        assert!(said.contains("iperf3: signal 9 ended it"), "{said}");
-    }
-    assert!(!said.contains("Gbit/s"), "{said}");
 }
 
 #[test]

@@ -1,13 +1,14 @@
 //! `sidecore net why` as users run it: known problems, a connection of another program, and wrong input.
 
+use nix::sched::{CloneFlags, unshare};
 use nix::unistd::Uid;
 use serde_json::Value;
 use sidecore_testing::skipped;
 use std::fs;
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
@@ -55,14 +56,15 @@ fi
 far() { nsenter -t $SIDECORE_FAR_PID -n "$@"; }
 both() { sh -c "$(echo "$1" | sed "s/END/near/g")"; far unshare -m sh -c "mount -t sysfs none /sys; $(echo "$1" | sed "s/END/far/g")"; }
 first="taskset -c 0" last="taskset -c $(($(nproc --all) - 1))"
-peer() { nsenter -t $SIDECORE_FAR_PID -n "$@" "$LAB" net peer --listen 198.18.0.2:5217 >/dev/null 2>&1 & started_all="$started_all $!"; }
+to=198.18.0.2 listen=198.18.0.2:5217
+peer() { nsenter -t $SIDECORE_FAR_PID -n "$@" "$LAB" net peer --listen "$listen" >/dev/null 2>&1 & started_all="$started_all $!"; }
 mount -t sysfs none /sys
 both "echo cubic > /proc/sys/net/ipv4/tcp_congestion_control"
 "#;
 const JUDGE: &str = r#"
 [ -n "${started:-}" ] || peer env
 status=0
-${started:-env} "$LAB" net why 198.18.0.2 --seconds $SECONDS_EACH --json $ROWS $ARGUMENTS || status=$?
+${started:-env} "$LAB" net why $to --seconds $SECONDS_EACH --json $ROWS $ARGUMENTS || status=$?
 both "echo 0 > /sys/class/net/END/queues/rx-0/rps_cpus" 2>/dev/null || true
 exit $status
 "#;
@@ -204,6 +206,23 @@ for _ in range(150): out.sendto(b"x", ("198.19.0.255", 9))'
         cure: "move other work away",
     },
 ];
+const OVER_IPV6: Plant = Plant {
+    name: "a tiny window at the receiver, over IPv6",
+    link: Some("--delay-us 1000"),
+    script: r#"
+        for end in env far; do
+            $end sh -c 'cd /proc/sys/net/ipv6/conf; for name in all default near far; do
+                [ ! -d $name ] || echo 0 > $name/disable_ipv6; done'
+        done
+        ip addr add fd00::1/64 dev near nodad
+        far ip addr add fd00::2/64 dev far nodad
+        far sh -c 'echo 4096 8192 8192 > /proc/sys/net/ipv4/tcp_rmem'
+        to=fd00::2 listen='[fd00::2]:5217'
+    "#,
+    arguments: "",
+    cause: "the receiver's window",
+    cure: "now 4096 8192 8192",
+};
 /// These cannot hurt less on a busy machine, and take little time.
 const CORE: [&str; 4] =
     ["a shaper (tbf)", "a tiny window at the sender", "a tiny window at the receiver", "an MTU black hole"];
@@ -265,6 +284,15 @@ fn known_problems_are_named_with_their_cure() {
     assert!(missed.len() <= most, "{missed:?}");
 }
 
+#[test]
+fn a_path_over_ipv6_is_judged_as_another_one() {
+    if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
+        return skipped("only root puts problems into namespaces, and links are made with /dev/net/tun");
+    }
+    let (place, seen, first) = OVER_IPV6.found("3");
+    assert!(place.is_some_and(|place| place <= 3), "{place:?}, {first}: {seen}");
+}
+
 /// A connection over the loop, its reader paused, and its writer that writes what `pause` lets it.
 struct Busy {
     stop: Arc<AtomicBool>,
@@ -274,7 +302,11 @@ struct Busy {
 
 impl Busy {
     fn writes(len: usize, pause: Duration, reads: bool) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0", len, pause, reads)
+    }
+
+    fn at(address: &str, len: usize, pause: Duration, reads: bool) -> Self {
+        let listener = TcpListener::bind(address).unwrap();
         let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
         let there = listener.accept().unwrap().0;
         let stop = Arc::new(AtomicBool::new(false));
@@ -332,6 +364,71 @@ fn a_program_that_has_little_to_send_is_named() {
     let busy = Busy::writes(100, Duration::from_millis(20), true);
     let (row, said) = named(&busy, "the program");
     assert!(row["evidence"].as_str().unwrap().contains("had nothing to send") && row["cure"].is_string(), "{said}");
+}
+
+#[test]
+fn a_connection_over_ipv6_is_found_by_its_ends() {
+    if !Uid::effective().is_root() {
+        return skipped("only root makes a network namespace, whose loop has IPv6 on every machine");
+    }
+    let inside = || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let script = "echo 0 > /proc/sys/net/ipv6/conf/lo/disable_ipv6; ip link set lo up";
+        // `/proc/self` is the whole process, whose first thread is still outside: a child is not.
+        assert!(Command::new("sh").args(["-c", script]).status().unwrap().success());
+        let busy = Busy::at("[::1]:0", 65_536, Duration::ZERO, false);
+        thread::sleep(Duration::from_millis(500));
+        assert!(busy.ends().iter().all(|end| end.starts_with("[::1]:")), "{:?}", busy.ends());
+        let (row, said) = named(&busy, "the receiver's window");
+        assert!(row["limits"].as_f64().unwrap() > 0.9, "{said}");
+    };
+    thread::spawn(inside).join().unwrap();
+}
+
+/// A process that sends through a link with a delay and tiny buffers, in the namespaces of that link. It prints its
+/// number, and ends with the standard input of the link.
+const BUSY_INSIDE: &str = r#"
+echo '4096 8192 8192' > /proc/sys/net/ipv4/tcp_wmem
+nsenter -t $SIDECORE_FAR_PID -n python3 -c '
+import socket
+there = socket.create_server(("198.18.0.2", 7000)).accept()[0]
+while there.recv(65536): pass' >/dev/null 2>&1 & started_all="$started_all $!"
+python3 -c '
+import os, socket, time
+while True:
+    try: here = socket.create_connection(("198.18.0.2", 7000)); break
+    except OSError: time.sleep(0.02)
+here.send(bytes(65536))
+print(os.getpid(), flush=True)
+while True: here.send(bytes(65536))' 2>/dev/null & started_all="$started_all $!"
+read line || true
+"#;
+
+#[test]
+fn a_process_is_looked_into_in_its_own_network_namespace() {
+    if !Uid::effective().is_root() || !Path::new("/dev/net/tun").exists() {
+        return skipped("only root enters namespaces, and links are made with /dev/net/tun");
+    }
+    let script = [BEGINNING, BUSY_INSIDE].concat();
+    let mut command = Command::new("unshare");
+    command.args(["-m", LAB, "net", "link", "--delay-us", "1000", "--", "sh", "-c", &script]).env("LAB", LAB);
+    let mut link = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut process = String::new();
+    BufReader::new(link.stdout.take().unwrap()).read_line(&mut process).unwrap();
+    let [outside, inside] = [
+        why(&["--connection", "198.18.0.2:7000", "--seconds", "1"]),
+        why(&["--pid", process.trim(), "--seconds", "2"]),
+    ];
+    drop(link.stdin.take());
+    link.wait().unwrap();
+    assert!(outside.0 == Some(2) && outside.1.contains("no such connection"), "{}", outside.1);
+    let (code, said, rows) = inside;
+    assert_eq!(code, Some(0), "{said}");
+    let row = rows.iter().find(|row| row["variant"] == "the sender's window");
+    let row = row.unwrap_or_else(|| panic!("{said}"));
+    // Settings and interface of that namespace.
+    assert!(row["cure"].as_str().unwrap().contains("now 4096 8192 8192"), "{row}");
+    assert!(said.contains("near: congestion-control"), "{said}");
 }
 
 #[test]

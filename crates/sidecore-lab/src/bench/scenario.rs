@@ -16,7 +16,6 @@ type Measure = fn(&Settings, &Progress) -> Result<Outcome, BenchError>;
 pub(super) struct Scenario {
     pub(super) word: &'static str,
     pub(super) about: &'static str,
-    pub(super) name: &'static str,
     pub(super) is_default: bool,
     pub(super) measure: Measure,
     /// Names that `--op` accepts; empty: the scenario is always measured as a whole.
@@ -33,15 +32,11 @@ impl Scenario {
         measure: Measure,
         sections: &'static [Section],
     ) -> Self {
-        Self { word, about, name: word, is_default: false, measure, ops: Vec::new, alone: None, sections }
+        Self { word, about, is_default: false, measure, ops: Vec::new, alone: None, sections }
     }
 
     pub(super) const fn by_default(self) -> Self {
         Self { is_default: true, ..self }
-    }
-
-    pub(super) const fn named(self, name: &'static str) -> Self {
-        Self { name, ..self }
     }
 
     pub(super) const fn ops(self, ops: fn() -> Vec<&'static str>) -> Self {

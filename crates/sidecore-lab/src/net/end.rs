@@ -2,7 +2,6 @@
 
 pub(super) mod serve;
 
-use super::tools::tool::Tool;
 use crate::error::LabError;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -33,12 +32,6 @@ pub(super) enum Order {
         setting: String,
         value: String,
     },
-    /// Run the server of that tool until this process ends. Answered with its process number.
-    Run {
-        tool: Tool,
-        arguments: Vec<String>,
-    },
-    End,
 }
 
 /// Result of an order; null if it has no value. `Err`: an error message.

@@ -1,8 +1,7 @@
-//! Errors of paths, tools and settings.
+//! Errors of paths and settings.
 
 use std::error::Error as Cause;
 use std::io;
-use std::net::SocketAddrV4;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -12,10 +11,6 @@ pub(crate) enum LoadError {
     Size { most: usize, size: usize },
     #[error("there are 1 to {most} connections, not {connections}")]
     Connections { most: usize, connections: usize },
-    #[error("a read takes 1 to {most} bytes, not {read}")]
-    Read { most: usize, read: usize },
-    #[error("only streams that go one way, as fast as they can, are polled")]
-    Polled,
     #[error("1 to 10 million messages a second, not {0}")]
     Rate(f64),
     #[error("a load warms up and is counted for {most_s} s at most each")]
@@ -37,38 +32,6 @@ pub(crate) enum PeerError {
     Refused(String),
     #[error("the peer answered what was not asked")]
     Unexpected,
-}
-
-#[derive(Debug, Error)]
-pub(crate) enum ToolError {
-    #[error("cannot start {tool} by setpriv (package util-linux): {source}")]
-    Start { tool: &'static str, source: io::Error },
-    #[error("{tool}: {source}")]
-    Client { tool: &'static str, source: ClientError },
-    #[error("{tool}: {text}")]
-    Reported { tool: &'static str, text: String },
-    #[error("{0} ended before its time")]
-    Early(&'static str),
-    #[error("the server of {0} ended at once")]
-    ServerEnded(&'static str),
-    #[error("no server of {tool} came to {at}")]
-    NoServer { tool: &'static str, at: SocketAddrV4 },
-    #[error("iperf3 said what is no report: {0}")]
-    NoReport(#[source] serde_json::Error),
-    #[error("iperf3 moved nothing")]
-    Nothing,
-    #[error("sockperf did not say {0}")]
-    NoFigure(&'static str),
-}
-
-#[derive(Debug, Error)]
-pub(crate) enum ClientError {
-    #[error(transparent)]
-    Io(#[from] io::Error),
-    #[error("signal {0} ended it")]
-    Killed(i32),
-    #[error("it did not end in {0:?}")]
-    TimedOut(Duration),
 }
 
 #[derive(Debug, Error)]

@@ -1,13 +1,12 @@
-//! Traffic over the connections of a load: one thread for each connection, or one for all streams.
+//! Traffic over the connections of a load: one thread for each connection.
 
 mod cpus;
 mod pace;
-mod polled;
 mod tcp;
 mod udp;
 
 use super::account::{Account, Counted};
-use super::protocol::{Direction, Load, Serving, is_only_a_look};
+use super::protocol::{Direction, Load, is_only_a_look};
 use crate::report::Times;
 use cpus::Limited;
 pub(super) use cpus::choose as choose_cpus;
@@ -125,25 +124,20 @@ impl Flow {
         let shared = Arc::new(Shared { ended: AtomicBool::new(false), kept: AtomicBool::new(false) });
         let mut flow = Self { shared, counters: Vec::new(), threads: Vec::new() };
         let role = Role::of(side, load.direction);
-        let mut polled = Vec::new();
         for connection in connections {
             let worker = flow.worker(load);
-            match (connection, load.serving) {
-                (Connection::Tcp(stream), Serving::OnePolls) => polled.push((worker, stream)),
-                (Connection::Tcp(stream), Serving::EachWaits { read }) => {
+            match connection {
+                Connection::Tcp(stream) => {
                     stream.set_read_timeout(Some(MAX_CALL_WAIT))?;
                     stream.set_write_timeout(Some(MAX_CALL_WAIT))?;
-                    flow.spawn(move || tcp::run(worker, stream, role, read))?;
+                    flow.spawn(move || tcp::run(worker, stream, role))?;
                 }
-                (Connection::Udp(socket, token), _) => {
+                Connection::Udp(socket, token) => {
                     socket.set_read_timeout(Some(MAX_CALL_WAIT))?;
                     socket.set_write_timeout(Some(MAX_CALL_WAIT))?;
                     flow.spawn(move || udp::run(worker, &socket, role, token))?;
                 }
             }
-        }
-        if !polled.is_empty() {
-            flow.spawn(move || polled::run(polled, role))?;
         }
         Ok(flow)
     }
@@ -230,26 +224,4 @@ pub(super) fn times(latencies: &Latencies) -> Option<Times> {
 
 fn latencies() -> Latencies {
     sidecore_report::statistics::histogram()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::super::protocol::Transport;
-    use super::*;
-    use std::net::{Ipv4Addr, TcpListener};
-
-    #[test]
-    fn one_thread_polls_all_streams_or_each_has_its_own() {
-        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
-        let at = listener.local_addr().unwrap();
-        for (serving, threads) in [(Serving::OnePolls, 1), (Serving::EachWaits { read: 1 }, 3)] {
-            for direction in [Direction::Send, Direction::Receive] {
-                let streams: Vec<_> = (0..3).map(|_| TcpStream::connect(at).unwrap()).collect();
-                let connections = streams.into_iter().map(Connection::Tcp).collect();
-                let load = Load { transport: Transport::Tcp, direction, size: 10, connections: 3, rate: None, serving };
-                let flow = Flow::begin(&load, Side::Near, &[], connections).unwrap();
-                assert_eq!(flow.threads.len(), threads, "{direction:?} {serving:?}");
-            }
-        }
-    }
 }

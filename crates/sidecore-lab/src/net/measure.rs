@@ -8,7 +8,7 @@ use super::end::End;
 use super::flow::{Side, choose_cpus};
 use super::link::{Link, Settings};
 use super::path::Path;
-use super::protocol::{Direction, Load, Serving, Transport};
+use super::protocol::{Direction, Load, Transport};
 use crate::args::{NetJoint, NetMeasure, NetTraffic, PORT};
 use crate::error::LabError;
 use crate::export::write;
@@ -20,7 +20,7 @@ use crate::progress::Progress;
 use crate::report::Outcome;
 pub(super) use case::Case;
 pub(super) use run::{Instruments, Run};
-use std::net::{SocketAddr, ToSocketAddrs};
+use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path as file;
 use std::time::Duration;
 
@@ -132,6 +132,11 @@ pub(super) fn find_peer(peer: &str) -> Result<Path, LabError> {
 }
 
 pub(super) fn address_of(peer: &str) -> Result<SocketAddr, LabError> {
+    // An address of IPv6 has colons without a port, too.
+    let bare = peer.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(peer);
+    if let Ok(address) = bare.parse::<IpAddr>() {
+        return Ok(SocketAddr::new(address, PORT));
+    }
     let with_port = if peer.contains(':') { peer.to_owned() } else { format!("{peer}:{PORT}") };
     let found = with_port
         .to_socket_addrs()
@@ -160,11 +165,10 @@ fn loads(args: &NetMeasure) -> Vec<Load> {
     let wants = |traffic| args.traffic.is_empty() || args.traffic.contains(&traffic);
     let mut loads = Vec::new();
     let mut add = |transport, direction, sizes: &[usize], connections: &[usize], rate| {
-        let serving = Serving::default();
         let sizes = if args.size.is_empty() { sizes } else { &args.size };
         let connections = if args.connections.is_empty() { connections } else { &args.connections };
         let each = sizes.iter().flat_map(|size| connections.iter().map(move |count| (*size, *count)));
-        loads.extend(each.map(|(size, connections)| Load { transport, direction, size, connections, rate, serving }));
+        loads.extend(each.map(|(size, connections)| Load { transport, direction, size, connections, rate }));
     };
     let (streams, many): (&[usize], &[usize]) = if args.quick {
         (&[64, 1_448, 65_536], &[1, 8])
@@ -189,4 +193,25 @@ fn loads(args: &NetMeasure) -> Vec<Load> {
         add(Transport::Tcp, Direction::RoundTrip, &trips[..2], &many[..2], Some(PACED));
     }
     loads
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_is_named_by_an_address_of_either_family_with_a_port_or_without() {
+        for (peer, meant) in [
+            ("192.0.2.1", "192.0.2.1:5217"),
+            ("192.0.2.1:80", "192.0.2.1:80"),
+            ("fd00::2", "[fd00::2]:5217"),
+            ("[fd00::2]", "[fd00::2]:5217"),
+            ("[fd00::2]:80", "[fd00::2]:80"),
+        ] {
+            assert_eq!(address_of(peer).unwrap(), meant.parse().unwrap(), "{peer}");
+        }
+        for wrong in ["[fd00::2", "192.0.2.1:99999", ":80", ""] {
+            assert!(address_of(wrong).is_err(), "{wrong}");
+        }
+    }
 }

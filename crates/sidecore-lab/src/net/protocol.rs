@@ -40,21 +40,6 @@ pub(super) enum Direction {
     RoundTrip,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) enum Serving {
-    /// A thread for each stream, with blocking calls of at most `read` bytes.
-    EachWaits { read: usize },
-    /// One thread for all streams, with non-blocking calls. Messages are written to streams with room. At most one
-    /// message of each ready stream is read between two polls.
-    OnePolls,
-}
-
-impl Default for Serving {
-    fn default() -> Self {
-        Self::EachWaits { read: 128 * 1024 }
-    }
-}
-
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub(super) struct Load {
     pub(super) transport: Transport,
@@ -64,15 +49,11 @@ pub(super) struct Load {
     pub(super) connections: usize,
     /// Messages a second of each connection; `None`: unlimited.
     pub(super) rate: Option<f64>,
-    /// Applies to streams in one direction. Earlier versions do not send it, and must still parse so that their refusal
-    /// is readable.
-    #[serde(default)]
-    pub(super) serving: Serving,
 }
 
 impl Load {
     pub(super) fn new(transport: Transport, direction: Direction, size: usize, connections: usize) -> Self {
-        Self { transport, direction, size, connections, rate: None, serving: Serving::default() }
+        Self { transport, direction, size, connections, rate: None }
     }
 
     pub(super) fn op(&self) -> &'static str {
@@ -100,24 +81,10 @@ impl Load {
         if !(1..=MAX_CONNECTIONS).contains(&self.connections) {
             return Err(LoadError::Connections { most: MAX_CONNECTIONS, connections: self.connections });
         }
-        match self.serving {
-            Serving::EachWaits { read } if !(1..=MAX_SIZE).contains(&read) => {
-                return Err(LoadError::Read { most: MAX_SIZE, read });
-            }
-            Serving::OnePolls if !self.is_stream() || self.rate.is_some() => {
-                return Err(LoadError::Polled);
-            }
-            _ => {}
-        }
         match self.rate {
             Some(rate) if !(1.0..=1e7).contains(&rate) => Err(LoadError::Rate(rate)),
             _ => Ok(()),
         }
-    }
-
-    /// Bytes without message boundaries, in one direction.
-    fn is_stream(&self) -> bool {
-        self.transport == Transport::Tcp && self.direction != Direction::RoundTrip
     }
 }
 
@@ -359,7 +326,6 @@ mod tests {
             size: usize::MAX,
             connections: usize::MAX,
             rate: Some(most),
-            serving: Serving::EachWaits { read: usize::MAX },
         };
         let window = Some(Window { warm_up_ms: u64::MAX, counted_ms: u64::MAX });
         let ask = Ask::Begin { version: u32::MAX, load, cpus: Some(usize::MAX), window };
@@ -370,8 +336,6 @@ mod tests {
     fn what_a_stranger_asks_is_within_bounds() {
         let good = Load::new(Transport::Udp, Direction::Send, MAX_DATAGRAM, MAX_CONNECTIONS);
         assert_eq!(good.check(), Ok(()));
-        let stream = Load { transport: Transport::Tcp, ..good };
-        assert_eq!(Load { serving: Serving::OnePolls, ..stream }.check(), Ok(()));
         let bad = [
             Load { size: 0, ..good },
             Load { size: MAX_DATAGRAM + 1, ..good },
@@ -380,11 +344,6 @@ mod tests {
             Load { connections: MAX_CONNECTIONS + 1, ..good },
             Load { rate: Some(f64::NAN), ..good },
             Load { rate: Some(0.0), ..good },
-            Load { serving: Serving::EachWaits { read: 0 }, ..good },
-            Load { serving: Serving::EachWaits { read: MAX_SIZE + 1 }, ..good },
-            Load { serving: Serving::OnePolls, ..good },
-            Load { serving: Serving::OnePolls, direction: Direction::RoundTrip, ..stream },
-            Load { serving: Serving::OnePolls, rate: Some(10.0), ..stream },
         ];
         assert!(bad.iter().all(|load| load.check().is_err()));
         let window = |warm_up_ms, counted_ms| Window { warm_up_ms, counted_ms }.check().is_ok();

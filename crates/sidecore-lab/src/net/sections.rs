@@ -25,19 +25,6 @@ pub(crate) const PARTS: Section = section(
 )
 .plots(|rows| vec![packets(rows, kind)]);
 
-pub(crate) const TOOLS: Section = section(
-    "net-tools",
-    "Net: the laboratory against other tools",
-    "Goodput and round trips of the same load over the same path, by this program and by others. Ratios to \
-     another tool are of goodput, or of times; those to its CPU are of the CPU time of both ends, where less is better.",
-);
-
-pub(crate) const TOOLS_LINE: Section = section(
-    "net-tools-line",
-    "Net: the laboratory against other tools on a line",
-    "The same over a line that is slower than all programs: what differs there is what they count, and not how fast they are.",
-);
-
 // Its rows are not comparable with each other: no headline.
 pub(crate) const LINK: Section = section(
     "link",

@@ -9,7 +9,6 @@ use crate::net::{peer, space};
 use serde_json::Value;
 use std::io::{self, BufRead};
 use std::net::TcpListener;
-use std::process::Child;
 use std::thread;
 
 pub(crate) fn run() -> Result<(), LabError> {
@@ -18,17 +17,16 @@ pub(crate) fn run() -> Result<(), LabError> {
     let own = space::enter_own().and_then(|()| Links::here());
     send(&mut answers, &own.as_ref().map(|_| ()).map_err(ToString::to_string)).map_err(wrong)?;
     let links = own?;
-    let (mut tuned, mut running) = (None, Vec::new());
+    let mut tuned = None;
     for line in io::stdin().lock().lines() {
         let order = serde_json::from_str(&line.map_err(wrong)?).map_err(|error| error.to_string());
-        let done: Done =
-            order.and_then(|order| obey(&links, &mut tuned, &mut running, order).map_err(|error| error.to_string()));
+        let done: Done = order.and_then(|order| obey(&links, &mut tuned, order).map_err(|error| error.to_string()));
         send(&mut answers, &done).map_err(wrong)?;
     }
     Ok(())
 }
 
-fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order: Order) -> Result<Value, LabError> {
+fn obey(links: &Links, tuned: &mut Option<Here>, order: Order) -> Result<Value, LabError> {
     match order {
         Order::Take { name, address, bits } => links.take(&name, address, bits).map(|()| Value::Null),
         Order::Listen { at } => {
@@ -40,20 +38,6 @@ fn obey(links: &Links, tuned: &mut Option<Here>, running: &mut Vec<Child>, order
         Order::Read { interface, setting } => here(tuned, &interface)?.read(by_name(&setting)?).map(Value::String),
         Order::Write { interface, setting, value } => {
             here(tuned, &interface)?.write(by_name(&setting)?, &value).map(|()| Value::Null)
-        }
-        Order::Run { tool, arguments } => {
-            let child = tool.serve(&arguments)?;
-            let id = child.id();
-            running.push(child);
-            Ok(id.into())
-        }
-        Order::End => {
-            for mut child in running.drain(..) {
-                // The child is not reaped yet, so its number is valid.
-                let _ = child.kill();
-                let _ = child.wait();
-            }
-            Ok(Value::Null)
         }
     }
 }

@@ -4,11 +4,13 @@ use super::{Latencies, Role, Worker, is_only_a_look};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 
-pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role, read: usize) -> Latencies {
+const READ_BYTES: usize = 128 * 1024;
+
+pub(super) fn run(mut worker: Worker, mut stream: TcpStream, role: Role) -> Latencies {
     // A broken connection ends its part of the load. Earlier traffic counts.
     let _ = match role {
         Role::Sends => sends(&mut worker, &mut stream),
-        Role::Receives => receives(&worker, &mut stream, read),
+        Role::Receives => receives(&worker, &mut stream),
         Role::Asks => asks(&mut worker, &mut stream),
         Role::Answers => answers(&worker, &mut stream),
     };
@@ -26,8 +28,8 @@ fn sends(worker: &mut Worker, stream: &mut TcpStream) -> io::Result<()> {
     }
 }
 
-fn receives(worker: &Worker, stream: &mut TcpStream, read: usize) -> io::Result<()> {
-    let mut buffer = vec![0; read];
+fn receives(worker: &Worker, stream: &mut TcpStream) -> io::Result<()> {
+    let mut buffer = vec![0; READ_BYTES];
     loop {
         match stream.read(&mut buffer) {
             Ok(0) => return Ok(()),

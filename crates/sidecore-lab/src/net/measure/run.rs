@@ -225,18 +225,11 @@ impl Run {
 mod tests {
     use super::*;
     use crate::net::peer::serve;
-    use crate::net::protocol::Serving;
     use std::io::{BufRead, BufReader, Write};
     use std::net::{Ipv4Addr, TcpListener};
 
-    const LOAD: Load = Load {
-        transport: Transport::Tcp,
-        direction: Direction::Send,
-        size: 100,
-        connections: 1,
-        rate: None,
-        serving: Serving::EachWaits { read: 100 },
-    };
+    const LOAD: Load =
+        Load { transport: Transport::Tcp, direction: Direction::Send, size: 100, connections: 1, rate: None };
 
     #[test]
     fn a_peer_that_dies_ends_the_wait_for_a_window() {

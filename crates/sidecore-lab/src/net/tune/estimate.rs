@@ -42,10 +42,6 @@ impl Estimate {
         Self { low: mean - half, high: mean + half, ..wide }
     }
 
-    pub(in crate::net) fn of_ratios(ratios: &[f64], error: f64) -> Self {
-        Self::of(&ratios.iter().map(|ratio| ratio.ln()).collect::<Vec<_>>(), error)
-    }
-
     pub(in crate::net) fn helps(&self) -> bool {
         self.low > 0.0
     }
