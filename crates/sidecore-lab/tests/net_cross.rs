@@ -109,7 +109,7 @@ fn median(all: &[f64]) -> f64 {
 }
 
 /// Streams each way, and round trips, over a link with these properties.
-fn measured(link: &[&str]) -> [Load; 3] {
+fn measured(path: &str, link: &[&str]) -> [Load; 3] {
     let out = tempfile::tempdir().unwrap();
     // Other work of the machine is to disturb a link as little as possible. Where that is not allowed it runs as is.
     let mut command = Command::new("nice");
@@ -137,7 +137,12 @@ fn measured(link: &[&str]) -> [Load; 3] {
         own: each(&|round| number(&row(&text(format!("trips {round}")), "round trip"), "/total_us/p50")),
         other: each(&|round| sockperf_median(&text(format!("sockperf {round}")))),
     };
-    [stream("send"), stream("receive"), trips]
+    let loads = [stream("send"), stream("receive"), trips];
+    println!("{HEAD}");
+    for load in &loads {
+        load.print(path);
+    }
+    loads
 }
 
 /// Of TCP.
@@ -175,11 +180,9 @@ fn goodput_on_a_line_is_that_of_iperf3_and_what_the_line_has_room_for() {
     if cannot() {
         return;
     }
-    println!("{HEAD}");
     let mut agree = false;
     for _ in 0..MOST_LINKS {
-        let [send, receive, trips] = measured(&["--rate-mbit", "500", "--delay-us", "500"]);
-        [&send, &receive, &trips].into_iter().for_each(|load| load.print("500 Mbit/s, 500 us"));
+        let [send, receive, trips] = measured("500 Mbit/s, 500 us", &["--rate-mbit", "500", "--delay-us", "500"]);
         // Nothing is faster than the link's delay.
         assert!(trips.is_within([2.0 * DELAY_US, TRIP[1]]));
         agree = send.agrees_with_line() && receive.agrees_with_line();
@@ -195,8 +198,6 @@ fn both_tools_have_figures_of_a_link_without_a_rate() {
     if cannot() {
         return;
     }
-    println!("{HEAD}");
-    let [send, receive, trips] = measured(&[]);
-    [&send, &receive, &trips].into_iter().for_each(|load| load.print("no rate"));
+    let [send, receive, trips] = measured("no rate", &[]);
     assert!(send.is_within(CARRIED) && receive.is_within(CARRIED) && trips.is_within(TRIP));
 }

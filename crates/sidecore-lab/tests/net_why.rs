@@ -209,7 +209,7 @@ for _ in range(150): out.sendto(b"x", ("198.19.0.255", 9))'
 const OVER_IPV6: Plant = Plant {
     name: "a tiny window at the receiver, over IPv6",
     link: Some("--delay-us 1000"),
-    script: r#"
+    script: r"
         for end in env far; do
             $end sh -c 'cd /proc/sys/net/ipv6/conf; for name in all default near far; do
                 [ ! -d $name ] || echo 0 > $name/disable_ipv6; done'
@@ -218,7 +218,7 @@ const OVER_IPV6: Plant = Plant {
         far ip addr add fd00::2/64 dev far nodad
         far sh -c 'echo 4096 8192 8192 > /proc/sys/net/ipv4/tcp_rmem'
         to=fd00::2 listen='[fd00::2]:5217'
-    "#,
+    ",
     arguments: "",
     cause: "the receiver's window",
     cure: "now 4096 8192 8192",
