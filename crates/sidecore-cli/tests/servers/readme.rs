@@ -46,6 +46,7 @@ const COMMANDS: [(&str, How); 15] = [
         "sidecore net measure --pair --quick",
         By("crates/sidecore-lab/tests/net_measure.rs", r#"["net", "measure", "--pair"]"#),
     ),
+    ("sidecore net why 192.0.2.7", By("crates/sidecore-lab/tests/net_why.rs", r#""$LAB" net why $to "#)),
     (
         "sidecore sim plans/zvm.toml --set threads=4",
         Here(
