@@ -124,11 +124,11 @@ columns! {
     pub(crate) OF_TRANSPORTS after column::RING_SHARE;
 
     /// Payload by TCP, by UDP sent and by UDP received, and CPU time for each byte of it.
-    TCP_MBIT_PER_S = Column::found("tcp_mbit_per_s", "TCP", 0, More, mbit_per_s);
-    UDP_SENT_MBIT_PER_S = Column::found("udp_sent_mbit_per_s", "UDP sent", 0, Depends, mbit_per_s);
-    UDP_RECEIVED_MBIT_PER_S = Column::found("udp_received_mbit_per_s", "UDP received", 0, More, mbit_per_s);
-    TCP_CPU_PER_BYTE = Column::found("tcp_cpu_ns_per_byte", "TCP CPU/byte", 0, Less, nanos);
-    UDP_CPU_PER_BYTE = Column::found("udp_cpu_ns_per_byte", "UDP CPU/byte", 0, Less, nanos);
+    TCP_MBIT_PER_S = Column::found("tcp_mbit_per_s", "TCP", 1, More, mbit_per_s);
+    UDP_SENT_MBIT_PER_S = Column::found("udp_sent_mbit_per_s", "UDP sent", 1, Depends, mbit_per_s);
+    UDP_RECEIVED_MBIT_PER_S = Column::found("udp_received_mbit_per_s", "UDP received", 1, More, mbit_per_s);
+    TCP_CPU_PER_BYTE = Column::found("tcp_cpu_ns_per_byte", "TCP CPU/byte", 2, Less, nanos);
+    UDP_CPU_PER_BYTE = Column::found("udp_cpu_ns_per_byte", "UDP CPU/byte", 2, Less, nanos);
 }
 
 /// The column of that metric in the rows of links.
