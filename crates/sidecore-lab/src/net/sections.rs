@@ -104,20 +104,8 @@ pub(crate) const WHY_LOADS: Section = section(
     "Payload of streams of 64 KiB writes, or of the watched connection; median of round trips of 64 bytes.",
 );
 
-pub(crate) static SECTIONS: [Section; 12] = [
-    NET,
-    PARTS,
-    HOTI,
-    HOTI_WHERE,
-    HOTI_EFFECTS,
-    LHCB,
-    LHCB_LINKS,
-    LHCB_EFFECTS,
-    WHERE,
-    TUNE,
-    WHY,
-    WHY_LOADS,
-];
+pub(crate) static SECTIONS: [Section; 12] =
+    [NET, PARTS, HOTI, HOTI_WHERE, HOTI_EFFECTS, LHCB, LHCB_LINKS, LHCB_EFFECTS, WHERE, TUNE, WHY, WHY_LOADS];
 
 /// `path` are the settings that its figures depend on, for the header.
 pub(super) fn export(title: &str, files: &Files, outcome: Outcome, path: String) -> Result<(), ExportError> {
