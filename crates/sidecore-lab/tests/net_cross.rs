@@ -109,7 +109,8 @@ fn median(all: &[f64]) -> f64 {
 }
 
 /// Streams each way, and round trips, over a link with these properties.
-fn measured(path: &str, link: &[&str]) -> [Load; 3] {
+/// `None`: a program failed, as where other work took the processors.
+fn measured(path: &str, link: &[&str]) -> Option<[Load; 3]> {
     let out = tempfile::tempdir().unwrap();
     // Other work of the machine is to disturb a link as little as possible. Where that is not allowed it runs as is.
     let mut command = Command::new("nice");
@@ -118,7 +119,10 @@ fn measured(path: &str, link: &[&str]) -> [Load; 3] {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let said = String::from_utf8_lossy(&stdout).into_owned() + &String::from_utf8_lossy(&stderr);
     let text = |name: String| fs::read_to_string(out.path().join(&name)).unwrap_or_default();
-    assert!(status.success(), "{said}\n{}", text("iperf3 send 1".to_owned()));
+    if !status.success() {
+        println!("{said}\n{}", text("iperf3 send 1".to_owned()));
+        return None;
+    }
     let each = |of: &dyn Fn(usize) -> f64| (1..=ROUNDS).map(of).collect::<Vec<_>>();
     let stream = |name: &'static str| Load {
         name,
@@ -142,7 +146,7 @@ fn measured(path: &str, link: &[&str]) -> [Load; 3] {
     for load in &loads {
         load.print(path);
     }
-    loads
+    Some(loads)
 }
 
 /// Of TCP.
@@ -182,7 +186,8 @@ fn goodput_on_a_line_is_that_of_iperf3_and_what_the_line_has_room_for() {
     }
     let mut agree = false;
     for _ in 0..MOST_LINKS {
-        let [send, receive, trips] = measured("500 Mbit/s, 500 us", &["--rate-mbit", "500", "--delay-us", "500"]);
+        let link = ["--rate-mbit", "500", "--delay-us", "500"];
+        let Some([send, receive, trips]) = measured("500 Mbit/s, 500 us", &link) else { continue };
         // Nothing is faster than the link's delay.
         assert!(trips.is_within([2.0 * DELAY_US, TRIP[1]]));
         agree = send.agrees_with_line() && receive.agrees_with_line();
@@ -198,6 +203,6 @@ fn both_tools_have_figures_of_a_link_without_a_rate() {
     if cannot() {
         return;
     }
-    let [send, receive, trips] = measured("no rate", &[]);
+    let [send, receive, trips] = (0..MOST_LINKS).find_map(|_| measured("no rate", &[])).expect("programs failed");
     assert!(send.is_within(CARRIED) && receive.is_within(CARRIED) && trips.is_within(TRIP));
 }

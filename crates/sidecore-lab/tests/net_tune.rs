@@ -269,16 +269,3 @@ fn a_link_of_its_own_is_tuned_as_well() {
     };
     assert!(rows.contains("gro o") && rows.contains("gro-flush-timeout 20000"), "{said}");
 }
-
-/// What hurts is tried first, and its cure stays.
-#[test]
-fn what_limits_the_path_is_named_and_tried_first() {
-    let script = r#"
-        echo '4096 8192 8192' > /proc/sys/net/ipv4/tcp_wmem
-        tune --peer 198.18.0.2 --setting mtu,rmem,wmem,congestion-control --runs 80 --try 2>&1
-        echo "$? $(cat /proc/sys/net/ipv4/tcp_wmem)"
-    "#;
-    let Some(said) = near_by(&["--delay-us", "1000"], script) else { return };
-    assert!(said.contains("Before: the sender's window"), "{said}");
-    assert!(said.contains("net.ipv4.tcp_wmem = 4096 16384") && said.contains("\n0 4096\t8192\t8192\n"), "{said}");
-}

@@ -179,13 +179,17 @@ fn try_and_apply(
     let mut tuned_path = TunedPath::new(path, ends, tuned, goal(args), manner(args));
     let (mut outcome, found, failure) = tune(args, &mut tuned_path, interrupt)?;
     outcome.lacks_all(refused);
-    if !args.apply || found.best.is_empty() || failure.is_some() {
+    if !args.apply || found.best.is_empty() || failure.is_some() || interrupt.came() {
         return Ok((outcome, failure, false));
     }
     let changes: Vec<_> = found.best.iter().map(|change| value_of(&tuned_path.tuned, *change)).collect();
     let applied = state.apply(tuned_path.near(), &changes, || {
         confirm::reaches(peer)?;
-        if args.yes { Ok(()) } else { confirm::asks(interrupt) }
+        match args.yes {
+            _ if interrupt.came() => Err(LabError::Stopped),
+            true => Ok(()),
+            false => confirm::asks(interrupt),
+        }
     });
     // The search's result is kept if the settings cannot be applied.
     let failure = applied.map_err(|why| LabError::failed("not applied", why)).err();
@@ -237,6 +241,7 @@ fn tune(
         outcome.lacks(format!("not all is as it was: {why}"));
     }
     rows::add(&mut outcome, tuned_path, &found);
+    outcome.lacks_all(rows::without_runs(tuned_path, &found).filter(|_| failure.is_none() && !interrupt.came()));
     match asked {
         Ok(rows) => outcome.add_rows(rows),
         Err(why) => {

@@ -32,11 +32,14 @@ use std::time::Duration;
 const HERE: &str = "here";
 const PEER: &str = "at the peer";
 const WARM_UP: Duration = Duration::from_millis(300);
+const SEND: &str = "send";
 const SMALL: usize = 64;
 const LARGE: usize = 65_536;
 const SEVERAL: usize = 8;
 /// Parts of the measured time: round trips, a stream each way, several streams.
 const PARTS: [f64; 4] = [0.15, 0.35, 0.25, 0.25];
+/// Most connections to choose the busiest from.
+const MAX_CHOICE: usize = 65_536;
 /// Least weight of a finding that is no side remark.
 const MATTERS: f64 = 0.25;
 const NO_LIMIT: &str = "Nothing stands out as the limit";
@@ -45,32 +48,42 @@ pub(super) fn run(args: &NetWhy) -> Result<(), LabError> {
     let began = HostMonitor::now();
     let window = Duration::from_secs(args.seconds);
     let line_mbit = args.line_mbit.map(|mbit| mbit as f64);
-    let (evidence, unseen, words) = match &args.peer {
-        Some(peer) => {
-            let words = in_words(address_of(peer)?);
-            let mut path = find_peer(peer)?;
-            path.until(&Interrupt::new()?);
-            let (evidence, unseen) = both_ends(&mut path, window, line_mbit)?;
-            (evidence, unseen, words)
-        }
-        None => one_end(args, window)?,
+    let (evidence, unseen, words, lost) = if let Some(peer) = &args.peer {
+        let words = in_words(address_of(peer)?);
+        let mut path = find_peer(peer)?;
+        path.until(&Interrupt::new()?);
+        let (evidence, unseen, lost) = both_ends(&mut path, window, line_mbit)?;
+        (evidence, unseen, words, lost)
+    } else {
+        let (evidence, unseen, words) = one_end(args, window)?;
+        (evidence, unseen, words, None)
     };
     let mut outcome = outcome(&evidence, unseen);
     outcome.caveats = caveats_since(began);
-    Ok(export("sidecore net why", &args.files, outcome, words)?)
+    export("sidecore net why", &args.files, outcome, words)?;
+    match lost {
+        Some(LabError::Stopped) | None => Ok(()),
+        Some(why) => Err(why),
+    }
 }
 
 /// Settings that bear on what limits the path, those of the heaviest cause first, and that cause in words.
 pub(super) fn suspects(path: &mut Path, window: Duration) -> Result<(Vec<&'static str>, String), LabError> {
-    let (evidence, _) = both_ends(path, window, None)?;
+    let (evidence, ..) = both_ends(path, window, None)?;
     let found = judge(&evidence);
     let heaviest = found.first().filter(|finding| finding.weight >= MATTERS);
     let said = heaviest.map_or_else(|| format!("{NO_LIMIT}: {}", rates(&evidence)), words);
-    Ok((found.iter().flat_map(|finding| finding.cause.settings()).copied().collect(), said))
+    let heavy = found.iter().filter(|finding| finding.weight >= MATTERS);
+    Ok((heavy.flat_map(|finding| finding.cause.settings()).copied().collect(), said))
 }
 
-/// Measures in turn. A load that fails after the first one is left out.
-fn both_ends(path: &mut Path, window: Duration, line_mbit: Option<f64>) -> Result<(Evidence, Vec<String>), LabError> {
+/// Measures in turn. A load that fails after the first one is left out. Returns also what ended the path before its end.
+fn both_ends(
+    path: &mut Path,
+    window: Duration,
+    line_mbit: Option<f64>,
+) -> Result<(Evidence, Vec<String>, Option<LabError>), LabError> {
+    let mut lost = None;
     let mut evidence = Evidence { line_mbit, ..Evidence::default() };
     let mut unseen = Vec::new();
     let trip = Load::new(Transport::Tcp, Direction::RoundTrip, SMALL, 1);
@@ -83,26 +96,28 @@ fn both_ends(path: &mut Path, window: Duration, line_mbit: Option<f64>) -> Resul
         let load = Load::new(Transport::Tcp, direction, LARGE, connections);
         let name = match (direction, connections) {
             (Direction::Receive, _) => "receive".to_owned(),
-            (_, 1) => "send".to_owned(),
+            (_, 1) => SEND.to_owned(),
             (_, several) => format!("send by {several}"),
         };
         match Seen::of(path, &load, window.mul_f64(*part)) {
             Ok(seen) => evidence.streams.push(seen.stream(name, direction)),
             Err(why) if path.is_lost() => {
                 unseen.push(format!("{name} and what would follow: {why}"));
+                lost = Some(why);
                 break;
             }
             Err(why) => unseen.push(format!("{name}: {why}")),
         }
     }
     if let [one, .., several] = &mut evidence.streams[..]
+        && one.name == SEND
         && one.mbit_per_s > 0.0
         && several.name.starts_with("send by")
     {
         one.gain = Some(several.mbit_per_s / one.mbit_per_s);
     }
     unseen.dedup();
-    Ok((evidence, unseen))
+    Ok((evidence, unseen, lost))
 }
 
 /// Looks at both ends before and after a load.
@@ -195,8 +210,9 @@ fn choose(args: &NetWhy, unseen: &mut Vec<String>) -> Result<Connection, LabErro
         is_end && own.as_ref().is_none_or(|own| own.contains(&connection.inode))
     };
     let count = || {
-        let all = connections().map_err(|error| LabError::failed("cannot ask the kernel about connections", error))?;
-        Ok::<_, LabError>(all.into_iter().filter(is_meant).collect::<Vec<_>>())
+        let all = connections(MAX_CHOICE, is_meant)
+            .map_err(|error| LabError::failed("cannot ask the kernel about connections", error))?;
+        Ok::<_, LabError>(all)
     };
     let before: HashMap<_, _> = count()?.into_iter().map(|own| ((own.local, own.remote), own.bytes())).collect();
     thread::sleep(WARM_UP);

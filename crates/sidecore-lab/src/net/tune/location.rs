@@ -150,6 +150,11 @@ impl Here {
         Ok(mtu.ok_or(SettingError::Silent)?)
     }
 
+    /// Why settings in files of sysfs cannot be read here.
+    pub(in crate::net) fn lacks_attributes(&self) -> Option<String> {
+        self.attributes.as_ref().err().map(ToString::to_string)
+    }
+
     fn directory(&self) -> Result<PathBuf, LabError> {
         let root = self.attributes.as_ref().map_err(|error| {
             LabError::missing("the attributes of interfaces cannot be mounted", error.to_string(), "it takes root")

@@ -8,6 +8,7 @@ use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
 use crate::caveats::doubted;
 use crate::net::columns;
 use crate::report::{Outcome, Row, column, counted, ratio};
+use std::collections::BTreeSet;
 
 const FEWEST: usize = 4;
 /// Least ratio of the recommended settings to the best combination.
@@ -52,6 +53,15 @@ pub(super) fn add(outcome: &mut Outcome, tuned_path: &TunedPath, found: &Found) 
     if tuned_path.noise() > NOISY {
         outcome.note(format!("{}; begun with nice -n -10 it gives way less to other programs.", noise(tuned_path)));
     }
+}
+
+/// Settings that no run was left for.
+pub(super) fn without_runs(tuned_path: &TunedPath, found: &Found) -> Option<String> {
+    let compared = found.tried.iter().filter(|effect| effect.gain.pairs > 0).flat_map(|effect| &effect.changes);
+    let compared: BTreeSet<_> = compared.map(|(setting, _)| *setting).collect();
+    let others = tuned_path.tuned.iter().enumerate().filter(|(at, _)| !compared.contains(at));
+    let names: Vec<_> = others.map(|(_, tuned)| tuned.setting.name).collect();
+    (!names.is_empty()).then(|| format!("{}: no run was left; --runs takes more", names.join(", ")))
 }
 
 /// A gain that a row shows is named, so that it is not taken for one.

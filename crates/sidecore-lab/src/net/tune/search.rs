@@ -17,6 +17,8 @@ pub(super) type Change = (usize, usize);
 /// Part of the runs that confirm what was found, and the least of them, if that is no more than half.
 const CONFIRMING: usize = 4;
 const LEAST_CONFIRMING: usize = 30;
+/// Runs that compare all that was found with the original settings.
+const KEPT: usize = 24;
 /// Candidates that share the runs of the baseline before and after them.
 const BLOCK: usize = 3;
 /// Error of the claim that one of many candidates helps; it is confirmed later.
@@ -173,20 +175,19 @@ impl<'r, E> Search<'r, E> {
             let ones = (1..=plan.levels[*one]).map(|level| (*one, level));
             ones.flat_map(|one| (1..=plan.levels[*other]).map(move |level| vec![one, (*other, level)])).collect()
         };
-        for setting in &plan.first {
-            self.race(best, alone(&[*setting]), &RACE)?;
-        }
         let rest: Vec<_> = (0..plan.levels.len()).filter(|setting| !plan.first.contains(setting)).collect();
-        let steps: Vec<_> = rest.chunks(BLOCK).map(alone).chain(plan.partners.iter().map(both)).collect();
-        let screen = SCREEN[usize::from(self.limits.runs >= FEW)];
+        let screen = [SCREEN[usize::from(self.limits.runs >= FEW)]];
+        let first = plan.first.chunks(1).map(|setting| (alone(setting), &RACE[..]));
+        let others = rest.chunks(BLOCK).map(alone).chain(plan.partners.iter().map(both));
+        let steps: Vec<_> = first.chain(others.map(|step| (step, &screen[..]))).collect();
         // The baseline that each step was compared with.
         let mut compared = vec![None; steps.len()];
         for _ in 0..2 {
             let mut promising = Vec::new();
-            for (step, compared) in steps.iter().zip(&mut compared) {
+            for ((step, looks), compared) in steps.iter().zip(&mut compared) {
                 if compared.as_ref() != Some(best) {
                     *compared = Some(best.clone());
-                    promising.extend(self.race(best, step.clone(), &[screen])?);
+                    promising.extend(self.race(best, step.clone(), looks)?);
                 }
             }
             promising.sort_by(|(_, one), (_, other)| other.total_cmp(one));
@@ -228,15 +229,25 @@ impl<'r, E> Search<'r, E> {
         Ok(candidates.into_iter().filter_map(|changes| is_left(&changes).map(|gain| (changes, gain))).collect())
     }
 
-    /// Reverts changes singly, and drops those whose revert causes no loss.
+    /// Reverts changes singly, and drops those whose revert causes no loss; where runs end, those without a likely one.
     fn confirm(&mut self, mut best: Vec<Change>) -> Result<(), End<E>> {
+        let limits = self.limits;
         loop {
             // One change reverted is how things were, which is compared below.
             let several = best.iter().filter(|_| best.len() > 1);
             let mut arms: Vec<_> = several.map(|change| Arm::of(without(&best, *change))).collect();
-            match self.superfluous(&best, &mut arms)? {
-                Some(at) => drop(best.remove(at)),
-                None => return self.against_start(&best, &arms),
+            self.limits.runs = limits.runs - KEPT.min(limits.runs / CONFIRMING);
+            let superfluous = self.superfluous(&best, &mut arms);
+            self.limits = limits;
+            match superfluous {
+                Ok(Some(at)) => drop(best.remove(at)),
+                Ok(None) => return self.against_start(&best, &arms),
+                Err(End::Spent) => {
+                    let both = best.into_iter().zip(arms).filter(|(_, arm)| arm.gain(LIKELY).harms());
+                    let (missed, arms): (Vec<_>, Vec<_>) = both.unzip();
+                    return self.against_start(&missed, &arms);
+                }
+                Err(failed) => return Err(failed),
             }
         }
     }

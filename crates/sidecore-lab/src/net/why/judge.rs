@@ -121,6 +121,7 @@ pub(super) fn judge(evidence: &Evidence) -> Vec<Finding> {
     let mut found: Vec<Finding> = Vec::new();
     for finding in all {
         match found.iter_mut().find(|own| own.cause == finding.cause && own.cure == finding.cure) {
+            Some(own) if own.of.split(", ").any(|of| of == finding.of) => {}
             Some(own) => own.of = format!("{}, {}", own.of, finding.of),
             None => found.push(finding),
         }
@@ -351,7 +352,7 @@ impl Case<'_> {
     /// Loss or a full line between the ends.
     fn way(&mut self, stream: &Stream, limited: f64, cpu: f64, line_mbit: Option<f64>) {
         let Some((side, tcp, [.., again])) = sent(stream) else { return };
-        let waits = tcp.min_rtt_us > 0 && tcp.rtt_us > 2 * tcp.min_rtt_us;
+        let waits = tcp.min_rtt_us > 0 && tcp.rtt_us / 2 > tcp.min_rtt_us;
         let is_line = stream.gain.map_or(waits, |gain| gain < MORE);
         let several = stream
             .gain

@@ -17,6 +17,8 @@ const SETTINGS: &str = "mtu tso gso gro tx-checksum rx-checksum congestion-contr
                         gro-flush-timeout napi-defer-hard-irqs";
 const MAX_THREADS: usize = 4_096;
 const MAX_CONNECTIONS: usize = 256;
+const MAX_QUEUES: usize = 256;
+const MAX_UNSEEN: usize = 16;
 /// Most characters of a text of the peer.
 const MAX_TEXT: usize = 120;
 
@@ -84,8 +86,8 @@ impl Look {
     ) -> Self {
         let mut look = Self { account, ..Self::default() };
         look.threads = process.map(|(process, named)| threads(process, named)).unwrap_or_default();
-        match kernel::connections() {
-            Ok(all) => look.connections = all.into_iter().filter(is_own).take(MAX_CONNECTIONS).collect(),
+        match kernel::connections(MAX_CONNECTIONS, is_own) {
+            Ok(own) => look.connections = own,
             Err(error) => look.unseen.push(format!("TCP's account of its connections: {error}")),
         }
         match kernel::rules() {
@@ -114,6 +116,11 @@ impl Look {
 
     fn add_interface(&mut self, peer: IpAddr) -> Result<(), LabError> {
         let mut here = Here::toward(SocketAddr::new(peer, 0))?;
+        if let Some(why) = here.lacks_attributes() {
+            self.unseen.push(format!(
+                "rps, gro-flush-timeout, napi-defer-hard-irqs and the line's rate: {why}; it takes root"
+            ));
+        }
         for name in SETTINGS.split(' ') {
             // A driver may not have it.
             if let Ok(value) = here.read(by_name(name)?) {
@@ -122,18 +129,22 @@ impl Look {
         }
         here.interface().clone_into(&mut self.interface);
         self.line_mbit = here.line_mbit();
-        self.queues = Links::here()?.queues(here.interface())?.iter().map(queue).collect();
+        self.queues = Links::here()?.queues(here.interface())?.iter().take(MAX_QUEUES).map(queue).collect();
         Ok(())
     }
 
-    /// A peer's texts are printed to a terminal, and its names stand in commands that a user may copy into a shell.
+    /// A peer's texts are printed to a terminal, and its names stand in commands that a user may copy into a shell: a
+    /// name is one word and no option. Values of settings have several words, in quotes.
     pub(in crate::net) fn printable(mut self) -> Self {
-        let name = |text: &mut String| {
-            let is_plain = |shown: &char| shown.is_ascii_alphanumeric() || " -_.:,".contains(*shown);
-            *text = text.chars().filter(is_plain).take(MAX_TEXT).collect();
+        let plain = |text: &mut String, further: &str| {
+            let is_plain = |shown: &char| shown.is_ascii_alphanumeric() || further.contains(*shown);
+            let shown = text.chars().filter(is_plain).skip_while(|first| *first == '-');
+            *text = shown.take(MAX_TEXT).collect();
         };
+        let name = |text: &mut String| plain(text, "-_.");
         name(&mut self.interface);
-        self.settings.values_mut().for_each(name);
+        self.settings.values_mut().for_each(|value| plain(value, " -_.:,"));
+        self.unseen.truncate(MAX_UNSEEN);
         self.queues.iter_mut().for_each(|queue| name(&mut queue.kind));
         self.connections.iter_mut().for_each(|connection| name(&mut connection.congestion));
         for why in &mut self.unseen {
@@ -304,6 +315,8 @@ mod tests {
         for name in [&shown.interface, &shown.settings["mtu"], &shown.queues[0].kind] {
             assert!(name.starts_with("eth0rebootx31m") && name.len() == MAX_TEXT, "{name}");
         }
+        let named = |name: &str| Look { interface: name.to_owned(), ..Look::default() }.printable().interface;
+        assert_eq!([named("a notes.txt b"), named("--help")], ["anotes.txtb", "help"]);
         assert!(shown.unseen[0].len() == MAX_TEXT && !shown.unseen[0].contains(char::is_control));
     }
 
@@ -348,7 +361,7 @@ mod tests {
         let foreign = other.local_addr().unwrap();
         let mut child = Command::new("sleep").arg("60").stdin(OwnedFd::from(other)).spawn().unwrap();
         let seen = Look::of_load(Account::default(), Ipv4Addr::LOCALHOST.into());
-        let exists = kernel::connections().unwrap().iter().any(|own| own.local == foreign);
+        let exists = !kernel::connections(1, |own| own.local == foreign).unwrap().is_empty();
         child.kill().unwrap();
         child.wait().unwrap();
         assert!(exists && seen.connections.iter().all(|own| own.local != foreign));

@@ -8,6 +8,10 @@ const SETTINGS: usize = 12;
 const NOISE: f64 = 0.08;
 
 fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Found {
+    found_with(&[], planted, noise, runs, seed)
+}
+
+fn found_with(first: &[usize], planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Found {
     let levels = [1, 2].repeat(SETTINGS / 2);
     let mut random = Random::new(seed ^ 0x5eed);
     let mut drift = 0.0;
@@ -20,7 +24,7 @@ fn found(planted: &[(&[Change], f64)], noise: f64, runs: usize, seed: u64) -> Fo
         Ok(random.normal(drift, noise) - gains)
     };
     let limits = Limits { runs, error: 0.05, seed };
-    let plan = Plan { levels: levels.clone(), first: vec![], partners: vec![[2, 9], [4, 7]] };
+    let plan = Plan { levels: levels.clone(), first: first.to_vec(), partners: vec![[2, 9], [4, 7]] };
     let (found, ended) = search(&plan, limits, &mut run);
     assert!(ended.is_none() && found.runs <= runs);
     found
@@ -51,6 +55,23 @@ fn each_planted_problem_is_found_with_its_cure_and_nothing_else() {
     assert!(right.iter().zip(least).all(|(right, least)| *right >= least), "{right:?} of 40");
     let quiet = (0..40).filter(|seed| recommends(&found(problems[4], NOISE / 2.0, 600, *seed), cures[4])).count();
     assert!(quiet >= 36, "{quiet} of 40");
+}
+
+#[test]
+fn what_is_tried_first_is_tried_again_after_another_cure() {
+    // The second helps only after the first, and the diagnosis names the second only.
+    let planted: [(&[Change], f64); 2] = [(&[(5, 2)], 0.7), (&[(5, 2), (8, 1)], 0.5)];
+    let recommended = |seed| recommends(&found_with(&[8], &planted, NOISE, 600, seed), &[(5, 2), (8, 1)]);
+    let right = (0..40).filter(|seed| recommended(*seed)).count();
+    assert!(right >= 36, "{right} of 40");
+}
+
+#[test]
+fn three_cures_are_kept_with_few_runs_to_confirm_them() {
+    let planted: [(&[Change], f64); 3] = [(&[(0, 1)], 2.0), (&[(5, 2)], 0.7), (&[(8, 1)], 0.3)];
+    let kept = |seed| found(&planted, NOISE, 300, seed).best.contains(&(0, 1));
+    let right = (0..40).filter(|seed| kept(*seed)).count();
+    assert!(right >= 38, "{right} of 40");
 }
 
 #[test]

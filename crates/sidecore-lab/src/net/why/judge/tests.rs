@@ -320,9 +320,28 @@ fn what_a_peer_says_cannot_break_a_judgement() {
     receiver(&mut evidence).rules = Some(u64::MAX);
     receiver(&mut evidence).seconds = 0.0;
     set(receiver(&mut evidence), "mtu", "-1");
-    *sent(&mut evidence) = Connection { rwnd_us: u64::MAX, sndbuf_us: u64::MAX, ..tcp() };
-    let found = judge(&evidence);
-    assert!(found.iter().all(|finding| (0.0..=1.0).contains(&finding.weight)), "{found:#?}");
+    for wild in [0, 1, u64::MAX / 2, u64::MAX] {
+        *sent(&mut evidence) = Connection {
+            busy_us: wild,
+            rwnd_us: wild,
+            sndbuf_us: wild,
+            sent: wild,
+            resent: wild,
+            acked: wild,
+            received: wild,
+            rtt_us: wild,
+            min_rtt_us: wild,
+            pmtu: wild,
+            unacked_packets: wild,
+            window: wild,
+            unread: wild,
+            room: wild,
+            buffer: wild,
+            ..tcp()
+        };
+        let found = judge(&evidence);
+        assert!(found.iter().all(|finding| (0.0..=1.0).contains(&finding.weight)), "{found:#?}");
+    }
 }
 
 #[test]
