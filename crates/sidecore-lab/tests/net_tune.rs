@@ -5,8 +5,11 @@ use sidecore_testing::skipped;
 use std::fs;
 use std::path::Path;
 use std::process::{Command, Output};
+use std::sync::{Mutex, PoisonError};
 
 const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
+/// A link and its loads take all processors: one at a time.
+static ONE: Mutex<()> = Mutex::new(());
 /// Beginning of each script: a peer in the far namespace, the tuner of the near one, and the directory of its state.
 const BEGINNING: &str = r#"
 set -u
@@ -27,6 +30,7 @@ fn near_by(properties: &[&str], script: &str) -> Option<String> {
         skipped("only root enters the namespaces of another process, and interfaces are made with /dev/net/tun");
         return None;
     }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let mut command = Command::new(LAB);
     command
         .args(["net", "link"])
@@ -218,6 +222,7 @@ fn pair(arguments: &[&str]) -> Option<(String, String)> {
         skipped("only root sets all that a pair of virtual interfaces has");
         return None;
     }
+    let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
     let directory = tempfile::tempdir().unwrap();
     let rows = directory.path().join("rows");
     let mut command = Command::new(LAB);
@@ -250,7 +255,7 @@ fn each_goal_is_measured_by_its_own_figure() {
 
 #[test]
 fn what_is_the_whole_machines_is_left_alone_in_a_pair() {
-    let Some((said, rows)) = pair(&["--setting", "rfs,interrupts,busy-poll,gro", "--runs", "4"]) else { return };
+    let Some((said, rows)) = pair(&["--setting", "rfs,interrupts,busy-poll,gro", "--runs", "16"]) else { return };
     for setting in ["rfs", "interrupts", "busy-poll"] {
         assert!(said.contains(&format!("{setting}: it is the whole machine's")), "{said}");
     }

@@ -9,13 +9,15 @@ use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{TcpListener, TcpStream};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::Duration;
 
 const LAB: &str = env!("CARGO_BIN_EXE_sidecore-lab");
+/// A link and its loads take all processors: one at a time.
+static ONE: Mutex<()> = Mutex::new(());
 
 /// Exit code, all that was printed, and the rows.
 fn why(arguments: &[&str]) -> (Option<i32>, String, Vec<Value>) {
@@ -259,6 +261,7 @@ impl Plant {
             None => command.args(["-nm", "sh", "-c", &script]),
         };
         command.env("LAB", LAB).env("ROWS", &rows).env("ARGUMENTS", self.arguments).env(name, value);
+        let _one = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let Output { stdout, stderr, .. } = command.output().unwrap();
         let said = String::from_utf8_lossy(&stderr).into_owned() + &String::from_utf8_lossy(&stdout);
         let rows = fs::read_to_string(&rows).unwrap_or_default();

@@ -170,7 +170,7 @@ impl Daemon {
             self.signal(rustix::process::Signal::TERM);
         }
         let status = ended(&mut self.child, BOUND);
-        assert!(status.is_some(), "{} does not end\n{}", self.name, self.log());
+        assert!(status.is_some(), "{} does not end\n{}\n{}", self.name, self.log(), threads(&self.family()));
     }
 
     pub(crate) fn kill(&mut self) {
@@ -195,6 +195,18 @@ impl Drop for Daemon {
             let _ = self.child.wait();
         }
     }
+}
+
+/// What each thread of the processes waits for in the kernel.
+fn threads(processes: &[u32]) -> String {
+    let tasks = processes.iter().flat_map(|pid| std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten());
+    let word =
+        |task: &std::fs::DirEntry, file: &str| std::fs::read_to_string(task.path().join(file)).unwrap_or_default();
+    let each = |task: std::fs::DirEntry| {
+        let [name, waits, call] = ["comm", "wchan", "syscall"].map(|file| word(&task, file));
+        format!("{} {} {} {}", task.path().display(), name.trim(), waits, call.trim())
+    };
+    tasks.flatten().map(each).collect::<Vec<_>>().join("\n")
 }
 
 pub(crate) fn send(pid: u32, signal: rustix::process::Signal) {
