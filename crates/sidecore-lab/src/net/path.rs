@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 const REPLY_TIMEOUT: Duration = Duration::from_secs(10);
 const ARRIVAL: Duration = Duration::from_secs(5);
+/// Traffic after the window. The peer's window starts with its own first message and may end later.
+pub(super) const AFTER: Duration = Duration::from_millis(50);
 const SHOWN: usize = 200;
 /// Interval of datagrams that open a UDP connection; some may be lost.
 const HELLO: Duration = Duration::from_millis(20);
@@ -91,14 +93,22 @@ impl Path {
         warm_up: Duration,
         window: Duration,
     ) -> Result<(Both, Latencies), LabError> {
-        let mut running = self.begin(load)?;
+        let ms = |time: Duration| time.as_millis() as u64;
+        // Each end counts by itself: traffic may leave no room for questions.
+        let running = self.begin_window(load, Window { warm_up_ms: ms(warm_up), counted_ms: ms(window) })?;
+        let until = Instant::now() + ARRIVAL;
+        while !running.has_traffic() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(1));
+        }
         thread::sleep(warm_up);
         running.keep_latencies(true);
-        let before = running.count()?;
+        let before = running.count_near();
         thread::sleep(window);
-        let both = running.count()?.since(&before);
+        let near = running.count_near().since(&before);
         running.keep_latencies(false);
-        Ok((both, running.end()?))
+        thread::sleep(AFTER);
+        let (far, latencies) = running.end_window()?;
+        Ok((Both { near, far }, latencies))
     }
 
     pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
@@ -220,12 +230,6 @@ impl Running<'_> {
         let latencies = self.flow.end();
         let answer = self.path.ask(&Ask::End)?;
         if answer == Answer::Ended { Ok(latencies) } else { Err(unexpected(answer)) }
-    }
-}
-
-impl Both {
-    pub(super) fn since(&self, before: &Self) -> Self {
-        Self { near: self.near.since(&before.near), far: self.far.since(&before.far) }
     }
 }
 

@@ -7,7 +7,7 @@ use crate::net::account::{Account, Figure, Processor};
 use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
 use crate::net::link::Link;
-use crate::net::path::{Both, Path, Running};
+use crate::net::path::{AFTER, Both, Path, Running};
 use crate::net::protocol::{Direction, Load, Transport, Window};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
 use std::thread;
@@ -16,8 +16,6 @@ use std::time::{Duration, Instant};
 const WARM_UP: Duration = Duration::from_millis(200);
 /// Start of the sampling in it: starting a sampler takes time.
 const SAMPLED: Duration = Duration::from_millis(150);
-/// Traffic after the window. The peer's window starts with its own first message and may end later.
-const AFTER: Duration = Duration::from_millis(50);
 const ARRIVAL: Duration = Duration::from_secs(8);
 const CHECK_INTERVAL: Duration = Duration::from_millis(100);
 
