@@ -87,30 +87,6 @@ impl Path {
         self.start(load, None)
     }
 
-    pub(super) fn measure(
-        &mut self,
-        load: &Load,
-        warm_up: Duration,
-        window: Duration,
-    ) -> Result<(Both, Latencies), LabError> {
-        let ms = |time: Duration| time.as_millis() as u64;
-        // Each end counts by itself: traffic may leave no room for questions.
-        let running = self.begin_window(load, Window { warm_up_ms: ms(warm_up), counted_ms: ms(window) })?;
-        let until = Instant::now() + ARRIVAL;
-        while !running.has_traffic() && Instant::now() < until {
-            thread::sleep(Duration::from_millis(1));
-        }
-        thread::sleep(warm_up);
-        running.keep_latencies(true);
-        let before = running.count_near();
-        thread::sleep(window);
-        let near = running.count_near().since(&before);
-        running.keep_latencies(false);
-        thread::sleep(AFTER);
-        let (far, latencies) = running.end_window()?;
-        Ok((Both { near, far }, latencies))
-    }
-
     pub(super) fn begin_window(&mut self, load: &Load, window: Window) -> Result<Running<'_>, LabError> {
         self.start(load, Some(window))
     }

@@ -34,8 +34,6 @@ pub(super) struct Way {
     register: Duration,
     tally: Arc<Tally>,
     clock: Clock,
-    /// The store is full: new frames wait in the sender's interface.
-    full: bool,
 }
 
 impl Way {
@@ -55,7 +53,6 @@ impl Way {
             register: Duration::from_nanos(settings.register),
             tally: tally.clone(),
             clock,
-            full: false,
         }
     }
 
@@ -66,9 +63,7 @@ impl Way {
             if frames == BATCH || bytes >= BATCH_BYTES {
                 break true;
             }
-            let room = self.store.room();
-            self.full = room.is_none();
-            let Some(room) = room else { break false };
+            let Some(room) = self.store.room() else { break false };
             let length = match self.from.recv(room) {
                 Ok(length) => length,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break false,
@@ -163,8 +158,9 @@ pub(super) fn drive(way: &mut Way, stop: &PipeReader, spin: Nanos) -> Result<(),
 
 /// Sleeps until a frame arrives, at most for `pause`, and less by `spin`, which is spent polling the clock. Returns
 /// whether to end.
-fn rest(way: &Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, LabError> {
-    let wanted = if way.full { PollFlags::empty() } else { PollFlags::POLLIN };
+fn rest(way: &mut Way, stop: &PipeReader, pause: Option<Nanos>, spin: Nanos) -> Result<bool, LabError> {
+    // Without room, new frames wait in the sender's interface until the next ones are handed over.
+    let wanted = if way.store.room().is_none() { PollFlags::empty() } else { PollFlags::POLLIN };
     let mut watched = [PollFd::new(stop.as_fd(), PollFlags::POLLIN), PollFd::new(way.from.as_fd(), wanted)];
     let sleep = pause.map(|pause| TimeSpec::from(Duration::from_nanos(pause.saturating_sub(spin))));
     match ppoll(&mut watched, sleep, None) {
@@ -183,5 +179,36 @@ impl Clock {
 
     fn now(self) -> Nanos {
         u64::try_from(self.0.elapsed().as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::net::UnixDatagram;
+    use std::thread;
+
+    #[test]
+    fn a_store_that_was_full_and_is_empty_again_takes_more() {
+        let pair = || UnixDatagram::pair().unwrap();
+        let ((near, from), (to, far)) = (pair(), pair());
+        from.set_nonblocking(true).unwrap();
+        let settings = Settings { delay: 0, offload: false, checksums: false, ..Settings::default() };
+        let ends = (&Arc::new(Tap::of(from)), &Arc::new(Tap::of(to)));
+        let mut way = Way::new(&settings, ends, 1, &Arc::default(), Clock::start());
+        // Full with one frame.
+        way.store = Store::new(0);
+        let (stop, stops) = io::pipe().unwrap();
+        let drives = thread::spawn(move || drive(&mut way, &stop, 0));
+        far.set_read_timeout(Some(Duration::from_secs(60))).unwrap();
+        for number in 0..10 {
+            near.send(&[number; 60]).unwrap();
+        }
+        for number in 0..10 {
+            let mut frame = [0; 100];
+            assert_eq!((far.recv(&mut frame).unwrap(), frame[0]), (60, number));
+        }
+        drop(stops);
+        drives.join().unwrap().unwrap();
     }
 }

@@ -52,6 +52,12 @@ impl Tap {
         Ok(Self(file))
     }
 
+    /// Sends and receives by that socket instead.
+    #[cfg(test)]
+    pub(super) fn of(socket: std::os::unix::net::UnixDatagram) -> Self {
+        Self(File::from(std::os::fd::OwnedFd::from(socket)))
+    }
+
     pub(super) fn recv(&self, room: &mut [u8]) -> io::Result<usize> {
         (&self.0).read(room)
     }

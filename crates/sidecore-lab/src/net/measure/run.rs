@@ -27,8 +27,9 @@ pub(crate) struct Run {
     pub(super) stacks: Vec<String>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Instruments {
+    warm_up: Duration,
     hardware: Option<Counters>,
     sampling: Option<Sampling>,
     interrupt: Option<Interrupt>,
@@ -43,7 +44,18 @@ struct Sampling {
     keeps_stacks: bool,
 }
 
+impl Default for Instruments {
+    fn default() -> Self {
+        Self { warm_up: WARM_UP, hardware: None, sampling: None, interrupt: None }
+    }
+}
+
 impl Instruments {
+    /// None. Too short for samples.
+    pub(crate) fn warmed_up_for(warm_up: Duration) -> Self {
+        Self { warm_up, ..Self::default() }
+    }
+
     pub(crate) fn counters(left_out: &mut Vec<String>) -> Self {
         let hardware = Counters::open(Account::of_kernel().processors.len(), left_out);
         Self { hardware: Some(hardware), ..Self::default() }
@@ -92,9 +104,12 @@ impl Instruments {
     /// Counts the window at this end. Its distance from this end's first message is the same as at the peer.
     fn count(&mut self, running: &mut Running<'_>, window: Duration) -> Result<Seen, LabError> {
         let first = self.first(running)?;
-        let begins = first + WARM_UP;
-        self.wait(running, first + SAMPLED)?;
-        let sampler = self.sampling.as_ref().map(|sampling| Sampler::start(&sampling.setup)).transpose()?;
+        let begins = first + self.warm_up;
+        let mut sampler = None;
+        if let Some(sampling) = &self.sampling {
+            self.wait(running, first + SAMPLED)?;
+            sampler = Some(Sampler::start(&sampling.setup)?);
+        }
         let spare = || sampler.as_ref().map_or_else(Vec::new, Sampler::spare_s);
         self.wait(running, begins)?;
         if let Some(hardware) = &mut self.hardware {
@@ -143,7 +158,7 @@ impl Run {
         instruments: &mut Instruments,
     ) -> Result<Self, LabError> {
         let ms = |time: Duration| time.as_millis() as u64;
-        let window_ms = Window { warm_up_ms: ms(WARM_UP), counted_ms: ms(window) };
+        let window_ms = Window { warm_up_ms: ms(instruments.warm_up), counted_ms: ms(window) };
         let mut running = path.begin_window(load, window_ms)?;
         let seen = instruments.count(&mut running, window);
         // Also after an error here, the peer must be ready for the next load.

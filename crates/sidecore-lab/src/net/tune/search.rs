@@ -187,27 +187,29 @@ impl<'r, E> Search<'r, E> {
             for ((step, looks), compared) in steps.iter().zip(&mut compared) {
                 if compared.as_ref() != Some(best) {
                     *compared = Some(best.clone());
-                    promising.extend(self.race(best, step.clone(), looks)?);
+                    promising.extend(self.race(best, step, looks)?);
                 }
             }
             promising.sort_by(|(_, one), (_, other)| other.total_cmp(one));
             for block in promising.chunks(BLOCK) {
-                self.race(best, block.iter().map(|(changes, _)| changes.clone()).collect(), &RACE)?;
+                let block: Vec<_> = block.iter().map(|(changes, _)| changes.clone()).collect();
+                self.race(best, &block, &RACE)?;
             }
         }
         Ok(())
     }
 
     /// Adds the best of the candidates to `base`, if it helps beyond doubt. Otherwise returns those that may, with their
-    /// gains. Each look has more rounds.
+    /// gains. Each look has more rounds. A setting that `base` has is not tried again.
     fn race(
         &mut self,
         base: &mut Vec<Change>,
-        mut candidates: Vec<Vec<Change>>,
+        candidates: &[Vec<Change>],
         looks: &[usize],
     ) -> Result<Vec<(Vec<Change>, f64)>, End<E>> {
-        candidates.retain(|changes| changes.iter().all(|(setting, _)| base.iter().all(|(own, _)| own != setting)));
-        let mut arms: Vec<_> = candidates.iter().map(|changes| Arm::of(with(base, changes))).collect();
+        let is_new = |(setting, _): &Change| base.iter().all(|(own, _)| own != setting);
+        let new = candidates.iter().filter(|changes| changes.iter().all(is_new));
+        let mut arms: Vec<_> = new.map(|changes| Arm::of([base.as_slice(), changes].concat())).collect();
         let mut ended = Ok(());
         let mut best = None;
         for look in looks {
@@ -225,8 +227,7 @@ impl<'r, E> Search<'r, E> {
             *base = best;
             return Ok(Vec::new());
         }
-        let is_left = |changes: &Vec<Change>| arms.iter().find(|arm| arm.changes == with(base, changes)).map(Arm::mean);
-        Ok(candidates.into_iter().filter_map(|changes| is_left(&changes).map(|gain| (changes, gain))).collect())
+        Ok(arms.iter().map(|arm| (arm.changes[base.len()..].to_vec(), arm.mean())).collect())
     }
 
     /// Reverts changes singly, and drops those whose revert causes no loss; where runs end, those without a likely one.
@@ -372,12 +373,6 @@ fn best_of(arms: &[Arm]) -> Option<&Arm> {
     let most = arms.iter().map(|arm| arm.gains.len()).max()?;
     let known = arms.iter().filter(|arm| arm.gains.len() == most);
     known.max_by(|one, other| one.mean().total_cmp(&other.mean()))
-}
-
-/// Changes of `more` replace those of the same setting.
-fn with(base: &[Change], more: &[Change]) -> Vec<Change> {
-    let kept = base.iter().filter(|(setting, _)| more.iter().all(|(other, _)| other != setting));
-    kept.chain(more).copied().collect()
 }
 
 fn without(base: &[Change], gone: Change) -> Vec<Change> {

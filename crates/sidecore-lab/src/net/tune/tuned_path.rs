@@ -10,7 +10,8 @@ use crate::net::account::Account;
 use crate::net::end::{End, Order};
 use crate::net::flow::times;
 use crate::net::link::Link;
-use crate::net::path::{Both, Path};
+use crate::net::measure::{Instruments, Run};
+use crate::net::path::Path;
 use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::why::suspects;
 use sidecore_report::statistics::median;
@@ -271,7 +272,7 @@ impl TunedPath {
         let mut figures = Figures::default();
         let load = self.streams();
         if streams {
-            let (both, _) = self.run(&load)?;
+            let Run { both, .. } = self.run(&load)?;
             let bytes = both.far.received.bytes as f64;
             let busy = both.near.busy_s();
             if bytes > 0.0 {
@@ -281,8 +282,8 @@ impl TunedPath {
         }
         if trips {
             let paced = Load { direction: Direction::RoundTrip, size: 64, rate: Some(self.manner.rate), ..load };
-            let (_, latencies) = self.run(&paced)?;
-            figures.latency_us = latencies.filter(|us| *us > 0.0);
+            let trips = times(&self.run(&paced)?.latencies);
+            figures.latency_us = trips.map(|trips| trips.p50).filter(|us| *us > 0.0);
         }
         Ok(figures)
     }
@@ -308,7 +309,7 @@ impl TunedPath {
         self.set(levels)?;
         let streams = self.streams();
         let mut bytes_per_s =
-            |load| Ok::<_, LabError>(self.run(&load)?.0.far).map(|far| far.received.bytes as f64 / far.seconds());
+            |load| Ok::<_, LabError>(self.run(&load)?.both.far).map(|far| far.received.bytes as f64 / far.seconds());
         let by_streams = bytes_per_s(streams)?;
         let by_datagrams = bytes_per_s(Load { transport: Transport::Udp, size: DATAGRAM, ..streams })?;
         Ok(Some((by_datagrams / by_streams).ln()).filter(|gain| gain.is_finite()))
@@ -318,9 +319,7 @@ impl TunedPath {
         Load::new(Transport::Tcp, Direction::Send, 65_536, self.manner.connections)
     }
 
-    /// Counts of both ends, and the median of round trips, us.
-    fn run(&mut self, load: &Load) -> Result<(Both, Option<f64>), LabError> {
-        let (both, latencies) = self.path.measure(load, WARM_UP, self.manner.window)?;
-        Ok((both, times(&latencies).map(|times| times.p50)))
+    fn run(&mut self, load: &Load) -> Result<Run, LabError> {
+        Run::of(&mut self.path, load, self.manner.window, &mut Instruments::warmed_up_for(WARM_UP))
     }
 }
