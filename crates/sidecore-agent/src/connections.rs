@@ -17,6 +17,8 @@ const MAX: usize = 64;
 const MAX_OF_USER: usize = 48;
 /// Most threads: those of ended connections last a moment longer.
 const MAX_THREADS: usize = 2 * MAX;
+/// Longest wait for a thread to end. Of more than `MAX`, each has lost its connection already.
+const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// All connections.
 #[derive(Default)]
@@ -64,7 +66,9 @@ impl Connections {
 
     /// Gives the connection of this user a place. `None`: there is none.
     pub(crate) fn enter(self: &Arc<Self>, user: u32, stream: &Arc<UnixStream>) -> Option<Place> {
-        let mut table = self.table();
+        let is_full = |table: &mut Table| table.threads == MAX_THREADS && !table.ending;
+        let waited = self.changed.wait_timeout_while(self.table(), MAX_WAIT, is_full);
+        let (mut table, _) = waited.unwrap_or_else(PoisonError::into_inner);
         if table.ending || table.threads == MAX_THREADS || !table.make_room(user) {
             return None;
         }

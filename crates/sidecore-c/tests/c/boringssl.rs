@@ -19,8 +19,10 @@ struct AwsLc {
 impl AwsLc {
     /// The service's own, and `libssl` of the same sources, built once.
     fn built() -> Self {
+        // Packages of other systems may not be on this machine.
+        let platform = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
         let metadata = run(Command::new(env!("CARGO"))
-            .args(["metadata", "--offline", "--format-version", "1"])
+            .args(["metadata", "--offline", "--format-version", "1", "--filter-platform", &platform])
             .current_dir(env!("CARGO_MANIFEST_DIR")));
         let metadata = String::from_utf8(metadata.stdout).unwrap();
         let manifest = metadata.split('"').find(|text| text.contains("/aws-lc-sys-") && text.ends_with("/Cargo.toml"));
