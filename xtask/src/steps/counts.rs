@@ -27,7 +27,7 @@ impl fmt::Display for Counts {
     }
 }
 
-/// Names a failed program's failed tests and those that hung; its last line, if there are none.
+/// Names a program's tests that failed or hung. Without such tests: its last line.
 pub(super) fn failure(title: &str, output: &str) -> String {
     let test = |line: &str, end: &str| Some(line.strip_prefix("test ")?.strip_suffix(end)?.to_owned());
     let failed = output.lines().filter_map(|line| test(line, " ... FAILED")).map(|name| format!("{name} failed"));

@@ -1,7 +1,6 @@
 //! Prepares this machine for the tests: missing packages and tools are installed, and a setting of the kernel holds
 //! until the tests end.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
@@ -14,9 +13,8 @@ use std::time::Duration;
 
 use super::packages;
 use crate::Result;
-use crate::built::cargo;
+use crate::tools;
 
-const SBIN: [&str; 2] = ["/usr/sbin", "/sbin"];
 const SETTINGS: &str = "/proc/sys/net/ipv4";
 /// Message of `apt-get` for a lock that its option does not wait for: that of the lists.
 const LOCKED: &str = "Could not get lock";
@@ -31,12 +29,9 @@ pub(super) struct Machine {
 impl Machine {
     /// Installs missing packages, if this process may. Otherwise the error is the command to run.
     pub(super) fn prepare(root: &Path) -> Result<Self> {
-        let tools = root.join("target/tools");
-        let own = env::var_os("PATH").unwrap_or_default();
-        let more = [tools.join("bin")].into_iter().chain(SBIN.map(PathBuf::from));
-        let path = env::join_paths(env::split_paths(&own).chain(more))?;
+        let path = tools::path(root)?;
         install(&packages::missing(&path), is_root()?.then(Apt::default))?;
-        ensure_cargo_deb(root, &tools, &path)?;
+        tools::DEB.ensure(root, &path)?;
         Ok(Self { path, _congestion_control: allow_cubic(Path::new(SETTINGS))? })
     }
 }
@@ -116,28 +111,6 @@ impl Apt {
     }
 }
 
-/// Installs the tool that makes Debian packages, below `target`. To build it takes less time than to install its
-/// package.
-fn ensure_cargo_deb(root: &Path, tools: &Path, path: &OsStr) -> Result<()> {
-    if cargo(root).args(["deb", "--version"]).env("PATH", path).output()?.status.success() {
-        return Ok(());
-    }
-    println!("\n==> cargo install cargo-deb");
-    let mut install = cargo(root);
-    install.args([
-        "install",
-        "--quiet",
-        "--locked",
-        "--no-default-features",
-        "--profile",
-        "dev",
-        "cargo-deb",
-        "--root",
-    ]);
-    let done = install.arg(tools).status()?;
-    if done.success() { Ok(()) } else { Err("cargo-deb is missing; run: cargo install cargo-deb --locked".into()) }
-}
-
 /// Allows `cubic` to all processes where the kernel has it: within a namespace the kernel takes only such an
 /// algorithm. `None`: it is allowed already, or cannot be.
 fn allow_cubic(settings: &Path) -> Result<Option<Afterwards>> {
@@ -178,6 +151,7 @@ impl Drop for Afterwards {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::env;
     use std::os::unix::fs::PermissionsExt as _;
 
     struct Scripted {

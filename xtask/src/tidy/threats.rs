@@ -1,4 +1,4 @@
-//! Rules of the threat model: each test that its table names must exist.
+//! Rules of the threat model and of the security policy: each test that they name must exist.
 
 use std::ops::Range;
 
@@ -10,6 +10,9 @@ use crate::tree::{Tree, is_kind};
 
 const MODEL: &str = "docs/security.md";
 const COLUMN: &str = "Test";
+/// It names one test for each promise, in a line that begins so.
+const POLICY: &str = "SECURITY.md";
+const LINE: &str = "Test: ";
 
 pub(super) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let Some(text) = tree.text(MODEL) else {
@@ -28,9 +31,16 @@ pub(super) fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
             "name the test of each threat there",
         )];
     };
-    let missing = named.into_iter().filter(|(_, name)| !exists(tree, sources, name));
+    let named = named.into_iter().map(|(line, name)| (MODEL, line, name));
+    let promised = promised(tree.text(POLICY).unwrap_or_default()).map(|(line, name)| (POLICY, line, name));
+    let missing = named.chain(promised).filter(|(.., name)| !exists(tree, sources, name));
     let remedy = "write the test, or correct its name";
-    missing.map(|(line, name)| Finding::new(MODEL, line, format!("no test `{name}`"), remedy)).collect()
+    missing.map(|(page, line, name)| Finding::new(page, line, format!("no test `{name}`"), remedy)).collect()
+}
+
+fn promised(text: &str) -> impl Iterator<Item = (usize, String)> {
+    let lines = (1..).zip(text.lines());
+    lines.filter_map(|(line, text)| Some((line, text.strip_prefix(LINE)?.trim().trim_matches('`').to_owned())))
 }
 
 /// The code spans in the column of tests, with their lines. `None` without such a column.
@@ -131,6 +141,15 @@ mod tests {
         for cell in bad {
             assert_eq!(findings(&table(cell)), [5], "{cell}");
         }
+    }
+
+    #[test]
+    fn tests_that_the_policy_names_must_exist_too() {
+        let model = table("`sidecore_core::ring::hostile_words`");
+        let tree = |policy: &str| Tree::of(&[(MODEL, &model), (POLICY, policy)]);
+        let sources = [Source::of("crates/sidecore-core/src/ring.rs", "#[test]\nfn hostile_words() {}")];
+        assert_eq!(check(&tree("Promise.\n\nTest: `sidecore_core::ring::hostile_words`\n"), &sources).len(), 0);
+        assert_eq!(check(&tree("Promise.\n\nTest: `sidecore_core::ring::gone`\n"), &sources).len(), 1);
     }
 
     #[test]

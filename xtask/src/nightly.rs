@@ -1,0 +1,325 @@
+//! `cargo xtask nightly`: checks that take long, or need another compiler. Each check has a plant, a small crate with a
+//! fault, and must find it first.
+
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::Instant;
+
+use cargo_metadata::MetadataCommand;
+
+use crate::Result;
+use crate::tools::{self, Tool};
+
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const FUZZED_SECONDS: &str = "10";
+/// Plants and builds of the checks, below the workspace. Flags of these builds differ from those of others.
+const DIRECTORY: &str = "target/nightly";
+
+const DENY: Tool = Tool { name: "cargo-deny", has_defaults: true };
+const FUZZ: Tool = Tool { name: "cargo-fuzz", has_defaults: true };
+
+/// Libraries that programs load, which run in processes of others.
+const LOADED: [&str; 4] = ["sidecore-client", "sidecore-openssl", "sidecore-pkcs11", "sidecore-preload"];
+
+struct Check {
+    name: &'static str,
+    about: &'static str,
+    tool: Option<Tool>,
+    components: &'static [&'static str],
+    /// In the workspace. One command after the other.
+    commands: fn(&Site) -> Result<Vec<Command>>,
+    plant: Plant,
+}
+
+/// A package with one fault.
+struct Plant {
+    source: &'static str,
+    manifest: &'static str,
+    /// In the package's directory.
+    command: fn(&Site) -> Result<Command>,
+    /// Part of the message about the fault.
+    found: &'static str,
+}
+
+const CHECKS: [Check; 6] = [
+    Check {
+        name: "deny",
+        about: "advisories, licences, duplicates and sources of all dependencies",
+        tool: Some(DENY),
+        components: &[],
+        // The second asks for the database of advisories, by network.
+        commands: |site| {
+            let parts = [&["bans", "licenses", "sources"][..], &["advisories"]];
+            Ok(parts.map(|parts| site.stable(&[&["deny", "--workspace", "check"], parts].concat())).into())
+        },
+        plant: Plant {
+            source: "fn main() {}",
+            manifest: "license = \"AGPL-3.0-only\"",
+            command: |site| {
+                let mut deny = site.stable(&["deny", "--config"]);
+                deny.arg(site.root.join("deny.toml")).args(["check", "licenses"]);
+                Ok(deny)
+            },
+            found: "license is not explicitly allowed",
+        },
+    },
+    Check {
+        name: "oldest",
+        about: "the oldest Rust that Cargo.toml names builds all programs and libraries",
+        tool: None,
+        components: &[],
+        commands: |site| Ok(vec![site.rust(&site.oldest()?, "oldest", &["check", "--workspace"])]),
+        plant: Plant {
+            source: "fn main() { assert_eq!(1_i32.strict_add(1), 2); }",
+            manifest: "",
+            command: |site| Ok(site.rust(&site.oldest()?, "plants", &["check"])),
+            found: "strict_add",
+        },
+    },
+    Check {
+        name: "miri",
+        about: "core, and what the client decodes, without undefined behaviour",
+        tool: None,
+        components: &["miri", "rust-src"],
+        commands: |site| {
+            let core = [
+                "miri",
+                "test",
+                "-p",
+                "sidecore-core",
+                "--lib",
+                "--",
+                "ring",
+                "words",
+                "wire",
+                "arena",
+                "streams",
+                "--skip",
+                "tests::model",
+            ];
+            let client =
+                ["miri", "test", "-p", "sidecore-client", "--lib", "--", "keyops::key", "keys::", "control", "text"];
+            Ok(vec![site.interpreted(&core), site.interpreted(&client)])
+        },
+        plant: Plant {
+            source: "fn main() { let bytes = [7_u8; 4]; println!(\"{}\", unsafe { *bytes.as_ptr().add(5) }); }",
+            manifest: "",
+            command: |site| Ok(site.interpreted(&["miri", "run"])),
+            found: "Undefined Behavior",
+        },
+    },
+    Check {
+        name: "address",
+        about: "AddressSanitizer and LeakSanitizer over the client and the libraries that programs load",
+        tool: None,
+        components: &[],
+        commands: |site| Ok(vec![site.sanitized("address", &loaded())]),
+        plant: Plant {
+            source: "fn main() { let bytes = vec![7_u8; 4].leak().as_mut_ptr(); unsafe { drop(Box::from_raw(bytes)); \
+                     println!(\"{}\", *bytes); } }",
+            manifest: "",
+            command: |site| Ok(site.sanitized("address", &["run"])),
+            found: "AddressSanitizer",
+        },
+    },
+    Check {
+        name: "thread",
+        about: "ThreadSanitizer over the same",
+        tool: None,
+        components: &["rust-src"],
+        commands: |site| Ok(vec![site.sanitized("thread", &loaded())]),
+        plant: Plant {
+            source: "static mut N: u64 = 0;\nfn main() { let add = || (0..100_000).for_each(|_| unsafe { N += 1 }); \
+                     std::thread::scope(|scope| { scope.spawn(add); scope.spawn(add); }); }",
+            manifest: "",
+            command: |site| Ok(site.sanitized("thread", &["run"])),
+            found: "data race",
+        },
+    },
+    Check {
+        name: "fuzz",
+        about: "ten seconds of search from the kept corpus, for each harness of hostile input",
+        tool: Some(FUZZ),
+        components: &[],
+        commands: |site| {
+            let harnesses = harnesses(&site.root)?;
+            Ok(harnesses.iter().map(|harness| site.fuzzed(&site.root.join("fuzz"), harness)).collect())
+        },
+        plant: Plant {
+            source: "#![no_main]\nlibfuzzer_sys::fuzz_target!(|bytes: &[u8]| assert!(!bytes.starts_with(b\"no\")));",
+            manifest: "[package.metadata]\ncargo-fuzz = true\n[dependencies]\nlibfuzzer-sys = \"0.4\"",
+            command: |site| Ok(site.fuzzed(Path::new("."), "plant")),
+            found: "panicked",
+        },
+    },
+];
+
+fn names() -> String {
+    CHECKS.map(|check| check.name).join(", ")
+}
+
+/// Runs the checks of these names, or all without names. `false`: one found a fault, or did not find its plant.
+pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
+    if let Some(unknown) = names.iter().find(|name| CHECKS.iter().all(|check| check.name != **name)) {
+        return Err(format!("no check is called {unknown}; there are {}", self::names()).into());
+    }
+    let site = Site { root: root.to_owned(), path: tools::path(root)? };
+    let mut failed = Vec::new();
+    for check in CHECKS.iter().filter(|check| names.is_empty() || names.contains(&check.name)) {
+        println!("\n==> {}: {}", check.name, check.about);
+        let start = Instant::now();
+        let verdict = match check.run(&site) {
+            Ok(()) => "passed".to_owned(),
+            Err(why) => {
+                failed.push(check.name);
+                format!("FAILED: {why}")
+            }
+        };
+        println!("<== {}: {verdict} ({:.0} s)", check.name, start.elapsed().as_secs_f64());
+    }
+    if !failed.is_empty() {
+        println!("\nFAILED {}", failed.join(", "));
+    }
+    Ok(failed.is_empty())
+}
+
+impl Check {
+    fn run(&self, site: &Site) -> Result<()> {
+        if let Some(tool) = &self.tool {
+            tool.ensure(&site.root, &site.path)?;
+        }
+        if !self.components.is_empty() {
+            ensure_toolchain("nightly", self.components)?;
+        }
+        self.plant.find(site, self.name)?;
+        for mut command in (self.commands)(site)? {
+            println!("$ {}", in_words(&command));
+            if !command.status()?.success() {
+                return Err(format!("it found something; again: {}", in_words(&command)).into());
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Plant {
+    fn find(&self, site: &Site, name: &str) -> Result<()> {
+        let package = site.root.join(DIRECTORY).join("plant").join(name);
+        let source = if self.source.starts_with("#![no_main]") { "fuzz_targets/plant.rs" } else { "src/main.rs" };
+        let source = package.join(source);
+        fs::create_dir_all(source.parent().ok_or("no directory")?)?;
+        fs::write(&source, self.source)?;
+        let bin = format!("[[bin]]\nname = \"plant\"\npath = \"{}\"", source.strip_prefix(&package)?.display());
+        // A workspace of its own: it stands below another one.
+        let manifest = format!(
+            "[package]\nname = \"plant\"\nversion = \"0.0.0\"\nedition = \"2024\"\n{}\n{bin}\n[workspace]\n",
+            self.manifest
+        );
+        fs::write(package.join("Cargo.toml"), manifest)?;
+        let mut command = (self.command)(site)?;
+        let done = command.current_dir(&package).stdin(Stdio::null()).output()?;
+        let said = String::from_utf8_lossy(&done.stderr).into_owned() + &String::from_utf8_lossy(&done.stdout);
+        if done.status.success() || !said.contains(self.found) {
+            return Err(format!("what was planted was not found; {} said:\n{said}", in_words(&command)).into());
+        }
+        println!("what was planted is found: {}", self.found);
+        Ok(())
+    }
+}
+
+struct Site {
+    root: PathBuf,
+    /// With the tools.
+    path: OsString,
+}
+
+impl Site {
+    fn stable(&self, arguments: &[&str]) -> Command {
+        let mut cargo = crate::built::cargo(&self.root);
+        cargo.args(arguments).env("PATH", &self.path);
+        cargo
+    }
+
+    fn rust(&self, toolchain: &str, target: &str, arguments: &[&str]) -> Command {
+        let mut rustup = Command::new("rustup");
+        rustup.args(["run", toolchain, "cargo"]).args(arguments).current_dir(&self.root).env("PATH", &self.path);
+        // Of the compiler that runs this program.
+        for name in ["CARGO", "RUSTC", "RUSTUP_TOOLCHAIN", "RUSTFLAGS"] {
+            rustup.env_remove(name);
+        }
+        rustup.env("CARGO_TARGET_DIR", self.root.join(DIRECTORY).join(target)).env("CARGO_INCREMENTAL", "0");
+        rustup
+    }
+
+    fn interpreted(&self, arguments: &[&str]) -> Command {
+        let mut miri = self.rust("nightly", "miri", arguments);
+        miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
+        miri
+    }
+
+    fn sanitized(&self, sanitizer: &str, arguments: &[&str]) -> Command {
+        let mut cargo = self.rust("nightly", sanitizer, arguments);
+        // Without a target, programs that only build others would be changed as well.
+        cargo.args(["--target", TARGET]).env("RUSTFLAGS", format!("-Zsanitizer={sanitizer}"));
+        if sanitizer == "thread" {
+            // Otherwise accesses of the standard library are not seen, nor its locks.
+            cargo.arg("-Zbuild-std").env("TSAN_OPTIONS", "halt_on_error=1");
+        }
+        cargo
+    }
+
+    fn fuzzed(&self, directory: &Path, harness: &str) -> Command {
+        let mut fuzz = self.rust("nightly", "fuzz", &["fuzz", "run"]);
+        fuzz.arg("--fuzz-dir").arg(directory).args(["--target", TARGET, harness, "--"]);
+        fuzz.arg(format!("-max_total_time={FUZZED_SECONDS}"));
+        fuzz
+    }
+
+    /// The version that the packages name.
+    fn oldest(&self) -> Result<String> {
+        let metadata = MetadataCommand::new().current_dir(&self.root).no_deps().exec()?;
+        let version = metadata.packages.iter().find_map(|package| package.rust_version.clone());
+        let version = version.ok_or("no package names its oldest Rust")?;
+        let oldest = format!("{}.{}", version.major, version.minor);
+        ensure_toolchain(&oldest, &[])?;
+        Ok(oldest)
+    }
+}
+
+fn ensure_toolchain(toolchain: &str, components: &[&str]) -> Result<()> {
+    let mut install = Command::new("rustup");
+    install.args(["toolchain", "install", toolchain, "--profile", "minimal", "--no-self-update"]);
+    for component in components {
+        install.args(["--component", component]);
+    }
+    let done = install.stdin(Stdio::null()).output()?;
+    if done.status.success() {
+        return Ok(());
+    }
+    Err(format!("{}: {}", in_words(&install), String::from_utf8_lossy(&done.stderr)).into())
+}
+
+fn loaded() -> Vec<&'static str> {
+    ["test", "--lib"].into_iter().chain(LOADED.iter().flat_map(|name| ["-p", name])).collect()
+}
+
+fn harnesses(root: &Path) -> Result<Vec<String>> {
+    let files = fs::read_dir(root.join("fuzz/fuzz_targets"))?;
+    let mut names = Vec::new();
+    for file in files {
+        names.extend(file?.path().file_stem().map(|name| name.to_string_lossy().into_owned()));
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// With the variables that it sets, as a shell takes it.
+fn in_words(command: &Command) -> String {
+    let set = command.get_envs().filter_map(|(name, value)| Some((name, value?)));
+    let set =
+        set.filter(|(name, _)| *name != "PATH").map(|(name, value)| format!("{}={}", name.display(), value.display()));
+    let words = [command.get_program()].into_iter().chain(command.get_args()).map(|word| word.display().to_string());
+    set.chain(words).collect::<Vec<_>>().join(" ")
+}
