@@ -48,6 +48,14 @@ use std::time::Duration;
 /// Requests that have begun at the end of the agent are answered within this time.
 const LAST_ANSWERS: Duration = Duration::from_secs(2);
 
+const EXAMPLES: [(&str, &str); 2] = [
+    ("sidecore agent --socket /run/user/1000/agent.sock", "For SSH_AUTH_SOCK=/run/user/1000/agent.sock."),
+    (
+        "sidecore agent --socket /run/hostkeys/agent.sock --keys host-ed25519",
+        "One key, as sshd uses it with HostKeyAgent.",
+    ),
+];
+
 fn main() -> ExitCode {
     arguments::run(Cli::command, |cli: Cli| run(cli.command), output::print_usage)
 }
@@ -57,7 +65,7 @@ fn run(command: Command) -> Result<u8, AgentError> {
         Command::Agent(args) => agent(&args)?,
         Command::Manuals(args) => {
             let all = arguments::shown(Cli::command());
-            arguments::write_pages(arguments::visible(&all), &args.directory)?;
+            arguments::write_pages(arguments::visible(&all), &EXAMPLES, &args.directory)?;
         }
     }
     Ok(0)
@@ -78,4 +86,16 @@ fn agent(args: &Agent) -> Result<(), AgentError> {
     signals.forever().next();
     server.connections.finish(LAST_ANSWERS);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_lines_that_the_program_takes() {
+        for (line, _) in EXAMPLES {
+            assert!(Cli::command().try_get_matches_from(line.split(' ')).is_ok(), "{line}");
+        }
+    }
 }

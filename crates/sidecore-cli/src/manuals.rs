@@ -58,6 +58,49 @@ const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
+const EXAMPLES: [(&str, &str); 28] = [
+    ("sidecore serve", "The service with the defaults, in the foreground."),
+    (
+        "sidecore serve --config /etc/sidecore/sidecore.toml --log json",
+        "With a configuration; one JSON object a line of its log.",
+    ),
+    ("sidecore keys import www www.pem --gid 33", "A key from a file. Members of the group may use it."),
+    ("sidecore keys import www new.pem --replace", "Another key in its place, in one step."),
+    ("sidecore keys generate api --kind p-256 --uid 1000", "A key that is in no file."),
+    ("sidecore keys list", "All keys with their users."),
+    (
+        "sidecore keys pem www --output /etc/nginx/www.pem",
+        "The file that a server gets in the place of the key. It is no secret.",
+    ),
+    ("sidecore keys test /etc/nginx/www.pem --as www-data", "Whether that user can sign with it, step by step."),
+    (
+        "sidecore keys renew www privkey.pem --certificate fullchain.pem --output /etc/nginx/www.pem",
+        "After the renewal of a certificate.",
+    ),
+    ("sidecore keys acl www --add --uid 1000", "One more user."),
+    ("sidecore keys usage www sign", "Signatures only: it decrypts nothing from now on."),
+    ("sidecore keys limit www 100/s", "At most 100 private operations a second, over all programs."),
+    ("sidecore keys cert www fullchain.pem", "Certificates beside the key, for programs that look for them."),
+    ("sidecore keys passphrase --new-passphrase-file new", "All keys at rest are sealed anew."),
+    ("sidecore keys remote api --also", "Services on other machines have the key as well."),
+    ("sidecore keys delete api", "At once, also where it is in use."),
+    ("sidecore set limits.clients=4096", "Another limit in the running service."),
+    ("sidecore set notify=park", "No thread polls any more."),
+    ("sidecore get", "All settings in force."),
+    (
+        "sidecore reload --config /etc/sidecore/sidecore.toml",
+        "Settings of the file that differ, as far as a running service can change them.",
+    ),
+    ("sidecore run -- nginx -t", "A program with the provider, for keys by their names."),
+    ("sidecore run --sockets -- ./publisher", "A program whose small messages go through the service of sockets."),
+    ("sidecore sockets", "The path of each socket, and the reason."),
+    ("sidecore top", "Live, until q."),
+    ("sidecore top --once", "All tables as text, with the rates of one second."),
+    ("sidecore export --listen 127.0.0.1:9787", "Metrics at /metrics for Prometheus."),
+    ("sidecore check", "Promises that this machine cannot keep, and the remedies."),
+    ("sidecore check --config /etc/sidecore/sidecore.toml", "Whether a service would start with that file."),
+];
+
 /// The command that a shell asks to complete: the WORD of `sidecore WORD ...` behind `--`.
 pub(crate) fn asked_about() -> Option<OsString> {
     env::var_os(VARIABLE)?;
@@ -69,7 +112,7 @@ pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     // The other programs write the pages of their own commands.
     let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).chain(&OF_AGENT).any(|other| *other == name);
     let own = arguments::visible(&all).filter(|command| is_own(command.get_name()));
-    arguments::write_pages(own, directory)?;
+    arguments::write_pages(own, &EXAMPLES, directory)?;
     written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
     for (shell, file, last) in SHELLS {
         written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))?;
@@ -116,5 +159,18 @@ fn have_written(program: PathBuf, directory: &Path) -> Result<(), CliError> {
         Ok(status) if status.success() => Ok(()),
         Ok(status) => Err(CliError::OtherManuals { program, status }),
         Err(error) => Err(TerminalError::Run(program, error).into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+
+    #[test]
+    fn examples_are_lines_that_the_program_takes() {
+        for (line, _) in EXAMPLES {
+            assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+        }
     }
 }

@@ -196,6 +196,24 @@ fn keys_are_imported_made_listed_and_deleted_and_survive_a_restart() {
 const STRANGER: u32 = 65534;
 
 #[test]
+fn a_shell_completes_names_of_stored_keys() {
+    let home = Home::new();
+    let serving = home.serve();
+    for name in ["web", "www"] {
+        serving.done(&["keys", "generate", name, "--kind", "p-256"]);
+    }
+    let offered = |words: &[&str]| {
+        let mut asks = command();
+        asks.args(["--", "sidecore", "keys"]).args(words).env("SIDECORE_COMPLETE", "fish");
+        text(&asks.env("SIDECORE_SOCKET", &serving.socket).output().unwrap().stdout)
+    };
+    assert_eq!(offered(&["delete", "w"]), "web\nwww\n");
+    assert_eq!(offered(&["pem", "ww"]), "www\n");
+    assert_eq!(offered(&["generate", "w"]), "", "a new name");
+    assert_eq!(offered(&["acl", "x"]), "");
+}
+
+#[test]
 fn following_the_advice_of_a_refusal_takes_no_right_from_others() {
     if !rustix::process::geteuid().is_root() {
         return skipped("only root can start a program of another user");

@@ -185,6 +185,9 @@ fn the_pages_of_the_manual_say_what_the_options_are_for() {
         assert!(first.contains(words), "{words}: {first}");
     }
     assert!(export.contains("listen") && export.contains("127.0.0.1:9787"), "{export}");
+    let (keys, pem) = (page("sidecore-keys.1"), page("sidecore-keys-pem.1"));
+    assert!(keys.contains("EXAMPLES") && keys.contains("sidecore\\-keys\\-pem(1)"), "{keys}");
+    assert!(pem.contains("sidecore\\-keys(1)") && pem.contains("sidecore keys pem www"), "{pem}");
     assert!(!first.contains("manuals") && !folder.files().iter().any(|file| file.contains("manuals")));
 }
 

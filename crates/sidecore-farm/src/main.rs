@@ -57,6 +57,18 @@ use sidecore_report::paths;
 use sidecore_terminal::{arguments, output};
 use std::process::ExitCode;
 
+const EXAMPLES: [(&str, &str); 9] = [
+    ("sidecore farm try", "All parts on this machine; some are killed, and nothing is lost."),
+    ("sidecore farm dispatch", "Assigns events. A second one stands by."),
+    ("sidecore farm work --jobs 8 -- gzip -c", "A node: your program for each event."),
+    ("sidecore farm feed --lines", "Each line of standard input is an event."),
+    ("sidecore farm feed --dir images --kind image --name camera", "Each file is an event."),
+    ("sidecore farm results --to out --follow", "A file for each result, and further ones as they come."),
+    ("sidecore farm dead --again", "Dead letters are fed once more, under their ids."),
+    ("sidecore farm status --json", "One object; exit code 1 without a dispatcher."),
+    ("sidecore farm export --listen 127.0.0.1:9788", "Metrics at /metrics for Prometheus."),
+];
+
 fn main() -> ExitCode {
     arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
 }
@@ -88,7 +100,7 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Gateway(args) => keys::gateway::run(&args).await,
             Command::Manuals(args) => {
                 let all = arguments::shown(Cli::command().display_name("sidecore-farm"));
-                arguments::write_pages([&all], &args.directory).map_err(FarmError::output)?;
+                arguments::write_pages([&all], &EXAMPLES, &args.directory).map_err(FarmError::output)?;
                 Ok(0)
             }
             Command::KeyServer(args) => keys::server::run(&args).await,
@@ -97,4 +109,16 @@ fn run(command: Command) -> Result<u8, FarmError> {
     // A thread that reads standard input may wait forever.
     runtime.shutdown_background();
     code
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_lines_that_the_program_takes() {
+        for (line, _) in EXAMPLES {
+            assert!(typed().try_get_matches_from(line.split(' ')).is_ok(), "{line}");
+        }
+    }
 }

@@ -42,6 +42,25 @@ use std::process::ExitCode;
 /// `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
 
+const EXAMPLES: [(&str, &str); 10] = [
+    ("sidecore try --html page.html", "The main job in half a minute, with a page of its figures."),
+    ("sidecore bench lane crypto", "Two scenarios, with their baselines in the same run."),
+    ("sidecore bench keys --quick --json keys.json", "Keys through OpenSSL; rows for other programs."),
+    ("sidecore sim plans/zvm.toml --set threads=4", "A published system, varied."),
+    ("sidecore net peer", "The other end of a path, for measure, tune and why."),
+    ("sidecore net measure --pair --quick", "A path inside this machine."),
+    ("sidecore net why 192.0.2.7", "What limits the path to a peer, and what helps."),
+    ("sidecore net tune --interface eth0 --peer 192.0.2.7", "Settings that would be tried; nothing is changed."),
+    (
+        "sidecore net tune --interface eth0 --peer 192.0.2.7 --apply",
+        "Finds settings that help, and asks before they stay.",
+    ),
+    (
+        "sidecore net link --delay-us 1000 -- ping -c 3 198.18.0.2",
+        "A command at the near end of a link with that delay.",
+    ),
+];
+
 fn main() -> ExitCode {
     arguments::run(Line::command, |line: Line| run(line.0.command), output::print_usage)
 }
@@ -97,9 +116,21 @@ fn run(command: Command) -> Result<u8, ProgramError> {
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(BenchError::from)?,
         Command::Manuals(args) => {
             let all = arguments::shown(Line::command());
-            arguments::write_pages(arguments::visible(&all), &args.directory).map(|()| 0)?
+            arguments::write_pages(arguments::visible(&all), &EXAMPLES, &args.directory).map(|()| 0)?
         }
         Command::Other(arguments) => return Err(programs::go_on_as("sidecore", &COMMAND, arguments).into()),
     };
     Ok(code)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn examples_are_lines_that_the_program_takes() {
+        for (line, _) in EXAMPLES {
+            assert!(Line::command().try_get_matches_from(line.split(' ')).is_ok(), "{line}");
+        }
+    }
 }

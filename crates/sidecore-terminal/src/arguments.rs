@@ -5,6 +5,7 @@ use crate::output;
 use clap::{Args, Command, Parser};
 use clap_complete::CompleteEnv;
 use clap_mangen::Man;
+use clap_mangen::roff::{Roff, bold, roman};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
@@ -56,22 +57,46 @@ fn without_help(command: Command) -> Command {
     command.disable_help_subcommand(true).mut_subcommands(without_help)
 }
 
-/// Writes the pages of commands from [`shown`], and of the commands below them, to `man/man1` of that directory.
+/// Lines to type, each with its meaning. The first words of a line name the page.
+pub type Examples = [(&'static str, &'static str)];
+
+/// Writes the pages of commands from [`shown`], and of the commands below them, to `man/man1` of that directory. Each
+/// page names the page above it, and those below.
 ///
 /// # Errors
 /// The files could not be written.
-pub fn write_pages<'a>(commands: impl IntoIterator<Item = &'a Command>, directory: &Path) -> Result<(), TerminalError> {
+pub fn write_pages<'a>(
+    commands: impl IntoIterator<Item = &'a Command>,
+    examples: &Examples,
+    directory: &Path,
+) -> Result<(), TerminalError> {
     let directory = directory.join(PAGES);
     let written = fs::create_dir_all(&directory).and_then(|()| {
         let mut commands = commands.into_iter();
-        commands.try_for_each(|command| write(command, &directory))
+        commands.try_for_each(|command| write(command, NAME, examples, &directory))
     });
     written.map_err(|error| TerminalError::Pages(directory, error))
 }
 
-fn write(command: &Command, pages: &Path) -> io::Result<()> {
-    page(command).generate_to(pages)?;
-    visible(command).try_for_each(|below| write(below, pages))
+fn write(command: &Command, above: &str, examples: &Examples, pages: &Path) -> io::Result<()> {
+    let name = command.get_display_name().unwrap_or_default();
+    let mut text = Vec::new();
+    page(command).render(&mut text)?;
+    let mut sections = Roff::new();
+    let words = format!("{} ", name.replace('-', " "));
+    let own: Vec<_> = examples.iter().filter(|(line, _)| format!("{line} ").starts_with(&words)).collect();
+    if !own.is_empty() {
+        sections.control("SH", ["EXAMPLES"]);
+    }
+    for (line, meaning) in own {
+        sections.control("TP", []).text([bold(*line)]).text([roman(*meaning)]);
+    }
+    let below = visible(command).filter_map(Command::get_display_name);
+    let others: Vec<_> = [above].into_iter().chain(below).map(|page| format!("{page}(1)")).collect();
+    sections.control("SH", ["SEE ALSO"]).text([roman(others.join(", "))]);
+    sections.to_writer(&mut text)?;
+    fs::write(pages.join(format!("{name}.1")), text)?;
+    visible(command).try_for_each(|below| write(below, name, examples, pages))
 }
 
 /// The page of a command from [`shown`].

@@ -3,16 +3,20 @@
 use crate::error::CliError;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
+use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
+use sidecore::config::{DEFAULT_SOCKET, counters_beside};
+use sidecore::counters::Snapshot;
 use sidecore::keys::{Acl, Kind, MAX_RATE, Usage};
 use std::collections::BTreeSet;
-use std::path::PathBuf;
+use std::env;
+use std::path::{Path, PathBuf};
 
 #[derive(Debug, Args)]
 pub(crate) struct Keys {
     #[command(subcommand)]
     pub(crate) command: KeysCommand,
     /// The service's socket
-    #[arg(long, global = true, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    #[arg(long, global = true, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
 }
 
@@ -118,6 +122,7 @@ pub(crate) enum KeysCommand {
     /// Delete a key: what uses it is refused from then on
     Delete {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
     },
     /// Change the passphrase: the service seals all keys anew
@@ -129,6 +134,7 @@ pub(crate) enum KeysCommand {
     /// Print the file that a server takes in the place of the private key, or write it where the server looks for it
     Pem {
         /// The key's name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// Write it there, in one step; only a file that this command wrote is replaced
         #[arg(long, value_name = "FILE")]
@@ -149,6 +155,7 @@ pub(crate) enum KeysCommand {
     #[command(group = clap::ArgGroup::new("where").args(["also", "never"]).required(true))]
     Remote {
         /// Its name, here and there
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// They have it as well
         #[arg(long)]
@@ -160,6 +167,7 @@ pub(crate) enum KeysCommand {
     /// Set what a key is used for: other operations are refused from then on, also in sessions that are open
     Usage {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// The operations, with commas between them: sign, decrypt, derive
         #[arg(value_name = "USAGE", value_parser = clap::value_parser!(Usage))]
@@ -168,6 +176,7 @@ pub(crate) enum KeysCommand {
     /// Limit the signatures, decryptions and key agreements of a key, over all programs
     Limit {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// The most in a second, e.g. 100/s
         #[arg(value_name = "N/s", required_unless_present = "remove", conflicts_with = "remove", value_parser = rate)]
@@ -179,6 +188,7 @@ pub(crate) enum KeysCommand {
     /// Store certificates beside a key, for programs that find keys by certificates
     Cert {
         /// The key's name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// The file with the chain in PEM, the key's own certificate first; - for standard input
         #[arg(required_unless_present = "remove", conflicts_with = "remove")]
@@ -192,6 +202,7 @@ pub(crate) enum KeysCommand {
     #[command(group = clap::ArgGroup::new("whom").args(["uid", "gid"]).multiple(true))]
     Acl {
         /// Its name
+        #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
         /// These as well
         #[arg(long, requires = "whom")]
@@ -208,6 +219,13 @@ pub(crate) enum KeysCommand {
         #[command(flatten)]
         users: Users,
     },
+}
+
+/// Names of stored keys, for a shell that completes them. Without a service there are none.
+fn stored() -> Vec<CompletionCandidate> {
+    let socket = env::var_os("SIDECORE_SOCKET").unwrap_or_else(|| DEFAULT_SOCKET.into());
+    let keys = Snapshot::read(&counters_beside(Path::new(&socket))).map(|snapshot| snapshot.keys);
+    keys.into_iter().flatten().map(|key| CompletionCandidate::new(&key.name)).collect()
 }
 
 /// A number of requests with `/s` behind it.
