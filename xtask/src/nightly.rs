@@ -141,7 +141,7 @@ const CHECKS: [Check; 6] = [
     },
     Check {
         name: "fuzz",
-        about: "ten seconds of search from the kept corpus, for each harness of hostile input",
+        about: "ten seconds of search for each harness of hostile input, from the inputs of earlier runs",
         tool: Some(FUZZ),
         components: &[],
         commands: |site| {
