@@ -33,7 +33,8 @@ struct Check {
     name: &'static str,
     about: &'static str,
     tool: Option<Tool>,
-    components: &'static [&'static str],
+    /// Components of a nightly compiler; `None`: it needs none.
+    nightly: Option<&'static [&'static str]>,
     /// In the workspace. One command after the other.
     commands: fn(&Site) -> Result<Vec<Command>>,
     plant: Plant,
@@ -54,7 +55,7 @@ const CHECKS: [Check; 6] = [
         name: "deny",
         about: "advisories, licences, duplicates and sources of all dependencies",
         tool: Some(DENY),
-        components: &[],
+        nightly: None,
         // The second asks for the database of advisories, by network.
         commands: |site| {
             let parts = [&["bans", "licenses", "sources"][..], &["advisories"]];
@@ -75,7 +76,7 @@ const CHECKS: [Check; 6] = [
         name: "oldest",
         about: "the oldest Rust that Cargo.toml names builds all programs and libraries",
         tool: None,
-        components: &[],
+        nightly: None,
         commands: |site| Ok(vec![site.rust(&site.oldest()?, "oldest", &["check", "--workspace"])]),
         plant: Plant {
             source: "fn main() { assert_eq!(1_i32.strict_add(1), 2); }",
@@ -88,7 +89,7 @@ const CHECKS: [Check; 6] = [
         name: "miri",
         about: "core, and what the client decodes, without undefined behaviour",
         tool: None,
-        components: &["miri", "rust-src"],
+        nightly: Some(&["miri", "rust-src"]),
         commands: |site| {
             let core = [
                 "miri",
@@ -115,7 +116,7 @@ const CHECKS: [Check; 6] = [
         name: "address",
         about: "AddressSanitizer and LeakSanitizer over the client and the libraries that programs load",
         tool: None,
-        components: &[],
+        nightly: Some(&[]),
         commands: |site| Ok(vec![site.tested("address")]),
         plant: Plant {
             source: "fn main() { let byte = Box::into_raw(Box::new(7)); unsafe { drop(Box::from_raw(byte)); \
@@ -129,7 +130,7 @@ const CHECKS: [Check; 6] = [
         name: "thread",
         about: "ThreadSanitizer over the same",
         tool: None,
-        components: &["rust-src"],
+        nightly: Some(&["rust-src"]),
         commands: |site| Ok(vec![site.tested("thread")]),
         plant: Plant {
             source: "static mut N: u64 = 0;\nfn main() { let add = || (0..100_000).for_each(|_| unsafe { N += 1 }); \
@@ -143,7 +144,7 @@ const CHECKS: [Check; 6] = [
         name: "fuzz",
         about: "ten seconds of search for each harness of hostile input, from the inputs of earlier runs",
         tool: Some(FUZZ),
-        components: &[],
+        nightly: Some(&[]),
         commands: |site| {
             let harnesses = harnesses(&site.root)?;
             Ok(harnesses.iter().map(|harness| site.fuzzed(&site.root.join("fuzz"), harness)).collect())
@@ -191,8 +192,8 @@ impl Check {
         if let Some(tool) = &self.tool {
             tool.ensure(&site.root, &site.path)?;
         }
-        if !self.components.is_empty() {
-            ensure_toolchain("nightly", self.components)?;
+        if let Some(components) = self.nightly {
+            ensure_toolchain("nightly", components)?;
         }
         self.plant.find(site, self.name)?;
         for mut command in (self.commands)(site)? {
@@ -331,4 +332,27 @@ fn in_words(command: &Command) -> String {
         set.filter(|(name, _)| *name != "PATH").map(|(name, value)| format!("{}={}", name.display(), value.display()));
     let words = [command.get_program()].into_iter().chain(command.get_args()).map(|word| word.display().to_string());
     set.chain(words).collect::<Vec<_>>().join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unknown_check_is_refused_with_the_known_ones() -> Result<()> {
+        let refused = run(&crate::root()?, &["deny", "mri"]).unwrap_err().to_string();
+        assert_eq!(refused, format!("no check is called mri; there are {}", names()));
+        assert!(crate::USAGE.contains(&names().replace(", fuzz", " or fuzz")));
+        Ok(())
+    }
+
+    #[test]
+    fn each_harness_is_searched() -> Result<()> {
+        let root = crate::root()?;
+        let manifest = fs::read_to_string(root.join("fuzz/Cargo.toml"))?;
+        let found = harnesses(&root)?;
+        assert!(!found.is_empty() && found.iter().all(|name| manifest.contains(&format!("name = \"{name}\""))));
+        assert_eq!(found.len(), manifest.matches("[[bin]]").count());
+        Ok(())
+    }
 }
