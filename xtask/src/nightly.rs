@@ -102,7 +102,19 @@ const CHECKS: [Check; 6] = [
                 "streams::slot",
                 "session::tests",
             ];
-            let client = ["miri", "test", "-p", "sidecore-client", "--lib", "--", "keyops::key", "control", "text"];
+            let client = [
+                "miri",
+                "test",
+                "-p",
+                "sidecore-client",
+                "--lib",
+                "--",
+                "key::der",
+                "key::flat",
+                "key::raw",
+                "control",
+                "text",
+            ];
             Ok(vec![site.interpreted(&core), site.interpreted(&client)])
         },
         plant: Plant {
