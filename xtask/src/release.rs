@@ -1,7 +1,6 @@
 //! `cargo xtask release`: the files of a release, the same bytes on each machine from the same commit and compiler.
 //!
-//! Compilers write replacements of the machine's paths, and times are those of the commit. A foreign target has the pages
-//! and completions of this machine's programs.
+//! Compilers write replacements of the machine's paths, and times are those of the commit.
 
 mod statements;
 
@@ -30,27 +29,9 @@ const PACKAGES: [&str; 8] = [
     "sidecore-preload",
 ];
 
-struct Target {
-    /// As Rust names it.
-    name: &'static str,
-    /// As Debian names it: of its libraries, and of its compilers.
-    tuple: &'static str,
-    /// Debian packages for builds on a machine of another kind.
-    needs: &'static str,
-}
-
-const TARGETS: [Target; 2] = [
-    Target {
-        name: "x86_64-unknown-linux-gnu",
-        tuple: "x86_64-linux-gnu",
-        needs: "gcc-x86-64-linux-gnu libc6:amd64 libgcc-s1:amd64",
-    },
-    Target {
-        name: "aarch64-unknown-linux-gnu",
-        tuple: "aarch64-linux-gnu",
-        needs: "gcc-aarch64-linux-gnu libc6:arm64 libgcc-s1:arm64",
-    },
-];
+/// The only one that all libraries build for: that of sockets has parts of its own for each processor.
+const TARGET: &str = "x86_64-unknown-linux-gnu";
+const PROCESSOR: &str = "x86_64";
 
 struct Release {
     root: PathBuf,
@@ -61,11 +42,10 @@ struct Release {
     compiler: String,
 }
 
-/// Makes the files of a release for the targets of these names; of none, for all. They lie in `target/release-files`.
-pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
-    if let Some(unknown) = names.iter().find(|name| TARGETS.iter().all(|target| target.name != **name)) {
-        let known = TARGETS.map(|target| target.name).join(", ");
-        return Err(format!("no release is made for {unknown}; there are {known}").into());
+/// Makes the files of a release, in `target/release-files`.
+pub(crate) fn run(root: &Path) -> Result<bool> {
+    if env::consts::ARCH != PROCESSOR {
+        return Err(format!("releases are made on {PROCESSOR}, and this machine is {}", env::consts::ARCH).into());
     }
     tools::DEB.ensure(root, &tools::path(root)?)?;
     let release = Release::of(root)?;
@@ -73,18 +53,8 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
     // From an earlier release; it may not exist.
     let _ = fs::remove_dir_all(&files);
     fs::create_dir_all(&files)?;
-    let own = TARGETS.iter().find(|target| target.is_own()).ok_or("releases are made on x86-64 and arm64")?;
-    let wanted = |target: &&Target| names.is_empty() || names.contains(&target.name);
-    let foreign = TARGETS.iter().filter(|target| !target.is_own()).filter(wanted);
-    foreign.clone().try_for_each(Target::check)?;
-    release.build(own)?;
-    let packed = Some(own).filter(wanted).into_iter().chain(foreign);
-    for target in packed {
-        if !target.is_own() {
-            release.build(target)?;
-        }
-        release.pack(target, own, &files)?;
-    }
+    release.build()?;
+    release.pack(&files)?;
     fs::copy(root.join("CHANGELOG.md"), files.join("CHANGELOG.md"))?;
     fs::write(files.join("sbom.json"), statements::dependencies(&release)?)?;
     let sums = sums(&files)?;
@@ -92,33 +62,6 @@ pub(crate) fn run(root: &Path, names: &[&str]) -> Result<bool> {
     fs::write(files.join("SHA256SUMS"), self::sums(&files)?)?;
     println!("\n{FILES}:\n{}", fs::read_to_string(files.join("SHA256SUMS"))?);
     Ok(true)
-}
-
-impl Target {
-    fn is_own(&self) -> bool {
-        self.name.split('-').next() == Some(env::consts::ARCH)
-    }
-
-    fn built(&self, root: &Path) -> PathBuf {
-        root.join(BUILD).join(self.name).join("release")
-    }
-
-    /// Whether this machine builds for it.
-    fn check(&self) -> Result<()> {
-        let has_compiler = said(Command::new(format!("{}-gcc", self.tuple)).arg("--version")).is_ok();
-        let has_libraries = Path::new("/lib").join(self.tuple).join("libc.so.6").exists();
-        let targets = said(Command::new("rustup").args(["target", "list", "--installed"]))?;
-        if has_compiler && has_libraries && targets.lines().any(|name| name == self.name) {
-            return Ok(());
-        }
-        let architecture = self.needs.rsplit(':').next().unwrap_or_default();
-        let lines = format!(
-            "dpkg --add-architecture {architecture} && apt-get update && apt-get install --no-install-recommends {} && \
-             rustup target add {}",
-            self.needs, self.name
-        );
-        Err(format!("this machine cannot build for {}; run: {lines}", self.name).into())
-    }
 }
 
 impl Release {
@@ -137,39 +80,32 @@ impl Release {
         })
     }
 
-    fn build(&self, target: &Target) -> Result<()> {
+    fn build(&self) -> Result<()> {
         let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")))?;
         let replaced = [(self.root.display().to_string(), "/sidecore"), (home, "/cargo")];
         let flags = |option: &str| replaced.clone().map(|(path, name)| format!("{option}={path}={name}")).join(" ");
         let mut build = cargo(&self.root);
-        build.args(["build", "--release", "--locked", "--target", target.name]);
+        build.args(["build", "--release", "--locked", "--target", TARGET]);
         for package in PACKAGES {
             build.args(["--package", package]);
         }
         build.env("CARGO_TARGET_DIR", self.root.join(BUILD)).env("CARGO_INCREMENTAL", "0");
         build.env("RUSTFLAGS", flags("--remap-path-prefix")).env("CFLAGS", flags("-ffile-prefix-map"));
-        if !target.is_own() {
-            let variable = format!("CARGO_TARGET_{}_LINKER", target.name.to_uppercase().replace('-', "_"));
-            build.env(variable, format!("{}-gcc", target.tuple));
-        }
         succeed(build.env("SOURCE_DATE_EPOCH", &self.time))
     }
 
     /// The Debian package, and the same files as an archive.
-    fn pack(&self, target: &Target, own: &Target, files: &Path) -> Result<()> {
+    fn pack(&self, files: &Path) -> Result<()> {
         let package = files.join("package.deb");
         let mut deb = Command::new(self.root.join("packaging/deb"));
-        deb.arg(target.built(&self.root)).args(["--target", target.name, "--output"]).arg(&package);
+        let built = self.root.join(BUILD).join(TARGET).join("release");
+        deb.arg(built).args(["--target", TARGET, "--output"]).arg(&package);
         deb.env("PATH", tools::path(&self.root)?).env("SOURCE_DATE_EPOCH", &self.time);
-        if !target.is_own() {
-            deb.env("LIBRARIES", format!("/usr/lib/{}", target.tuple)).env("STRIP", format!("{}-strip", target.tuple));
-            deb.env("MANUALS", own.built(&self.root).join("sidecore"));
-        }
         succeed(&mut deb)?;
         let field = |name: &str| said(Command::new("dpkg-deb").arg("--field").arg(&package).arg(name));
         let name = format!("sidecore_{}_{}.deb", field("Version")?, field("Architecture")?);
         fs::rename(&package, files.join(name))?;
-        let name = format!("sidecore-{}-{}.tar.gz", self.version, target.tuple);
+        let name = format!("sidecore-{}-{PROCESSOR}-linux-gnu.tar.gz", self.version);
         let mut tar = Command::new("tar");
         tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=go-w"]);
         tar.arg(format!("--mtime=@{}", self.time)).arg("--use-compress-program=gzip --no-name --best");

@@ -7,14 +7,13 @@ use std::fs;
 use cargo_metadata::{DependencyKind, MetadataCommand, PackageId};
 use serde_json::{Value, json};
 
-use super::{PACKAGES, Release, TARGETS};
+use super::{PACKAGES, Release, TARGET};
 use crate::Result;
 
 /// All packages behind the release's programs and libraries, with licence and digest.
 pub(super) fn dependencies(release: &Release) -> Result<String> {
-    let platforms = TARGETS.iter().flat_map(|target| ["--filter-platform".to_owned(), target.name.to_owned()]);
-    let metadata =
-        MetadataCommand::new().current_dir(&release.root).other_options(platforms.collect::<Vec<_>>()).exec()?;
+    let platform = ["--filter-platform", TARGET].map(str::to_owned).to_vec();
+    let metadata = MetadataCommand::new().current_dir(&release.root).other_options(platform).exec()?;
     let graph = metadata.resolve.as_ref().ok_or("cargo names no dependencies")?;
     let needs: BTreeMap<&PackageId, Vec<&PackageId>> = graph
         .nodes
