@@ -87,7 +87,7 @@ const CHECKS: [Check; 6] = [
     },
     Check {
         name: "miri",
-        about: "core, and what the client decodes, without undefined behaviour",
+        about: "undefined behaviour where core and the client decode words and messages",
         tool: None,
         nightly: Some(&["miri", "rust-src"]),
         commands: |site| {

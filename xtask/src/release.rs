@@ -1,4 +1,4 @@
-//! `cargo xtask release`: the files of a release, the same bytes on each machine from the same commit and compiler.
+//! `cargo xtask release`: the files of a release, the same bytes from the same commit and compilers.
 //!
 //! Compilers write replacements of the machine's paths, and times are those of the commit.
 
@@ -17,18 +17,6 @@ use crate::tools;
 const BUILD: &str = "target/release-build";
 const FILES: &str = "target/release-files";
 
-/// Those whose files go into a package: programs, and libraries that others load.
-const PACKAGES: [&str; 8] = [
-    "sidecore-cli",
-    "sidecore-lab",
-    "sidecore-farm",
-    "sidecore-agent",
-    "sidecore-openssl",
-    "sidecore-pkcs11",
-    "sidecore-c",
-    "sidecore-preload",
-];
-
 /// The only one that all libraries build for: that of sockets has parts of its own for each processor.
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const PROCESSOR: &str = "x86_64";
@@ -39,7 +27,8 @@ struct Release {
     /// Of the commit, seconds since 1970.
     time: String,
     version: String,
-    compiler: String,
+    /// Of Rust, and of C for AWS-LC.
+    compilers: [String; 2],
 }
 
 /// Makes the files of a release, in `target/release-files`.
@@ -68,15 +57,19 @@ impl Release {
     fn of(root: &Path) -> Result<Self> {
         let git = |arguments: &[&str]| said(Command::new("git").args(arguments).current_dir(root));
         if !git(&["status", "--porcelain"])?.is_empty() {
-            return Err("a release is made of a commit, and files differ from it: see `git status`".into());
+            return Err(
+                "a release is made of a commit, and files differ from it: commit or remove what `git status` names"
+                    .into(),
+            );
         }
-        let mut rustc = Command::new("rustc");
+        let version = |compiler: &str| said(Command::new(compiler).arg("--version").current_dir(root));
+        let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
         Ok(Self {
             root: root.to_owned(),
             commit: git(&["rev-parse", "HEAD"])?,
             time: git(&["log", "-1", "--format=%ct"])?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            compiler: said(rustc.arg("--version").current_dir(root))?,
+            compilers: [first_line(version("rustc")?), first_line(version("cc")?)],
         })
     }
 
@@ -86,9 +79,6 @@ impl Release {
         let flags = |option: &str| replaced.clone().map(|(path, name)| format!("{option}={path}={name}")).join(" ");
         let mut build = cargo(&self.root);
         build.args(["build", "--release", "--locked", "--target", TARGET]);
-        for package in PACKAGES {
-            build.args(["--package", package]);
-        }
         build.env("CARGO_TARGET_DIR", self.root.join(BUILD)).env("CARGO_INCREMENTAL", "0");
         build.env("RUSTFLAGS", flags("--remap-path-prefix")).env("CFLAGS", flags("-ffile-prefix-map"));
         succeed(build.env("SOURCE_DATE_EPOCH", &self.time))

@@ -17,7 +17,7 @@ const MAX: usize = 64;
 const MAX_OF_USER: usize = 48;
 /// Most threads: those of ended connections last a moment longer.
 const MAX_THREADS: usize = 2 * MAX;
-/// Longest wait for a thread to end. Of more than `MAX`, each has lost its connection already.
+/// Longest wait for a thread to end. All threads beyond `MAX` have lost their connection.
 const MAX_WAIT: Duration = Duration::from_secs(1);
 
 /// All connections.

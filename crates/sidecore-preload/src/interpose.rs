@@ -35,8 +35,9 @@ pub(crate) use real::poll_for_room;
 pub(crate) use uring::has_rings_of_its_own;
 
 macro_rules! intercept {
-    ($(fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
+    ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {
         $(
+            $(#[$attribute])*
             /// # Safety
             /// As for the C library's function of this name.
             #[unsafe(no_mangle)]

@@ -7,7 +7,7 @@ use std::fs;
 use cargo_metadata::{DependencyKind, MetadataCommand, PackageId};
 use serde_json::{Value, json};
 
-use super::{PACKAGES, Release, TARGET};
+use super::{Release, TARGET};
 use crate::Result;
 
 /// All packages behind the release's programs and libraries, with licence and digest.
@@ -31,12 +31,7 @@ pub(super) fn dependencies(release: &Release) -> Result<String> {
             )
         })
         .collect();
-    let mut waiting: Vec<_> = metadata
-        .packages
-        .iter()
-        .filter(|package| PACKAGES.contains(&package.name.as_str()))
-        .map(|package| &package.id)
-        .collect();
+    let mut waiting: Vec<_> = metadata.workspace_default_packages().into_iter().map(|package| &package.id).collect();
     let mut behind = BTreeSet::new();
     while let Some(id) = waiting.pop() {
         if behind.insert(id) {
@@ -89,7 +84,7 @@ pub(super) fn provenance(release: &Release, sums: &str) -> Result<String> {
         "predicate": {
             "buildDefinition": {
                 "buildType": "cargo xtask release",
-                "externalParameters": { "version": release.version, "compiler": release.compiler },
+                "externalParameters": { "version": release.version, "compilers": release.compilers },
                 "resolvedDependencies": [{ "name": "source", "digest": { "gitCommit": release.commit } }],
             },
             // Anybody: the bytes are the same.
@@ -116,8 +111,9 @@ mod tests {
 
     #[test]
     fn each_file_is_a_subject_with_its_digest() -> Result<()> {
-        let [root, commit, time, version, compiler] = ["/", "c0ffee", "0", "0.1.0", "rustc 1"].map(str::to_owned);
-        let release = Release { root: root.into(), commit, time, version, compiler };
+        let [root, commit, time, version] = ["/", "c0ffee", "0", "0.1.0"].map(str::to_owned);
+        let compilers = ["rustc 1", "cc 2"].map(str::to_owned);
+        let release = Release { root: root.into(), commit, time, version, compilers };
         let said: Value = serde_json::from_str(&provenance(&release, "12ab  a.deb\n34cd  b.tar.gz\n")?)?;
         assert_eq!(said["subject"][1]["name"], "b.tar.gz");
         assert_eq!(said["subject"][0]["digest"]["sha256"], "12ab");

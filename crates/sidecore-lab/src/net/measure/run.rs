@@ -51,7 +51,7 @@ impl Default for Instruments {
 }
 
 impl Instruments {
-    /// None. Too short for samples.
+    /// No instruments, and another warm-up.
     pub(crate) fn warmed_up_for(warm_up: Duration) -> Self {
         Self { warm_up, ..Self::default() }
     }
