@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -80,14 +80,11 @@ impl Apt {
 
     /// Forbids packages to start servers until the value is dropped. A policy that exists stays.
     fn forbid_starts(&self) -> io::Result<Option<Afterwards>> {
-        let mut options = OpenOptions::new();
-        let mut file = match options.write(true).create_new(true).mode(0o755).open(&self.policy) {
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(None),
-            file => file?,
-        };
-        let undo = Afterwards::run("rm -f \"$1\"", [self.policy.as_os_str()])?;
-        file.write_all(b"#!/bin/sh\nexit 101\n")?;
-        Ok(Some(undo))
+        if self.policy.exists() {
+            return Ok(None);
+        }
+        write_program(&self.policy, "#!/bin/sh\nexit 101\n")?;
+        Ok(Some(Afterwards::run("rm -f \"$1\"", [self.policy.as_os_str()])?))
     }
 
     fn run(&self, arguments: &[&str]) -> Result<()> {
@@ -109,6 +106,14 @@ impl Apt {
         }
         Err(format!("apt-get {}: another process keeps its lock", arguments[0]).into())
     }
+}
+
+/// Writes a new program, in another process: a child of this one that is about to execute something would keep an open
+/// file, and the kernel starts no program while it is open for writing.
+fn write_program(path: &Path, text: &str) -> io::Result<()> {
+    let script = "set -C; printf %s \"$2\" >\"$1\" && chmod 755 \"$1\"";
+    let status = Command::new("sh").args(["-c", script, "sh"]).arg(path).arg(text).status()?;
+    if status.success() { Ok(()) } else { Err(io::Error::other(format!("cannot write {}", path.display()))) }
 }
 
 /// Allows `cubic` to all processes where the kernel has it: within a namespace the kernel takes only such an
@@ -152,7 +157,6 @@ impl Drop for Afterwards {
 mod tests {
     use super::*;
     use std::env;
-    use std::os::unix::fs::PermissionsExt as _;
 
     struct Scripted {
         directory: PathBuf,
@@ -164,8 +168,7 @@ mod tests {
             fs::create_dir_all(&directory).unwrap();
             let own = Self { directory };
             let apt = own.apt().program;
-            fs::write(&apt, format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{script}\n")).unwrap();
-            fs::set_permissions(apt, fs::Permissions::from_mode(0o755)).unwrap();
+            write_program(&apt, &format!("#!/bin/sh\ncd \"$(dirname \"$0\")\"\n{script}\n")).unwrap();
             own
         }
 
