@@ -1,8 +1,11 @@
 //! Other programs of a measurement, and CPU times of them and of the service.
 
 use super::error::BenchError;
+use nix::time::{ClockId, clock_getcpuclockid};
+use nix::unistd::Pid;
 use sidecore::sys::clock;
 use std::fs;
+use std::io;
 use std::net::TcpListener;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
@@ -84,17 +87,16 @@ pub(super) fn cpu(process: u32, thread: u32) -> Result<u64, BenchError> {
     ran.ok_or(BenchError::NoTime(path))
 }
 
-/// CPU time so far of a process and its children, ns.
+/// CPU time so far of a process and its children, ns. Threads that ended count; children that ended do not.
 pub(super) fn family_cpu(process: u32) -> Result<u64, BenchError> {
-    let mut sum = 0;
+    let own = Pid::from_raw(process.cast_signed());
+    let own = clock_getcpuclockid(own).and_then(ClockId::now).map_err(io::Error::from)?;
+    let mut sum = Duration::from(own).as_nanos() as u64;
     for thread in fs::read_dir(format!("/proc/{process}/task"))? {
-        let path = thread?.path();
-        let Some(number) = path.file_name().and_then(|name| name.to_str()?.parse().ok()) else { continue };
-        sum += cpu(process, number)?;
-        for child in fs::read_to_string(path.join("children"))?.split_whitespace() {
-            // It may have ended by now.
-            sum += child.parse().ok().and_then(|child| family_cpu(child).ok()).unwrap_or(0);
-        }
+        // Threads and children may have ended by now.
+        let children = fs::read_to_string(thread?.path().join("children")).unwrap_or_default();
+        let children = children.split_whitespace().filter_map(|child| family_cpu(child.parse().ok()?).ok());
+        sum += children.sum::<u64>();
     }
     Ok(sum)
 }
@@ -109,7 +111,8 @@ pub(super) fn service_cpu() -> Result<u64, BenchError> {
         let name = fs::read_to_string(path.join("comm")).unwrap_or_default();
         // The main thread has the command's name, and only waits and counts.
         if let Some(thread) = number.filter(|number| *number != process && name.starts_with(SERVICE_THREADS)) {
-            sum += cpu(process, thread)?;
+            // It may have ended by now.
+            sum += cpu(process, thread).unwrap_or(0);
         }
     }
     Ok(sum)
@@ -134,6 +137,17 @@ pub(super) fn counted(said: &str) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_of_ended_threads_counts() {
+        let before = family_cpu(std::process::id()).unwrap();
+        let used = thread::spawn(|| {
+            while clock::thread_cpu() < 20_000_000 {}
+            clock::thread_cpu()
+        });
+        let used = used.join().unwrap();
+        assert!(family_cpu(std::process::id()).unwrap() - before >= used);
+    }
 
     #[test]
     fn connections_are_read_from_what_openssl_says() {
