@@ -30,12 +30,12 @@ mod trust;
 
 pub use admin::Admin;
 pub use arena::Buffer;
-pub use error::{ConnectError, Error, refused};
+pub use error::{ConnectError, Error};
 pub use lane::{Received, WaitReport};
 pub(crate) use lane::{after, question};
 pub use made::MadeKey;
+pub use sidecore_ipc::trust::number_of;
 pub(crate) use trust::connect as connect_trusted;
-pub use trust::{is_trusted, number_of};
 
 use crate::control::{self, Reply, Token};
 use crate::environment::{service_users, socket_of_environment};

@@ -6,13 +6,11 @@
 use crate::gateway::{Hello, Welcome};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
-use crate::sys::packet::{self, MAX_PACKET};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde::{Deserialize, Serialize};
 use std::fmt;
-use std::io;
 use std::ops::Deref;
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use zeroize::Zeroizing;
+
+pub use sidecore_ipc::message::{decode, encode, read, receive, room, send};
 
 /// Proof that a process inherited a lane's client by `fork`: allows the child to take over the sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -246,67 +244,12 @@ pub enum Reply {
     Certificate(Vec<u8>),
 }
 
-/// Encodes a message and sends it.
-///
-/// # Errors
-/// Errors of the socket, or a message above [`MAX_PACKET`] bytes.
-pub fn send(socket: impl AsFd, message: &impl Serialize, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
-    let mut buffer = room();
-    let packet = encode(message, &mut buffer).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
-    packet::send(socket, packet, fds)
-}
-
-/// Receives a message and the descriptors that came with it. `UnexpectedEof`: the peer is gone.
-///
-/// # Errors
-/// Errors of the socket, or `InvalidData`.
-pub fn receive<M: DeserializeOwned>(socket: impl AsFd) -> io::Result<(M, Vec<OwnedFd>)> {
-    let mut buffer = room();
-    let (len, fds) = packet::receive(socket, &mut buffer)?;
-    Ok((read(&buffer[..len])?, fds))
-}
-
-/// A buffer for one packet, wiped after use. Not on the stack: a caller's coroutine can have a stack as small as two
-/// packets.
-pub fn room() -> Zeroizing<Vec<u8>> {
-    Zeroizing::new(vec![0; MAX_PACKET])
-}
-
-/// Decodes a packet as received.
-///
-/// # Errors
-/// `UnexpectedEof`: the packet is empty, so the peer is gone. `InvalidData`: it is no message of this type.
-pub fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
-    if packet.is_empty() {
-        return Err(io::ErrorKind::UnexpectedEof.into());
-    }
-    decode(packet).map_err(|error| io::Error::new(io::ErrorKind::InvalidData, error))
-}
-
-/// Encodes a message into `buffer`. Returns the used part.
-///
-/// # Errors
-/// The buffer is too small.
-pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b [u8], postcard::Error> {
-    postcard::to_slice(message, buffer).map(|used| &*used)
-}
-
-/// Decodes a message that fills the packet.
-///
-/// # Errors
-/// The bytes are no message of this type.
-pub fn decode<M: DeserializeOwned>(packet: &[u8]) -> Result<M, postcard::Error> {
-    match postcard::take_from_bytes(packet)? {
-        (message, []) => Ok(message),
-        _ => Err(postcard::Error::SerdeDeCustom),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keys::Acl;
     use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
+    use crate::sys::packet::MAX_PACKET;
     use proptest::prelude::*;
 
     fn round_trip(request: &Request) {

@@ -10,23 +10,19 @@
 //! |`spec`|operation and key of a session; secrets that are wiped|
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
-//! |`report`, `environment`, `text`|the client's report in its lane; the service of an unconfigured program; text for terminals|
-//! |`shm`|mapped memory: lanes, spans of payload, fork guard; no `&[u8]` on shared memory|
-//! |`sys`|system calls of both sides: clock, packets, waiting, wake-ups; verified descriptors, stacks, locks, signals|
+//! |`report`, `text`|the client's report in its lane; text for terminals|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod client;
 pub mod control;
-pub mod environment;
 pub mod gateway;
 pub mod keyops;
 pub mod keys;
 pub mod report;
-pub mod shm;
 pub mod spec;
-pub mod sys;
 pub mod text;
 
 pub use shm::fork::ForkGuard;
 pub use sidecore_core as core;
+pub use sidecore_ipc::{environment, shm, sys};

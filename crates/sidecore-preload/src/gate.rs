@@ -7,9 +7,9 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_client::sys::verified_fd::VerifiedFd;
 use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::{Key, Look, SlotState, Ticket};
+use sidecore_ipc::sys::verified_fd::VerifiedFd;
 use sidecore_sockets::stream::{Remains, Stream};
 use std::os::fd::{BorrowedFd, RawFd};
 

@@ -1,13 +1,13 @@
 //! Questions to a service of sockets: whether a trusted one listens, and which sockets it knows.
 
 use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
-use sidecore_client::client::{is_trusted, number_of, refused};
-use sidecore_client::control::{decode, encode};
-use sidecore_client::environment::service_users_or;
-use sidecore_client::sys::packet::{MAX_PACKET, connect_own, receive, send};
-use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
-use sidecore_client::sys::{clock, peer, poll};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::environment::service_users_or;
+use sidecore_ipc::message::{decode, encode};
+use sidecore_ipc::sys::packet::{MAX_PACKET, connect_own, receive, send};
+use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
+use sidecore_ipc::sys::{clock, peer, poll};
+use sidecore_ipc::trust::{is_trusted, number_of, refused};
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -169,7 +169,7 @@ mod tests {
     use super::*;
     use crate::protocol::MAX_ROWS;
     use rustix::net::{SocketAddrUnix, accept, bind, listen};
-    use sidecore_client::sys::packet;
+    use sidecore_ipc::sys::packet;
     use std::thread;
 
     fn row(number: usize) -> Row {

@@ -9,13 +9,6 @@ use crate::sys::usage::thread_usage;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
-use sidecore_client::control;
-use sidecore_client::sys::clock;
-use sidecore_client::sys::connections::{Connections, Listed};
-use sidecore_client::sys::packet;
-use sidecore_client::sys::poll::{wait_for, wait_readable};
-use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
-use sidecore_client::sys::wake::Ringer;
 use sidecore_core::streams::cursor::{Cursors, recovered};
 use sidecore_core::streams::layout::{
     self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
@@ -26,6 +19,13 @@ use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::time::Nanos;
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::connections::{Connections, Listed};
+use sidecore_ipc::sys::packet;
+use sidecore_ipc::sys::poll::{wait_for, wait_readable};
+use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
+use sidecore_ipc::sys::wake::Ringer;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -153,7 +153,7 @@ impl Attachment {
             // number.
             wait_for(control, PollFlags::IN | PollFlags::RDHUP, Some(clock::now().saturating_add(CHECK_INTERVAL_NS)))?;
             let control = self.control.get().ok_or(io::ErrorKind::NotConnected)?;
-            match control::receive(control) {
+            match message::receive(control) {
                 Ok((Reply::Bank, fds)) => self.take_bank(fds, &mut banks, &places)?,
                 Ok((Reply::Describe, _)) => owes = true,
                 Ok(_) => SignalsBlocked::new().lock(&self.places).more = More::Unknown,
@@ -189,7 +189,7 @@ impl Attachment {
         for socket in &mut report.sockets {
             socket.seat = socket.seat.filter(|seat| self.row_of(*seat, |_| ()).is_some());
         }
-        let sent = control::send(control, &Ask::Report(report), &[]);
+        let sent = message::send(control, &Ask::Report(report), &[]);
         !sent.is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
     }
 
@@ -425,17 +425,17 @@ impl Drop for StreamSlot {
 }
 
 fn ask(control: &VerifiedFd, ask: &Ask) -> io::Result<(Reply, Vec<OwnedFd>)> {
-    control::send(control.get().ok_or_else(closed)?, ask, &[])?;
+    message::send(control.get().ok_or_else(closed)?, ask, &[])?;
     if !wait_readable(control.to_poll()?, Some(REPLY_TIMEOUT_NS))? {
         return Err(io::ErrorKind::TimedOut.into());
     }
-    control::receive(control.get().ok_or_else(closed)?)
+    message::receive(control.get().ok_or_else(closed)?)
 }
 
 /// Sends a question; the library's thread receives the answer, if any. Does not allocate.
 fn say(control: BorrowedFd<'_>, ask: &Ask, fds: &[BorrowedFd<'_>]) -> io::Result<()> {
     let mut buffer = [0; 64];
-    let packet = control::encode(ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
+    let packet = message::encode(ask, &mut buffer).map_err(|_| io::ErrorKind::InvalidInput)?;
     packet::send(control, packet, fds)
 }
 

@@ -10,16 +10,16 @@ use crate::shm::BankMemory;
 use crate::sys::tcp;
 use rustix::io::Errno;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-use sidecore_client::control;
-use sidecore_client::shm::span::Span;
-use sidecore_client::sys::verified_fd::VerifiedFd;
-use sidecore_client::sys::{packet, wake};
 use sidecore_core::streams::cursor::Cursors;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{Bank, DRAINS, ERROR, HEAD, SHARED, STATE, TAIL, WISH, WRITER};
 use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_of, state_word};
 use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_core::wire::Extent;
+use sidecore_ipc::message;
+use sidecore_ipc::shm::span::Span;
+use sidecore_ipc::sys::verified_fd::VerifiedFd;
+use sidecore_ipc::sys::{packet, wake};
 use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -39,7 +39,7 @@ impl Service {
     fn promoted(&self) -> OwnedFd {
         let mut buffer = [0; 64];
         let (len, mut fds) = packet::receive(&self.control, &mut buffer).unwrap();
-        let ask: Ask = control::read(&buffer[..len]).unwrap();
+        let ask: Ask = message::read(&buffer[..len]).unwrap();
         assert_eq!(ask, Ask::Promote { place: 0, stream: 1 });
         fds.pop().unwrap()
     }
@@ -59,9 +59,9 @@ fn attached() -> (Arc<Attachment>, Service) {
     let (memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
     let (reader, writer) = wake::pipe().unwrap();
     let fds = [file.as_fd(), writer.as_fd(), reader.as_fd()];
-    control::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
+    message::send(&there, &Reply::Welcome { ring_bytes: RING }, &fds).unwrap();
     let attachment = Arc::new(Attachment::new(VerifiedFd::new(here).unwrap(), "test").unwrap());
-    let (hello, _): (Ask, _) = control::receive(&there).unwrap();
+    let (hello, _): (Ask, _) = message::receive(&there).unwrap();
     assert!(matches!(hello, Ask::Hello { .. }));
     (attachment, Service { memory, control: there, doorbell: reader })
 }
@@ -311,7 +311,7 @@ fn whatever_a_hostile_service_writes_the_program_stays_whole() {
 fn a_bank_that_was_not_asked_for_ends_the_attachment() {
     let (attachment, service) = attached();
     let (_memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
-    control::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
+    message::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
     attachment.wait_for_end(|_| panic!("it is not taken"), Report::default);
     assert!(attachment.is_gone() && attachment.slot(None).is_err());
 }

@@ -11,13 +11,15 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 23] = [
+const ALLOWED: [(&str, &[&str]); 24] = [
     ("sidecore-core", &[]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
-    ("sidecore-client", &["sidecore-core"]),
+    // What any program and a service have in common: no key, no request.
+    ("sidecore-ipc", &["sidecore-core"]),
+    ("sidecore-client", &["sidecore-ipc", "sidecore-core"]),
     // Programs whose sockets are served.
-    ("sidecore-sockets", &["sidecore-client", "sidecore-core"]),
+    ("sidecore-sockets", &["sidecore-ipc", "sidecore-core"]),
     // It knows nothing of sockets: a crate for them, and no feature, since the library of programs links no AWS-LC.
     ("sidecore", &["sidecore-client", "sidecore-batch", "sidecore-core"]),
     ("sidecore-sockets-service", &["sidecore", "sidecore-client", "sidecore-sockets", "sidecore-core"]),
@@ -27,7 +29,7 @@ const ALLOWED: [(&str, &[&str]); 23] = [
     ("sidecore-c", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
-    ("sidecore-preload", &["sidecore-client", "sidecore-sockets", "sidecore-core"]),
+    ("sidecore-preload", &["sidecore-ipc", "sidecore-sockets", "sidecore-core"]),
     ("sidecore-terminal", &[]),
     ("sidecore-report", &["sidecore-client"]),
     // What root runs links nothing that simulates or measures.

@@ -3,8 +3,8 @@
 use crate::control::{Refused, Reply};
 use rustix::io::Errno;
 use sidecore_core::session::Refusal;
+use sidecore_ipc::trust::refused;
 use std::io;
-use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -162,14 +162,6 @@ impl Error {
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
             other => Self::Gone(format!("unexpected answer {other:?}: client and service differ in version")),
         }
-    }
-}
-
-/// The kernel gives one error for a file that is no socket and for a socket without a listener. This tells them apart.
-pub fn refused(socket: &Path, error: io::Error) -> io::Error {
-    match socket.metadata() {
-        Ok(found) if !found.file_type().is_socket() => io::Error::new(error.kind(), "it is no socket"),
-        _ => error,
     }
 }
 

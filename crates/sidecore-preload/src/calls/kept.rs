@@ -1,7 +1,7 @@
 //! Descriptors of the library in static memory, readable by signal handlers. Each is identified by device and inode.
 
 use rustix::fd::BorrowedFd;
-use sidecore_client::sys::verified_fd::{Left, VerifiedFd};
+use sidecore_ipc::sys::verified_fd::{Left, VerifiedFd};
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 

@@ -1,7 +1,7 @@
 //! A program's message, in the program's memory.
 
 use libc::{c_int, c_void, iovec, sockaddr, sockaddr_in, sockaddr_in6};
-use sidecore_client::shm::span::Span;
+use sidecore_ipc::shm::span::Span;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::ptr::NonNull;
 

@@ -5,7 +5,7 @@ mod program;
 
 use program::{command, compiled, started};
 use rustix::net::{SocketAddrUnix, bind, listen};
-use sidecore_client::sys::packet;
+use sidecore_ipc::sys::packet;
 use std::env;
 use std::fmt::Write as _;
 use std::fs;

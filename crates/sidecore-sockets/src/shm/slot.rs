@@ -1,7 +1,6 @@
 //! One place of a bank, as its program uses it for each message.
 
 use super::bank::BankMemory;
-use sidecore_client::shm::span::Span;
 use sidecore_core::streams::bell::WakeFlag;
 use sidecore_core::streams::cursor::pieces;
 use sidecore_core::streams::hold::Hold;
@@ -9,6 +8,7 @@ use sidecore_core::streams::layout::{self, PLACE_LINES};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::wire::Extent;
 use sidecore_core::words::Line;
+use sidecore_ipc::shm::span::Span;
 use std::ptr::NonNull;
 use std::sync::Arc;
 

@@ -3,12 +3,12 @@
 use super::{Drained, Ring};
 use crate::sys::tcp;
 use rustix::io::Errno;
-use sidecore_client::shm::span::Span;
-use sidecore_client::sys::clock;
 use sidecore_core::streams::cursor::word;
 use sidecore_core::streams::hold::Holder;
 use sidecore_core::streams::layout::{DRAINS, HEAD, MESSAGES, SHARED, TAIL, WRITER};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::shm::span::Span;
+use sidecore_ipc::sys::clock;
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 

@@ -6,8 +6,8 @@
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::{self, socket_protocol, socket_type};
-use sidecore_client::shm::span::Span;
 use sidecore_core::sync::AtomicU64;
+use sidecore_ipc::shm::span::Span;
 use std::io;
 use std::mem::offset_of;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};

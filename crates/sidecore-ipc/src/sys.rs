@@ -7,6 +7,6 @@ pub mod peer;
 pub mod poll;
 pub mod process;
 pub mod secure;
-pub(crate) mod stack;
+pub mod stack;
 pub mod verified_fd;
 pub mod wake;

@@ -9,7 +9,7 @@ thread_local! {
 
 /// Bytes below the caller's frame. `None`: the caller is not on the thread's own stack, but on one made by the program
 /// or this library.
-pub(crate) fn left() -> Option<usize> {
+pub fn left() -> Option<usize> {
     let (lowest, highest) = BOUNDS.get().unwrap_or_else(|| {
         let found = bounds();
         BOUNDS.set(Some(found));

@@ -1,0 +1,17 @@
+//! What processes on both sides of a lane or of rings have in common: shared memory, packets, waiting, and which service
+//! a program trusts. It knows no key and no request.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`shm`|mapped memory: lanes, spans of payload, fork guard; no `&[u8]` on shared memory|
+//! |`sys`|system calls of both sides: clock, packets, waiting, wake-ups; verified descriptors, stacks, locks, signals|
+//! |`message`|messages as packets|
+//! |`environment`, `trust`|the service of an unconfigured program; users whose service is trusted|
+
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
+pub mod environment;
+pub mod message;
+pub mod shm;
+pub mod sys;
+pub mod trust;
