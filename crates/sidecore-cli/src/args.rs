@@ -6,7 +6,6 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore_sockets::protocol;
 use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Moves crypto work off an application's cores.
@@ -34,11 +33,14 @@ pub(crate) enum Command {
     /// --sockets its small messages go through the service of sockets
     Run(Run),
     /// List the sockets of programs that `run --sockets` started: the path of each, and the reason
-    Sockets(Sockets),
+    #[command(disable_help_flag = true)]
+    Sockets(HandedOn),
     /// Watch a running service
-    Top(Top),
+    #[command(disable_help_flag = true)]
+    Top(HandedOn),
     /// Give the counters to Prometheus, over HTTP
-    Export(Export),
+    #[command(disable_help_flag = true)]
+    Export(HandedOn),
     /// Report properties that the promises need and this machine lacks; changes nothing
     Check(Check),
     /// The main job in half a minute: a key moves out of a TLS server into a service; needs no root and no set-up
@@ -135,19 +137,6 @@ pub(crate) struct Run {
 }
 
 #[derive(Debug, Args)]
-pub(crate) struct Sockets {
-    /// Print JSON, one object a line for each socket
-    #[arg(long)]
-    pub(crate) json: bool,
-    /// Print a row for each socket, not for the busiest alone
-    #[arg(long)]
-    pub(crate) all: bool,
-    /// The socket of the service of sockets
-    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
-    pub(crate) socket: PathBuf,
-}
-
-#[derive(Debug, Args)]
 pub(crate) struct Check {
     /// Print JSON, one object a line
     #[arg(long)]
@@ -189,73 +178,4 @@ pub(crate) struct Reload {
     /// The service's socket; overrides the configuration and `SIDECORE_SOCKET`
     #[arg(long, value_name = "PATH")]
     pub(crate) socket: Option<PathBuf>,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Top {
-    /// Print once and end
-    #[arg(long)]
-    pub(crate) once: bool,
-    #[command(flatten)]
-    pub(crate) counters: CounterFile,
-    #[command(flatten)]
-    pub(crate) sockets: SocketsService,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Export {
-    /// Address and port to answer at
-    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9787")]
-    pub(crate) listen: SocketAddr,
-    /// Most clients, and names of programs with sockets, that have metrics of their own; the rest is summed up
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
-    pub(crate) clients: u32,
-    /// Most keys that have metrics of their own; the rest is summed up
-    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
-    pub(crate) keys: u32,
-    #[command(flatten)]
-    pub(crate) counters: CounterFile,
-    #[command(flatten)]
-    pub(crate) sockets: SocketsService,
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct SocketsService {
-    /// The service of sockets: at this socket, else where `SIDECORE_SOCKETS` says or at its usual place
-    #[arg(long, value_name = "PATH", num_args = 0..=1)]
-    sockets: Option<Vec<PathBuf>>,
-}
-
-impl SocketsService {
-    #[cfg(test)]
-    pub(crate) fn at(socket: PathBuf) -> Self {
-        Self { sockets: Some(vec![socket]) }
-    }
-
-    pub(crate) fn is_named(&self) -> bool {
-        self.sockets.is_some()
-    }
-
-    /// The last socket on the command line, else that of the environment, else the default.
-    pub(crate) fn path(&self) -> PathBuf {
-        let of_environment = || std::env::var_os(protocol::SOCKET_VARIABLE).filter(|path| !path.is_empty());
-        let named = self.sockets.iter().flatten().next_back().cloned().or_else(|| of_environment().map(PathBuf::from));
-        named.unwrap_or_else(|| protocol::DEFAULT_SOCKET.into())
-    }
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct CounterFile {
-    /// The service's socket; its counter file is in the same directory
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
-    pub(crate) socket: PathBuf,
-    /// The counter file, where the configuration names another
-    #[arg(long, value_name = "FILE")]
-    pub(crate) counters: Option<PathBuf>,
-}
-
-impl CounterFile {
-    pub(crate) fn path(&self) -> PathBuf {
-        self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
-    }
 }

@@ -39,10 +39,6 @@ pub(crate) enum CliError {
     Command { program: PathBuf, source: io::Error },
     #[error("LISTEN_FDS and LISTEN_PID: {0}: a service manager sets them, and nobody else should")]
     HeldSockets(#[source] io::Error),
-    #[error("{}: no heartbeat", .0.display())]
-    NoHeartbeat(PathBuf),
-    #[error("the service ended: these are its last numbers")]
-    Ended,
     #[error("the service does not say what it stored: use one version of both")]
     NothingStored,
     #[error("the service's counters cannot be read")]

@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::error::{CliError, failed};
-use crate::{BESIDE, OF_AGENT, OF_FARM, OF_LABORATORY};
+use crate::others::{self, BESIDE, PROGRAMS};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -25,7 +25,6 @@ const SHELLS: [(&str, &str, &str); 3] = [
     ),
     ("fish", "fish/vendor_completions.d/sidecore.fish", ""),
 ];
-const OTHERS: [&str; 3] = ["sidecore-lab", "sidecore-farm", "sidecore-agent"];
 
 /// Sections of the first page in addition to the generated ones: heading, and terms with their meaning.
 const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
@@ -58,7 +57,7 @@ const SECTIONS: [(&str, &[(&str, &str)]); 3] = [
     ),
 ];
 
-const EXAMPLES: [(&str, &str); 28] = [
+const EXAMPLES: [(&str, &str); 24] = [
     ("sidecore serve", "The service with the defaults, in the foreground."),
     (
         "sidecore serve --config /etc/sidecore/sidecore.toml --log json",
@@ -93,10 +92,6 @@ const EXAMPLES: [(&str, &str); 28] = [
     ),
     ("sidecore run -- nginx -t", "A program with the provider, for keys by their names."),
     ("sidecore run --sockets -- ./publisher", "A program whose small messages go through the service of sockets."),
-    ("sidecore sockets", "The path of each socket, and the reason."),
-    ("sidecore top", "Live, until q."),
-    ("sidecore top --once", "All tables as text, with the rates of one second."),
-    ("sidecore export --listen 127.0.0.1:9787", "Metrics at /metrics for Prometheus."),
     ("sidecore check", "Promises that this machine cannot keep, and the remedies."),
     ("sidecore check --config /etc/sidecore/sidecore.toml", "Whether a service would start with that file."),
 ];
@@ -110,16 +105,15 @@ pub(crate) fn asked_about() -> Option<OsString> {
 pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     let all = arguments::shown(Cli::command());
     // The other programs write the pages of their own commands.
-    let is_own = |name: &str| !OF_LABORATORY.iter().chain(&OF_FARM).chain(&OF_AGENT).any(|other| *other == name);
-    let own = arguments::visible(&all).filter(|command| is_own(command.get_name()));
+    let own = arguments::visible(&all).filter(|command| others::program_of(command.get_name()).is_none());
     arguments::write_pages(own, &EXAMPLES, directory)?;
     written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
     for (shell, file, last) in SHELLS {
         written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))?;
     }
-    OTHERS
+    PROGRAMS
         .iter()
-        .filter_map(|name| programs::find(&[name], &BESIDE))
+        .filter_map(|(name, _)| programs::find(&[name], &BESIDE))
         .try_for_each(|other| have_written(other, directory))
 }
 

@@ -2,7 +2,6 @@
 
 use crate::args::Set;
 use crate::error::{CliError, failed};
-use crate::top::in_force;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Setting, counters_beside};
 use sidecore::counters::Snapshot;
@@ -15,7 +14,7 @@ pub(crate) fn run(args: &Set) -> Result<(), CliError> {
     let unsaid = "what was set is in force, but this could not be said";
     let mut lines = limits(&mut service, &args.settings).map_err(failed(unsaid))?;
     // The configuration may name another counter file.
-    lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| in_force(&now)));
+    lines.extend(Snapshot::read(&counters_beside(&args.socket)).ok().map(|now| now.policies()));
     let printed = lines.iter().try_for_each(|line| output::print(&format!("{line}\n")));
     printed.map_err(failed(unsaid))
 }

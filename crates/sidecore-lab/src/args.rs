@@ -1,13 +1,11 @@
 //! Command-line arguments of the laboratory.
 
-mod files;
 mod goal;
 mod net;
 mod number;
 mod sim;
 mod written;
 
-pub(crate) use files::Files;
 pub(crate) use goal::{Goal, What};
 pub(crate) use net::{
     LinkProperties, Net, NetCommand, NetJoint, NetLink, NetMeasure, NetPapers, NetPeer, NetTraffic, NetTune, NetWhere,
@@ -16,6 +14,7 @@ pub(crate) use net::{
 pub(crate) use sim::{Choose, Explain, Fit, New, Output, Plans, Replay, Sim, SimCommand};
 
 use clap::{Args, Parser, Subcommand};
+use sidecore_measure::files::Files;
 use sidecore_terminal::arguments::Manuals;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -33,8 +32,6 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Measure here; starts a service for itself
     Bench(Bench),
-    /// The main job in half a minute: a key moves out of a TLS server into a service; needs no root and no set-up
-    Try(Try),
     /// Predict hardware that is not here, on the same policy code
     Sim(Sim),
     /// Take a network path apart; makes its own where none is named
@@ -51,12 +48,6 @@ pub(crate) enum Command {
     /// The command of `sidecore` itself
     #[command(external_subcommand)]
     Other(Vec<OsString>),
-}
-
-#[derive(Debug, Args)]
-pub(crate) struct Try {
-    #[command(flatten)]
-    pub(crate) files: Files,
 }
 
 #[derive(Debug, Args)]

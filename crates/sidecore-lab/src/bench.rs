@@ -17,29 +17,25 @@ mod link;
 mod nginx;
 mod notify;
 mod ocf;
-mod pinning;
 mod pool;
-mod programs;
 mod scaling;
 mod scenario;
-mod series;
 mod sockets;
 mod task;
 mod testbed;
-pub(crate) mod trial;
 mod web;
 
 use crate::args::Bench;
-use crate::caveats::of_time;
-use crate::export::export;
-use crate::host_monitor::{self, HostMonitor};
-use crate::interrupt::{INTERRUPTED, Interrupt, STOPPED};
-use crate::progress::Progress;
 use crate::report::{Caveat, Outcome, Reason, Section, column};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use error::BenchError;
 use experiment::with_caveats;
 use scenario::{Scenario, Settings};
+use sidecore_measure::caveats::of_time;
+use sidecore_measure::export::export;
+use sidecore_measure::host_monitor::{self, HostMonitor};
+use sidecore_measure::interrupt::{INTERRUPTED, Interrupt, STOPPED};
+use sidecore_measure::progress::Progress;
 use sidecore_terminal::output;
 
 static SCENARIOS: [&Scenario; 14] = [

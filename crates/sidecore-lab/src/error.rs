@@ -1,8 +1,8 @@
 //! Errors of the laboratory. A text is complete: it contains its cause and, where there is one, a remedy.
 
-use crate::export::ExportError;
-use crate::interrupt::{STOPPED, SignalError};
 use crate::net::error::{LoadError, PeerError, SettingError};
+use sidecore_measure::export::ExportError;
+use sidecore_measure::interrupt::{STOPPED, SignalError};
 use sidecore_sim::fit::FreeError;
 use sidecore_sim::plan::PlanError;
 use std::borrow::Cow;

@@ -3,13 +3,12 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`bench`|scenarios; `experiment` alternates variants; `testbed` is a service with clients; `trial` is `sidecore try`|
+//! |`bench`|scenarios; `testbed` is a service with clients|
 //! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `why`|
 //! |`sim`|front of the simulator|
-//! |`report`, `export`|plots and headlines; rows and their formats are those of `sidecore-report`; files|
+//! |`report`|tests of all rows and pages|
 //! |`baseline`, `ffi`|OpenSSL in the calling process; PKCS#11 modules|
-//! |`caveats`, `host_monitor`|reasons to doubt figures; other programs' use of the machine|
-//! |`args`, `interrupt`, `progress`|the command line, the stop of a run, its progress|
+//! |`args`|the command line|
 //! |`error`|errors of `net`, `sim` and the arguments|
 
 // The macros panic if writing fails: `output` reports the error.
@@ -18,14 +17,9 @@
 mod args;
 mod baseline;
 mod bench;
-mod caveats;
 mod error;
-mod export;
 mod ffi;
-mod host_monitor;
-mod interrupt;
 mod net;
-mod progress;
 mod report;
 mod sim;
 
@@ -42,8 +36,7 @@ use std::process::ExitCode;
 /// `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
 
-const EXAMPLES: [(&str, &str); 10] = [
-    ("sidecore try --html page.html", "The main job in half a minute, with a page of its figures."),
+const EXAMPLES: [(&str, &str); 9] = [
     ("sidecore bench lane crypto", "Two scenarios, with their baselines in the same run."),
     ("sidecore bench keys --quick --json keys.json", "Keys through OpenSSL; rows for other programs."),
     ("sidecore sim plans/zvm.toml --set threads=4", "A published system, varied."),
@@ -108,7 +101,6 @@ impl Failure for ProgramError {}
 fn run(command: Command) -> Result<u8, ProgramError> {
     paths::check(command.files())?;
     let code = match command {
-        Command::Try(args) => bench::trial::run(&args).map(|()| 0)?,
         Command::Bench(args) => bench::run(&args)?,
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED })?,
         Command::Net(args) => net::run(&args)?,

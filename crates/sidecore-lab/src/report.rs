@@ -1,24 +1,13 @@
-//! Results of measurements and simulations. Rows, tables and pages are those of [`sidecore_report`]; here stand the plots
-//! and headlines of the laboratory's sections.
+//! Rows and pages of the laboratory's scenarios, as they stand in its modules.
 
-pub(crate) mod about;
-pub(crate) mod figures;
-mod headline;
-pub(crate) mod plot;
-
-pub(crate) use headline::{most, typical_ratio};
-pub(crate) use sidecore_report::caveat;
-pub(crate) use sidecore_report::column::{self, Better, Column};
-pub(crate) use sidecore_report::format::{bytes, clean, count, counted, digits, micros, plain, ratio};
-pub(crate) use sidecore_report::{
-    About, Caveat, Figure, Grid, Group, Headline, Outcome, Reason, Report, Row, Section, Times, grouped,
-};
-
-use figures::bare;
-
-pub(crate) const fn section(name: &'static str, title: &'static str, reading: &'static str) -> Section {
-    Section::new(name, title, reading).plots(|rows| vec![bare(rows)]).headline(typical_ratio)
-}
+pub(crate) use sidecore_measure::figures::section;
+pub(crate) use sidecore_measure::headline::most;
+pub(crate) use sidecore_measure::{figures, plot};
+pub(crate) use sidecore_report::column::{self, Column};
+pub(crate) use sidecore_report::format::{bytes, count, counted, digits, micros, plain, ratio};
+pub(crate) use sidecore_report::{Caveat, Grid, Group, Headline, Outcome, Reason, Row, Section, Times, grouped};
+#[cfg(test)]
+pub(crate) use sidecore_report::{Report, caveat};
 
 #[cfg(test)]
 mod tests;

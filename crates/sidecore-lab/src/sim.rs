@@ -17,9 +17,9 @@ mod tables;
 
 use crate::args::{Plans, Sim, SimCommand};
 use crate::error::LabError;
-use crate::export::print;
 use crate::report::Grid;
 pub(crate) use paper_rows::{Predictions, value};
+use sidecore_measure::export::print;
 use sidecore_sim::bakeoff::Setup;
 use sidecore_sim::speed::timers;
 use std::time::Instant;

@@ -1,4 +1,4 @@
-//! Parts that the command's three programs share.
+//! Parts that the command's programs share.
 //!
 //! | Module | Contents |
 //! |---|---|
@@ -12,9 +12,12 @@
 
 pub mod arguments;
 pub mod error;
+#[cfg(feature = "watch")]
 pub mod metrics;
 pub mod output;
 pub mod programs;
+#[cfg(feature = "watch")]
 pub mod screen;
+#[cfg(feature = "watch")]
 pub mod table;
 pub mod units;

@@ -1,9 +1,9 @@
 //! Arguments of `sidecore net`.
 
-use super::files::Files;
 use super::goal::Goal;
 use super::number::{BadArgument, above_0};
 use clap::{Args, Subcommand, ValueEnum};
+use sidecore_measure::files::Files;
 use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::path::PathBuf;

@@ -1,14 +1,13 @@
 //! Files that a command writes.
 
-use super::{Bench, Command, Files, Net, NetCommand, Output, Sim, SimCommand};
+use super::{Bench, Command, Net, NetCommand, Output, Sim, SimCommand};
+use sidecore_measure::files::given;
 use sidecore_report::paths::Named;
-use std::path::PathBuf;
 
 impl Command {
     pub(crate) fn files(&self) -> Vec<Named<'_>> {
         match self {
             Self::Bench(args) => args.named(),
-            Self::Try(args) => args.files.named(),
             Self::Sim(args) => args.named(),
             Self::Net(args) => args.named(),
             Self::NetEnd | Self::BenchClient | Self::Manuals(_) | Self::Other(_) => Vec::new(),
@@ -23,12 +22,6 @@ impl Bench {
             named.push(("--plan", &self.plan));
         }
         named
-    }
-}
-
-impl Files {
-    fn named(&self) -> Vec<Named<'_>> {
-        given([("--json", &self.json), ("--markdown", &self.markdown), ("--html", &self.html)])
     }
 }
 
@@ -70,8 +63,4 @@ impl Net {
             NetCommand::Peer(_) => Vec::new(),
         }
     }
-}
-
-fn given<'p>(named: impl IntoIterator<Item = (&'static str, &'p Option<PathBuf>)>) -> Vec<Named<'p>> {
-    named.into_iter().filter_map(|(argument, path)| Some((argument, path.as_deref()?))).collect()
 }

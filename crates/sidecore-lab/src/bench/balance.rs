@@ -6,13 +6,13 @@ use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::scenario::{DEVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, panels, ratio_title};
 use crate::report::{Group, Outcome, Row, column, most, section};
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "balance",

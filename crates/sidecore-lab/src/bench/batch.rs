@@ -7,7 +7,6 @@ use super::scenario::{SERVICES, Scenario, Settings};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
 use crate::baseline::openssl_library;
-use crate::progress::Progress;
 use crate::report::{Column, Outcome, column, section};
 use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
@@ -15,6 +14,7 @@ use sidecore::core::session::Class;
 use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::sys::clock;
+use sidecore_measure::progress::Progress;
 use sidecore_report::columns;
 use sidecore_report::format::plain;
 

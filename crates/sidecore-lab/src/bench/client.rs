@@ -1,10 +1,9 @@
 //! One client process of a measurement: receives orders on standard input, answers on standard output.
 
 use super::error::BenchError;
-use super::task::{Answer, Counts, Measured, Mix, Task, Traffic};
+use super::task::{Answer, Mix, Task, Traffic};
 use crate::baseline::{operation, private_key};
 use crate::ffi::Token;
-use crate::interrupt::leave_to_parent;
 use hdrhistogram::Histogram;
 use load::{Arrivals, Load};
 use sending::Sender;
@@ -18,6 +17,8 @@ use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::sys::{clock, cpu};
 use sidecore_libcrypto::Context;
+use sidecore_measure::experiment::{Counts, Measured};
+use sidecore_measure::interrupt::leave_to_parent;
 use sidecore_report::statistics::histogram;
 use signing::Provided;
 use std::io::{self, BufRead, Write};

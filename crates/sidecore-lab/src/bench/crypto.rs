@@ -4,11 +4,9 @@
 use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::scenario::{Scenario, Settings};
-use super::series::total_per_s;
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
 use crate::baseline::{openssl_library, operation};
-use crate::progress::Progress;
 use crate::report::figures::by_operation;
 use crate::report::{Outcome, column, section};
 use sidecore::bare::Exchange;
@@ -16,6 +14,8 @@ use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore_libcrypto::Context;
+use sidecore_measure::experiment::total_per_s;
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "crypto",

@@ -1,15 +1,16 @@
 //! Failures of measurements.
 
 use crate::baseline::NoKey;
-use crate::export::ExportError;
 use crate::ffi::TokenError;
-use crate::interrupt::SignalError;
 use sidecore::client::{ConnectError, Error};
 use sidecore::counters::SnapshotError;
 use sidecore::engine::crypto::SessionError;
 use sidecore::keys::{KeyFileError, NameError};
 use sidecore::service::StartError;
 use sidecore_libcrypto::Failure;
+use sidecore_measure::export::ExportError;
+use sidecore_measure::interrupt::SignalError;
+use sidecore_measure::programs::ProgramError;
 use sidecore_sim::plan::PlanError;
 use sidecore_sockets::ask::ListError;
 use std::io;
@@ -20,8 +21,6 @@ use std::path::PathBuf;
 pub(crate) enum BenchError {
     #[error("{0}")]
     Usage(String),
-    #[error("{what}: {remedy}")]
-    Missing { what: String, remedy: String },
     /// This machine lacks something that cannot be installed.
     #[error("{0}")]
     Machine(&'static str),
@@ -37,12 +36,6 @@ pub(crate) enum BenchError {
     ForeignCounters(PathBuf),
     #[error("{} is not this bench's to change", .0.display())]
     ForeignSetting(PathBuf),
-    #[error("cannot start {name}: {error}")]
-    Start { name: String, error: io::Error },
-    #[error("{name} failed: {said}")]
-    Tool { name: String, said: String },
-    #[error("{name} does not listen: {errors}")]
-    Silent { name: &'static str, errors: String },
     #[error("{0}")]
     Client(String),
     #[error("a client process ended early: {0}")]
@@ -59,20 +52,12 @@ pub(crate) enum BenchError {
     Bytes { sent: u64, came: u64 },
     #[error("{0} requests were refused or failed")]
     Refused(u64),
-    #[error("{0} does not begin with a time")]
-    NoTime(String),
-    #[error("{path}: {error}: the server's memory cannot be searched here")]
-    Memory { path: String, error: io::Error },
-    #[error("process {pid} has more than {bytes} bytes of memory")]
-    TooLarge { pid: u32, bytes: u64 },
     #[error(
         "{} is not written, for `sidecore sim` would refuse this calibration: {refused}. What to do: end other programs, \
          and calibrate again",
         .path.display()
     )]
     Plan { path: PathBuf, refused: PlanError },
-    #[error("{what}: {error}")]
-    On { what: String, error: io::Error },
     #[error(transparent)]
     Signals(#[from] SignalError),
     #[error(transparent)]
@@ -85,6 +70,8 @@ pub(crate) enum BenchError {
     Token(#[from] TokenError),
     #[error(transparent)]
     Key(#[from] KeyFileError),
+    #[error(transparent)]
+    Program(#[from] ProgramError),
     #[error(transparent)]
     Io(#[from] io::Error),
     #[error(transparent)]
@@ -111,6 +98,6 @@ pub(crate) enum BenchError {
 
 impl BenchError {
     pub(super) fn on(what: impl Into<String>) -> impl FnOnce(io::Error) -> Self {
-        move |error| Self::On { what: what.into(), error }
+        move |error| ProgramError::on(what)(error).into()
     }
 }

@@ -5,17 +5,18 @@ mod softhsm;
 
 use super::error::BenchError;
 use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
-use super::keys::setup::built;
-use super::programs::{Server, family_cpu, service_cpu};
 use super::scenario::{SERVICES, Scenario, Settings};
-use super::task::{Measured, Task};
+use super::task::Task;
 use super::testbed::{HEAD_START, Member, Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{SMALL, Series, along, figure};
 use crate::report::{Column, Group, Outcome, Row, column, counted, grouped, section};
 use sidecore::config::{NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::{clock, cpu};
+use sidecore_measure::experiment::Measured;
+use sidecore_measure::programs::{ProgramError, Server, family_cpu, service_cpu};
+use sidecore_measure::progress::Progress;
+use sidecore_measure::provider::built;
 use sidecore_report::columns;
 use sidecore_report::format::plain;
 use softhsm::{PIN, SoftHsm};
@@ -88,7 +89,9 @@ fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchErr
     let mut laboratory = Laboratory::start(&ops)?;
     let softhsm = match SoftHsm::prepare(laboratory.alone.directory(), &ops) {
         Ok(softhsm) => softhsm,
-        Err(why @ BenchError::Missing { .. }) => return Ok(Outcome::left_out(format!("faces: {why}"))),
+        Err(why @ BenchError::Program(ProgramError::Missing { .. })) => {
+            return Ok(Outcome::left_out(format!("faces: {why}")));
+        }
         Err(why) => return Err(why),
     };
     let (Server(server), address) = &softhsm.serve()?;

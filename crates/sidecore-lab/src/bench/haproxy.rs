@@ -2,11 +2,12 @@
 //! fills batches.
 
 use super::error::BenchError;
-use super::programs::need;
 use super::scenario::{SERVICES, Scenario, Settings};
-use super::web::{Crowd, Program};
-use crate::progress::Progress;
+use super::web::Crowd;
 use crate::report::{Outcome, section};
+use sidecore_measure::programs::need;
+use sidecore_measure::progress::Progress;
+use sidecore_measure::servers::Program;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "haproxy",

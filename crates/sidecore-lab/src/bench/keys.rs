@@ -11,8 +11,8 @@ use super::experiment::{Case, Turn, Variant};
 use super::scenario::{Scenario, Settings};
 use super::testbed::Testbed;
 use crate::baseline::openssl_library;
-use crate::progress::Progress;
 use crate::report::{Outcome, column};
+use sidecore_measure::progress::Progress;
 #[cfg(test)]
 pub(super) use waiting::COLUMNS;
 

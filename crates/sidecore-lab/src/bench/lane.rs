@@ -5,12 +5,12 @@ use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use super::scenario::{Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, figure, ratios};
 use crate::report::{Group, Outcome, Row, column, grouped, most, section};
 use sidecore::bare::Exchange;
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::progress::Progress;
 use std::path::Path;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(

@@ -3,8 +3,8 @@
 use super::error::BenchError;
 use super::scenario::{NO_SERVICE, Scenario, Settings};
 use crate::net;
-use crate::progress::Progress;
 use crate::report::Outcome;
+use sidecore_measure::progress::Progress;
 use std::thread;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
@@ -17,9 +17,7 @@ pub(super) static SCENARIO: Scenario = Scenario::new(
 
 /// In a thread of its own: the measurement's namespaces and cores belong to that thread only.
 fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    // Only these parts of the progress can be shared with another thread.
-    let (bar, interrupt) = (&progress.bar, &progress.interrupt);
-    let check = || net::check_link(settings.quick, settings.seed, (bar, interrupt));
+    let check = || net::check_link(settings.quick, settings.seed, progress);
     let measured = thread::scope(|scope| scope.spawn(check).join());
     measured.map_err(|_| BenchError::State("the measurement of the link failed"))
 }

@@ -2,14 +2,15 @@
 
 use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
-use super::programs::need;
 use super::scenario::{SERVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use super::web::{BASELINE, Crowd, Identity, Load, Program, WebServer, identity, provided, run};
-use crate::progress::Progress;
+use super::web::{BASELINE, Crowd, Load, identity, provided, run};
 use crate::report::{Outcome, column, section};
 use sidecore::config::Sidecores;
 use sidecore::sys::cpu;
+use sidecore_measure::programs::need;
+use sidecore_measure::progress::Progress;
+use sidecore_measure::servers::{Identity, Program, WebServer};
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "nginx",

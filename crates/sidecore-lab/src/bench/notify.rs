@@ -5,10 +5,10 @@ use super::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
 use super::scenario::{Scenario, Settings, WAITS};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, bar_chart, figure};
 use crate::report::plot::{Bar, Scale};
 use crate::report::{Column, Group, Headline, Outcome, Row, column, grouped, micros, plain, ratio, section};
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "notify",

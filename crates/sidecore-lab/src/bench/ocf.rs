@@ -2,14 +2,14 @@
 
 use super::error::BenchError;
 use super::experiment::{By, Case, Run, Turn, Variant, measure_all};
-use super::pinning::of_crowd;
 use super::scenario::{Scenario, Settings, WAITS};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, panels};
 use crate::report::plot::Scale;
 use crate::report::{Group, Outcome, Row, column, most, section};
+use sidecore_measure::pinning::of_crowd;
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "ocf",

@@ -2,14 +2,14 @@
 
 use super::error::BenchError;
 use super::experiment::{Case, Run, Turn, Variant, measure_all};
-use super::pinning::Pinning;
 use super::scenario::{SERVICES, Scenario, Settings};
 use super::task::Task;
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::{Outcome, column, section};
 use sidecore::config::{DeviceConfig, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::pinning::Pinning;
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "pool",

@@ -2,16 +2,16 @@
 
 use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
-use super::pinning::of_crowd;
 use super::scenario::{SERVICES, Scenario, Settings};
 use super::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, differ, panels};
 use crate::report::plot::Scale;
 use crate::report::{Group, Outcome, Row, column, most, section};
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::cpu;
+use sidecore_measure::pinning::of_crowd;
+use sidecore_measure::progress::Progress;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(
     "scaling",

@@ -1,8 +1,8 @@
 //! Description of a scenario for the command line and for runs; settings of a run.
 
 use super::error::BenchError;
-use crate::progress::Progress;
 use crate::report::{Outcome, Section};
+use sidecore_measure::progress::Progress;
 use std::path::PathBuf;
 
 pub(super) const WAITS: &str = "it changes how its service waits";
@@ -67,6 +67,7 @@ pub(super) struct Settings {
 }
 
 impl Settings {
+    #[cfg(test)]
     pub(super) fn short() -> Self {
         Self { quick: true, seed: 1, ops: Vec::new(), check: false, mix: false, socket: None }
     }

@@ -14,13 +14,13 @@ use super::error::BenchError;
 use super::experiment::{By, Case, Turn, Variant, measure_all};
 use super::scenario::{NO_SERVICE, Scenario, Settings};
 use super::task::{TcpOptions, Traffic};
-use crate::progress::Progress;
 use crate::report::figures::{LARGE, Series, along, figure, rates};
 use crate::report::{Caveat, Column, Group, Outcome, Row, column, counted, grouped, section};
 #[cfg(test)]
 pub(super) use idle::COLUMNS;
 use laboratory::{Laboratory, Load, Way};
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::progress::Progress;
 use std::fs;
 
 pub(super) static SCENARIO: Scenario = Scenario::new(

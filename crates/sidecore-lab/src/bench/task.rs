@@ -1,6 +1,7 @@
 //! Orders of the measuring process to its clients, and their answers: one JSON object a line.
 
 use serde::{Deserialize, Serialize};
+use sidecore_measure::experiment::Measured;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
@@ -120,34 +121,4 @@ pub(crate) struct Signatures {
     pub(crate) ns: u64,
 }
 
-#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Measured {
-    pub(crate) ops: u64,
-    /// Duration, ns.
-    pub(crate) ns: u64,
-    /// Beginning by the machine's clock, ns.
-    pub(crate) began: u64,
-    /// CPU time of the client, ns, without that of generating the load.
-    pub(crate) cpu_ns: u64,
-    /// Bytes sent over TCP or UDP, including uncounted messages and the warm-up.
-    pub(crate) bytes: u64,
-    pub(crate) empty_polls: u64,
-    /// Times by stage, as values in ns and their counts.
-    pub(crate) total: Counts,
-    pub(crate) queue: Counts,
-    pub(crate) device: Counts,
-    pub(crate) deliver: Counts,
-    /// Whole operations in the program, from call to return.
-    pub(crate) whole: Counts,
-}
-
-/// Values and their counts.
-pub(crate) type Counts = Vec<(u64, u64)>;
-
 pub(crate) type Answer = Result<Measured, String>;
-
-impl Measured {
-    pub(crate) fn per_s(&self) -> f64 {
-        self.ops as f64 * 1e9 / (self.ns.max(1)) as f64
-    }
-}

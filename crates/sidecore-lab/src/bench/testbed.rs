@@ -2,8 +2,7 @@
 
 use super::error::BenchError;
 use super::experiment::Run;
-use super::pinning::Pinning;
-use super::task::{Answer, Measured, Task};
+use super::task::{Answer, Task};
 use sidecore::bare::{Bare, Exchange};
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores, service_users};
@@ -12,6 +11,9 @@ use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use sidecore::service::Service;
 use sidecore::sys::park::ParkTimes;
 use sidecore::sys::{clock, cpu};
+use sidecore_measure::experiment::Measured;
+use sidecore_measure::pinning::Pinning;
+use sidecore_measure::programs::ProgramError;
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -251,7 +253,7 @@ impl Member {
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .spawn()
-            .map_err(|error| BenchError::Start { name: "a client process".to_owned(), error })?;
+            .map_err(|error| ProgramError::Start { name: "a client process".to_owned(), error })?;
         let answers = process.stdout.take().ok_or(BenchError::State("a client process without output"))?;
         Ok(Self { process, answers: BufReader::new(answers) })
     }

@@ -2,21 +2,18 @@
 
 mod crowd;
 mod handshakes;
-mod program;
-mod server;
 
 use super::error::BenchError;
 use super::experiment::{Better, Counted, Run};
 use super::keys::setup::pem;
-use super::programs::{certify, service_cpu, write_pem};
-use super::task::Measured;
 use super::testbed::Testbed;
 use crate::baseline::private_key;
 pub(super) use crowd::Crowd;
 pub(super) use handshakes::Load;
-pub(super) use program::{Identity, Program};
-pub(super) use server::WebServer;
 use sidecore::sys::clock;
+use sidecore_measure::experiment::Measured;
+use sidecore_measure::programs::{certify, service_cpu, write_pem};
+use sidecore_measure::servers::{Identity, Program, WebServer};
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -39,7 +36,7 @@ pub(super) fn provided(
     let (key, configuration) = (directory.join("stored.pem"), directory.join("openssl.cnf"));
     fs::write(&key, pem(op)?.ok_or_else(|| BenchError::NotStored(op.to_owned()))?)?;
     let identity = Identity { certificate, key: &key, openssl: Some(&configuration) };
-    WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))
+    Ok(WebServer::start(program, &directory.join("provided"), &identity, testbed.pinning.client(0))?)
 }
 
 /// Idle services use no CPU time, so that of all services counts.

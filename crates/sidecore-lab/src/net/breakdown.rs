@@ -4,13 +4,13 @@ use super::packets::Packets;
 use super::sampling::{Breakdown, COMPONENTS, Component, Idling, Profile, Rules, Sampler, Setup, Share, Whose, online};
 use crate::args::NetWhere;
 use crate::error::LabError;
-use crate::export::write;
-use crate::host_monitor::{HostMonitor, caveats_since};
-use crate::interrupt::SignalError;
 use crate::net::columns;
 use crate::net::sections::export;
 use crate::net::tune::location::here_in_words;
 use crate::report::{Outcome, Row, column, digits};
+use sidecore_measure::export::write;
+use sidecore_measure::host_monitor::{HostMonitor, caveats_since};
+use sidecore_measure::interrupt::SignalError;
 use signal_hook::{consts::SIGINT, consts::SIGTERM, flag};
 use std::fs;
 use std::path::Path;
@@ -68,7 +68,7 @@ fn rules(file: Option<&Path>) -> Result<Rules, LabError> {
 fn watch(args: &NetWhere, cpus: &[usize]) -> Result<Watched, LabError> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
-        flag::register(signal, stop.clone()).map_err(SignalError)?;
+        flag::register(signal, stop.clone()).map_err(SignalError::from)?;
     }
     let limit = args.seconds.or(args.command.is_empty().then_some(SECONDS)).map(Duration::from_secs);
     let idling = if args.awake { Idling::Kept } else { Idling::Let };

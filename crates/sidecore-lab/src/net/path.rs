@@ -6,7 +6,7 @@ use super::flow::{Connection, Flow, Latencies, Side, choose_cpus};
 use super::protocol::{Answer, Ask, Control, Direction, Load, MAX_ANSWER, Transport, VERSION, Window};
 use super::why::look::Look;
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
+use sidecore_measure::interrupt::Interrupt;
 use std::io::{self, Write};
 use std::net::{IpAddr, SocketAddr, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -3,11 +3,11 @@
 use super::account::Account;
 use super::error::LoadError;
 use super::why::look::Look;
-use crate::interrupt::{Interrupt, STOPPED};
 use nix::errno::Errno;
 use nix::sys::socket::{MsgFlags, recv};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::error::Category;
+use sidecore_measure::interrupt::{Interrupt, STOPPED};
 use std::io::{self, BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::os::fd::AsRawFd;

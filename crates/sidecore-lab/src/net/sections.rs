@@ -2,12 +2,14 @@
 
 mod papers;
 
-use crate::args::Files;
-use crate::export::{ExportError, export_about};
 use crate::net::columns;
 use crate::report::figures::{Along, LARGE, Series, along, bar_chart, differ, figure};
 use crate::report::plot::{Bar, Scale};
-use crate::report::{About, Column, Group, Headline, Outcome, Row, Section, about, column, grouped, micros, section};
+use crate::report::{Column, Group, Headline, Outcome, Row, Section, column, grouped, micros, section};
+use sidecore_measure::about;
+use sidecore_measure::export::{ExportError, export_about};
+use sidecore_measure::files::Files;
+use sidecore_report::About;
 
 const CPU_BYTE: Along = ("CPU time per byte", Scale::Linear, columns::CPU_PER_BYTE);
 

@@ -17,10 +17,7 @@ use super::measure::{address_of, find_peer};
 use super::path::Path;
 use crate::args::{Goal, NetJoint, NetTune};
 use crate::error::LabError;
-use crate::host_monitor::{HostMonitor, caveats_since};
-use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::sections::export;
-use crate::progress::Progress;
 use crate::report::{Outcome, Row};
 use apply::{Reverted, SettingsStore};
 use estimate::{Estimate, deviation};
@@ -28,6 +25,9 @@ use identity::Fate;
 use location::{Here, here_in_words};
 use search::{Change, Found, Limits, Plan, exhaust, point, search};
 use setting::PARTNERS;
+use sidecore_measure::host_monitor::{HostMonitor, caveats_since};
+use sidecore_measure::interrupt::{Interrupt, STOPPED};
+use sidecore_measure::progress::Progress;
 use sidecore_report::statistics::median;
 use sidecore_terminal::error::{REFUSED, USAGE};
 use sidecore_terminal::output;
@@ -223,7 +223,7 @@ fn tune(
         Err(LabError::Stopped) => 0,
         runs => runs?,
     };
-    progress.bar.inc_length(runs as u64);
+    progress.extend(runs);
     let mut outcome = Outcome::default();
     let plan = plan(tuned_path, runs, &mut outcome);
     let limits = Limits { runs, error: ERROR, seed: args.link.seed };
@@ -293,7 +293,7 @@ fn runs(
     interrupt: &Interrupt,
     progress: &Progress,
 ) -> Result<usize, LabError> {
-    progress.bar.inc_length(FIRST as u64);
+    progress.extend(FIRST);
     let start = vec![0; tuned_path.levels().len()];
     let (mut costs, mut times) = (Vec::new(), Vec::new());
     for _ in 0..FIRST {
@@ -364,7 +364,7 @@ fn compare(
     };
     let mut progress = Progress::new(0);
     progress.scenario("all");
-    progress.bar.inc_length((points * ROUNDS_OF_ALL) as u64);
+    progress.extend(points * ROUNDS_OF_ALL);
     let limits = Limits { runs: usize::MAX, error: ERROR, seed: args.link.seed };
     let mut run = |levels: &[usize]| step(tuned_path, levels, interrupt, &progress);
     exhaust(&levels, found, limits, &mut run)

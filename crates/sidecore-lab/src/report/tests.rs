@@ -1,5 +1,7 @@
 //! Artificial rows of all scenarios, for the tests of all exporters.
 
+mod figures;
+mod headline;
 mod html;
 mod json;
 mod markdown;

@@ -3,8 +3,8 @@
 use super::tables;
 use crate::args::Explain;
 use crate::error::LabError;
-use crate::export::print;
 use crate::report::Grid;
+use sidecore_measure::export::print;
 use sidecore_sim::plan::Plan;
 use sidecore_sim::settings::Source;
 use sidecore_sim::system::{self, System};

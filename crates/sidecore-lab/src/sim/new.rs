@@ -2,7 +2,7 @@
 
 use crate::args::New;
 use crate::error::LabError;
-use crate::export::print;
+use sidecore_measure::export::print;
 use sidecore_sim::plan::{Plan, PlanError};
 use std::fmt::Write as _;
 use std::fs::OpenOptions;

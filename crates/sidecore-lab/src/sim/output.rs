@@ -2,13 +2,13 @@
 
 use crate::args::Output;
 use crate::error::{LabError, Source};
-use crate::export::{self, ExportError, print};
-pub(super) use crate::interrupt::STOPPED;
-use crate::interrupt::{Interrupt, SignalError};
-use crate::progress::Progress;
 use crate::report::Grid;
 use serde::{Serialize, Serializer};
 use serde_json::Value;
+use sidecore_measure::export::{self, ExportError, print};
+pub(super) use sidecore_measure::interrupt::STOPPED;
+use sidecore_measure::interrupt::{Interrupt, SignalError};
+use sidecore_measure::progress::Progress;
 use sidecore_sim::compare::Cell;
 use std::fs;
 use std::ops::ControlFlow;
@@ -19,10 +19,8 @@ pub(super) fn progress(name: &'static str) -> Result<impl Fn(usize, usize) -> Co
     let interrupt = Interrupt::new()?;
     let mut progress = Progress::new(0);
     progress.scenario(name);
-    let bar = progress.bar.clone();
     Ok(move |done, all| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
+        progress.at(done, all);
         if interrupt.came() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     })
 }

@@ -3,9 +3,9 @@
 use super::output::{self, Members};
 use crate::args::{Output, Replay};
 use crate::error::LabError;
-use crate::export::print;
 use crate::report::{Grid, count, digits};
 use sidecore::core::policy::balance::Balance;
+use sidecore_measure::export::print;
 use sidecore_sim::replay::{Again, ClosedLoop, Pool, Replayed, Traffic, again, replay, traffic};
 use std::error::Error;
 use std::path::Path;

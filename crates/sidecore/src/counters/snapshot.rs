@@ -120,6 +120,12 @@ impl Snapshot {
         }
     }
 
+    /// The policies in force, in a line.
+    pub fn policies(&self) -> String {
+        let balance = self.balance.map_or("unknown", |balance| balance.name());
+        format!("notify: {}; balance: {balance}", self.waiters().in_words(self.notify))
+    }
+
     /// Age of the heartbeat, ns.
     pub fn heartbeat_age(&self) -> Nanos {
         self.taken.saturating_sub(self.heartbeat)

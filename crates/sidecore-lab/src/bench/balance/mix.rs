@@ -9,11 +9,11 @@ use super::super::scenario::Settings;
 use super::super::task::{Mix, Task};
 use super::super::testbed::{Plan, Testbed};
 use super::{OP, POLICIES, input_len};
-use crate::progress::Progress;
 use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, NotifyConfig};
 use sidecore::core::policy::balance::Program;
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::progress::Progress;
 use sidecore_sim::bakeoff::{Run as Simulated, random_pool, regression_pool};
 
 /// Capacity of each pool, requests a second: low enough for one core to emulate.

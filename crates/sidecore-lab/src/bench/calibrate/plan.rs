@@ -3,8 +3,8 @@
 use super::sleep::LONG_AFTER;
 use super::{Curve, SIZES, Spread};
 use crate::bench::error::BenchError;
-use crate::export::ExportError;
 use crate::report::{Grid, digits};
+use sidecore_measure::export::ExportError;
 use sidecore_sim::plan::Plan;
 use std::fmt::Write as _;
 use std::fs;

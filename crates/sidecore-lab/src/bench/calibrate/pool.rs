@@ -3,7 +3,7 @@
 use super::plan::{Machine, written};
 use super::{FIXED, MIDDLE, SIZES};
 use crate::bench::error::BenchError;
-use crate::export::ExportError;
+use sidecore_measure::export::ExportError;
 use sidecore_sim::plan::Plan;
 use std::fmt::Write as _;
 use std::fs;

@@ -2,8 +2,8 @@
 
 use super::signing::{INPUT, check, one_by_one};
 use crate::bench::error::BenchError;
-use crate::bench::task::Measured;
 use sidecore_libcrypto::{Context, Digest};
+use sidecore_measure::experiment::Measured;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::Path;

@@ -3,9 +3,10 @@
 
 use super::super::error::BenchError;
 use super::super::sockets::content::Content;
-use super::super::task::{Measured, Sending};
+use super::super::task::Sending;
 use super::sending::CLOCK_EVERY;
 use sidecore::sys::clock;
+use sidecore_measure::experiment::Measured;
 use std::net::{Ipv4Addr, UdpSocket};
 
 /// Returns the datagrams that count, and the bytes of all.

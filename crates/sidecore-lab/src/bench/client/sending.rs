@@ -4,8 +4,9 @@
 use super::super::error::BenchError;
 use super::super::sockets::content::Content;
 use super::super::sockets::ffi::{Interest, Poll, set_cork};
-use super::super::task::{Measured, Sending, TcpOptions, Traffic};
+use super::super::task::{Sending, TcpOptions, Traffic};
 use sidecore::sys::{clock, cpu};
+use sidecore_measure::experiment::Measured;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::thread;

@@ -3,11 +3,12 @@
 use super::{counts, wait_until};
 use crate::baseline::{Kind, MAX_OUTPUT_BYTES, signer, verify};
 use crate::bench::error::BenchError;
-use crate::bench::task::{Measured, Signatures};
+use crate::bench::task::Signatures;
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
 use sidecore::sys::clock;
 use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Ready, Step};
+use sidecore_measure::experiment::Measured;
 use sidecore_report::statistics::histogram;
 use std::collections::HashMap;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use super::signing::{INPUT, check, one_by_one};
 use crate::bench::error::BenchError;
-use crate::bench::task::Measured;
 use crate::ffi::Token;
 use cryptoki_sys::{CKM_ECDSA, CKM_RSA_PKCS};
+use sidecore_measure::experiment::Measured;
 use std::thread;
 
 /// `DigestInfo` of SHA-256 up to the digest, from RFC 8017, section 9.2.

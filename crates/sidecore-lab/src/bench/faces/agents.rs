@@ -3,12 +3,13 @@
 use super::{FACE, Laboratory, PROCESSES, SIDECORE, THREADS, beside, spinning};
 use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_all};
-use crate::bench::keys::setup::built;
-use crate::bench::programs::{Server, done, need, on_core};
-use crate::bench::task::{Measured, Task};
+use crate::bench::task::Task;
 use crate::bench::testbed::Member;
-use crate::progress::Progress;
 use crate::report::{Outcome, column};
+use sidecore_measure::experiment::Measured;
+use sidecore_measure::programs::{Server, done, need, on_core};
+use sidecore_measure::progress::Progress;
+use sidecore_measure::provider::built;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -61,7 +62,7 @@ fn agents(
 
 fn start(command: &mut Command, name: &str, socket: &Path) -> Result<Server, BenchError> {
     let mut server = Server::start(command, name, Stdio::null())?;
-    if server.wait_until(|| Ok(socket.exists()))? {
+    if server.wait_until(|| Ok::<_, BenchError>(socket.exists()))? {
         Ok(server)
     } else {
         Err(BenchError::State("an agent makes no socket"))

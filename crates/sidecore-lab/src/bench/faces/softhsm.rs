@@ -3,7 +3,7 @@
 
 use crate::baseline::private_key;
 use crate::bench::error::BenchError;
-use crate::bench::programs::{Server, done, need, write_pem};
+use sidecore_measure::programs::{ProgramError, Server, done, need, write_pem};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -25,10 +25,10 @@ pub(super) struct SoftHsm {
 
 impl SoftHsm {
     /// # Errors
-    /// A part is not installed: [`BenchError::Missing`], with the packages that bring it.
+    /// A part is not installed: [`ProgramError::Missing`], with the packages that bring it.
     pub(super) fn prepare(folder: &Path, ops: &[&str]) -> Result<Self, BenchError> {
         let missing =
-            |name: &str| BenchError::Missing { what: format!("{name} is not installed"), remedy: INSTALL.to_owned() };
+            |name: &str| ProgramError::Missing { what: format!("{name} is not installed"), remedy: INSTALL.to_owned() };
         let file = |name: &str| find(name).ok_or_else(|| missing(name));
         let module = file("softhsm/libsofthsm2.so").or_else(|_| file("pkcs11/libsofthsm2.so"))?;
         let client = file("pkcs11/p11-kit-client.so")?;
@@ -73,7 +73,7 @@ impl SoftHsm {
         command.args(["server", "-f", "-n"]).arg(&socket).arg("--provider").arg(&self.module).arg("pkcs11:");
         let (name, value) = self.environment();
         let mut server = Server::start(command.env(name, value), "p11-kit", Stdio::null())?;
-        if !server.wait_until(|| Ok(socket.exists()))? {
+        if !server.wait_until(|| Ok::<_, BenchError>(socket.exists()))? {
             return Err(BenchError::State("p11-kit server makes no socket"));
         }
         Ok((server, ("P11_KIT_SERVER_ADDRESS", format!("unix:path={}", socket.display()))))

@@ -5,9 +5,9 @@ use crate::bench::error::BenchError;
 use crate::bench::experiment::{By, Case, Turn, Variant, measure_all};
 use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::ratios;
 use crate::report::{Outcome, Section, column, section};
+use sidecore_measure::progress::Progress;
 
 pub(super) const SECTION: Section = section(
     "keys-reach",

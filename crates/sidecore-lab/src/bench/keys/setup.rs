@@ -3,50 +3,21 @@
 use crate::baseline::private_key;
 use crate::bench::error::BenchError;
 use crate::bench::experiment::{Counted, Run};
-use crate::bench::programs::service_cpu;
-use crate::bench::task::{Measured, Signatures, Task};
+use crate::bench::task::{Signatures, Task};
 use crate::bench::testbed::{Plan, Testbed};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand};
-use sidecore_terminal::programs;
+use sidecore_measure::experiment::Measured;
+use sidecore_measure::programs::service_cpu;
+use sidecore_measure::provider::{module, openssl_configuration};
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-/// File names as cargo builds it, and as it is installed.
-const MODULE: [&str; 2] = ["libsidecore_openssl.so", "sidecore.so"];
-/// Folders to search. The first is cargo's folder for dependencies of this program: it has the newest build.
-const PLACES: [&str; 2] = ["deps", "."];
 /// Time until the service has copied the clients' reports to the counter file.
 const REPORTED: Duration = Duration::from_millis(270);
-
-pub(in crate::bench) fn module() -> Result<PathBuf, BenchError> {
-    built(&MODULE, "sidecore-openssl")
-}
-
-/// A program or library of this project under one of these names.
-///
-/// # Errors
-/// It is not beside this program: the message has the command that builds its package.
-pub(in crate::bench) fn built(names: &[&str], package: &str) -> Result<PathBuf, BenchError> {
-    programs::find(names, &PLACES).ok_or_else(|| {
-        let profile = if cfg!(debug_assertions) { "" } else { " --release" };
-        let remedy = format!("build it with cargo build{profile} -p {package}");
-        BenchError::Missing { what: format!("no {} beside this program", names[0]), remedy }
-    })
-}
-
-pub(in crate::bench) fn openssl_configuration(module: &Path, socket: &Path) -> String {
-    format!(
-        "openssl_conf = openssl_init\n\n[openssl_init]\nproviders = providers\n\n[providers]\ndefault = default_provider\n\
-         sidecore = sidecore_provider\n\n[default_provider]\nactivate = 1\n\n[sidecore_provider]\nmodule = {}\n\
-         socket = {}\nactivate = 1\n",
-        module.display(),
-        socket.display()
-    )
-}
 
 /// The file that names the stored key of an operation. `None`: the store does not accept this kind of key.
 pub(in crate::bench) fn pem(op: &str) -> Result<Option<String>, BenchError> {

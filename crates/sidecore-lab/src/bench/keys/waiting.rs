@@ -10,10 +10,10 @@ use crate::bench::experiment::{Case, Turn, Variant, measure_all};
 use crate::bench::notify::stages;
 use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::figures::bare;
 use crate::report::{Column, Outcome, Row, Section, column, section};
 use sidecore::config::DeviceConfig;
+use sidecore_measure::progress::Progress;
 use sidecore_report::Better::{Less, More};
 use sidecore_report::columns;
 

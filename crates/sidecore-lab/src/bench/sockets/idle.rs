@@ -6,14 +6,14 @@ use super::peer::Peer;
 use super::ring::Ring;
 use super::{BASELINE, WORD};
 use crate::bench::error::BenchError;
-use crate::bench::programs::cpu;
 use crate::bench::scenario::Settings;
 use crate::bench::task::{Sending, Task, TcpOptions, Traffic};
 use crate::bench::testbed::Member;
-use crate::progress::Progress;
 use crate::report::{Column, Outcome, Row, column};
 use sidecore::core::policy::notify::Notify;
 use sidecore::sys::clock;
+use sidecore_measure::programs::cpu;
+use sidecore_measure::progress::Progress;
 use sidecore_report::Better::Less;
 use sidecore_report::columns;
 use sidecore_report::format::{count, micros};
@@ -76,7 +76,7 @@ pub(super) fn measure(
     // The peer and the service share one process, and each needs a descriptor for each connection.
     let connections = wanted.min(usize::try_from(descriptors.saturating_sub(SPARE) / 2)?);
     let silence = Silence { connections, time: Duration::from_secs(seconds) };
-    progress.bar.inc_length((VARIANTS.len() * repeats) as u64);
+    progress.extend(VARIANTS.len() * repeats);
     let mut found: [Vec<Found>; VARIANTS.len()] = Default::default();
     let mut outcome = Outcome::default();
     for _ in 0..repeats {

@@ -3,9 +3,10 @@
 use super::content::Content;
 use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
 use crate::bench::client::counts;
-use crate::bench::task::{Counts, Sending, Traffic};
+use crate::bench::task::{Sending, Traffic};
 use hdrhistogram::Histogram;
 use sidecore::sys::clock;
+use sidecore_measure::experiment::Counts;
 use sidecore_report::statistics::histogram;
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};

@@ -4,6 +4,7 @@ use crate::bench::error::BenchError;
 use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::PathReason;
+use sidecore_measure::programs::ProgramError;
 use sidecore_sockets_service::{Sockets, SocketsConfig};
 use sidecore_terminal::programs;
 use std::ffi::OsStr;
@@ -22,7 +23,7 @@ pub(super) fn library() -> Option<PathBuf> {
 pub(super) fn missing() -> BenchError {
     let profile = if cfg!(debug_assertions) { "" } else { " --release" };
     let remedy = format!("build it with cargo build{profile} -p sidecore-preload");
-    BenchError::Missing { what: format!("no {} beside this program", LIBRARY[0]), remedy }
+    ProgramError::Missing { what: format!("no {} beside this program", LIBRARY[0]), remedy }.into()
 }
 
 /// Limits above any measurement's need: connections, and MiB of memory for their rings.

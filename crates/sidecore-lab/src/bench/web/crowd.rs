@@ -6,9 +6,9 @@ use crate::bench::experiment::{By, Case, Counted, Run, Turn, Variant, measure_al
 use crate::bench::keys::setup::pem;
 use crate::bench::scenario::Settings;
 use crate::bench::testbed::{Plan, Testbed};
-use crate::progress::Progress;
 use crate::report::{Outcome, column};
 use sidecore::config::{DeviceConfig, Sidecores};
+use sidecore_measure::progress::Progress;
 
 #[derive(Clone, Copy, Debug)]
 pub(in crate::bench) struct Crowd {

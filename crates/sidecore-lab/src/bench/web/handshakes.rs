@@ -1,7 +1,7 @@
 //! Handshakes by `openssl s_time` in a closed loop.
 
 use crate::bench::error::BenchError;
-use crate::bench::programs::{counted, on_core};
+use sidecore_measure::programs::{counted, on_core};
 use std::process::{Child, Stdio};
 
 #[derive(Clone, Copy, Debug)]

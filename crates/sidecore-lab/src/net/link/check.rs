@@ -8,13 +8,13 @@ use super::super::measure::{Instruments, Run};
 use super::super::protocol::{Direction, Load, Transport};
 use super::{Link, Settings};
 use crate::error::LabError;
-use crate::interrupt::{Interrupt, STOPPED};
 use crate::net::columns;
 use crate::report::{Outcome, Row, column};
 use datagrams::{Sending, Went};
-use indicatif::ProgressBar;
 use policy::Announced;
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::interrupt::STOPPED;
+use sidecore_measure::progress::Progress;
 use sidecore_report::statistics::{median, ratio, spread};
 use std::time::Duration;
 
@@ -46,25 +46,25 @@ struct Compared {
 }
 
 /// Measures both. Afterwards the calling thread is in its own network namespace.
-pub(crate) fn measure(quick: bool, seed: u64, (bar, interrupt): (&ProgressBar, &Interrupt)) -> Outcome {
+pub(crate) fn measure(quick: bool, seed: u64, progress: &Progress) -> Outcome {
     let (mut streams, mut moderated) = (streams(), moderated(quick, seed));
     let repeats = if quick { 1 } else { 5 };
     let window = Duration::from_millis(if quick { 500 } else { 2_000 });
-    bar.inc_length(((streams.len() + moderated.len()) * repeats) as u64);
+    progress.extend((streams.len() + moderated.len()) * repeats);
     let mut outcome = Outcome::default();
     'rounds: for _ in 0..repeats {
         let parts = streams.iter_mut().map(Part::Stream).chain(moderated.iter_mut().map(Part::Moderated));
         for mut part in parts {
-            if interrupt.came() {
+            if progress.is_stopped() {
                 outcome.lacks(STOPPED);
                 break 'rounds;
             }
-            bar.set_message(part.words());
+            progress.begin(&part.words());
             // Earlier results are kept, and the next part may succeed.
             if let Err(why) = part.run(window) {
                 outcome.lacks(format!("link: {}: {why}", part.words()));
             }
-            bar.inc(1);
+            progress.advance();
         }
     }
     let base = streams[0].mbit_per_s.clone();

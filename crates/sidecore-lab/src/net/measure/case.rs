@@ -2,7 +2,6 @@
 
 use super::parts::Parts;
 use super::run::Run;
-use crate::caveats::{FEWEST_REPEATS, doubted};
 use crate::error::LabError;
 use crate::net::account::{Figure, Processor};
 use crate::net::columns;
@@ -11,6 +10,7 @@ use crate::net::protocol::{Direction, Load, Transport};
 use crate::net::sampling::{Component, Share};
 use crate::report::{Column, Row, Times, column, counted};
 use serde_json::{Map, Value, json};
+use sidecore_measure::caveats::{FEWEST_REPEATS, doubted};
 use sidecore_report::statistics::{median, spread};
 use std::collections::BTreeMap;
 

@@ -2,7 +2,6 @@
 
 use super::parts::Parts;
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
 use crate::net::account::{Account, Figure, Processor};
 use crate::net::flow::Latencies;
 use crate::net::hardware::{Counters, Found as Hardware};
@@ -10,6 +9,7 @@ use crate::net::link::Link;
 use crate::net::path::{AFTER, Both, Path, Running};
 use crate::net::protocol::{Direction, Load, Transport, Window};
 use crate::net::sampling::{Idling, Profile, Rules, Sampler, Setup, online};
+use sidecore_measure::interrupt::Interrupt;
 use std::thread;
 use std::time::{Duration, Instant};
 

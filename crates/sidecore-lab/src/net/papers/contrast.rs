@@ -3,7 +3,6 @@
 use super::file::{PaperLink, PaperLoad};
 use super::metric::{Found, Needs};
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
 use crate::net::columns;
 use crate::net::link::{Counters, Link};
 use crate::net::measure::{Case, Instruments, Run};
@@ -11,6 +10,7 @@ use crate::net::protocol::{Direction, Load, Transport};
 use crate::report::{Row, column};
 use serde_json::json;
 use sidecore::core::policy::notify::Notify;
+use sidecore_measure::interrupt::Interrupt;
 use sidecore_report::statistics::median;
 use std::collections::BTreeMap;
 use std::time::Duration;

@@ -1,11 +1,11 @@
 //! Checks after a change: whether the peer is still reachable, and whether the user confirms.
 
 use crate::error::LabError;
-use crate::interrupt::Interrupt;
 use crate::net::measure::find_peer;
 use crate::net::protocol::{Direction, Load, Transport};
 use nix::unistd::getpgrp;
 use rustix::termios::{QueueSelector, tcflush, tcgetpgrp};
+use sidecore_measure::interrupt::Interrupt;
 use sidecore_terminal::output;
 use std::io::{self, IsTerminal};
 use std::os::fd::AsFd;

@@ -5,9 +5,9 @@ use super::goal::Figures;
 use super::search::{Change, Effect, Found, point};
 use super::setting::{Kind, Setting};
 use super::tuned_path::{DATAGRAM, Tuned, TunedPath};
-use crate::caveats::doubted;
 use crate::net::columns;
 use crate::report::{Outcome, Row, column, counted, ratio};
+use sidecore_measure::caveats::doubted;
 use std::collections::BTreeSet;
 
 const FEWEST: usize = 4;

@@ -1,0 +1,72 @@
+//! `sidecore top`: what the service does, its clients, and where the time goes.
+//!
+//! It only reads the counter file, so it does not disturb the service. It can show the last numbers of a service that
+//! has ended. A service of sockets has no counter file: `top` requests its list.
+
+use crate::args::Top;
+use crate::error::WatchError;
+use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
+use sidecore::counters::Snapshot;
+use sidecore_terminal::output::unless_closed;
+use std::io::{self, IsTerminal, Write};
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+mod live;
+mod rows;
+mod sockets;
+#[cfg(test)]
+mod tests;
+mod units;
+
+/// Shows a service's counters until the user quits, with rates over each `interval`. With `once`, or if standard output
+/// is no terminal, prints them once as text with rates over one interval. An interval of zero: since the start.
+pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), WatchError> {
+    let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
+    match (service_of_sockets(args, &counters), once) {
+        (Some(socket), true) => sockets::print(&socket, interval),
+        (Some(socket), false) => sockets::run(&socket, interval),
+        (None, true) => print(&counters, interval, &mut io::stdout().lock()),
+        (None, false) => live::run(&counters, interval),
+    }
+}
+
+/// The socket of the service of sockets to show: one that `--sockets` names, or `--socket` if a service of sockets
+/// answers there and has no counters.
+fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
+    if args.sockets.is_named() {
+        return Some(args.sockets.path());
+    }
+    let socket = &args.counters.socket;
+    let is_one = !counters.exists() && args.counters.counters.is_none() && crate::sockets::listed(socket).is_ok();
+    is_one.then(|| socket.clone())
+}
+
+/// Prints the counters of this file. Rates are those of one interval, which the call waits for. Quantiles and counts
+/// are those since the start, and so are rates if the interval is zero or the service does not run.
+fn print(counters: &Path, interval: Duration, output: &mut impl Write) -> Result<(), WatchError> {
+    let first = read(counters)?;
+    let view = if first.is_alive() && !interval.is_zero() {
+        std::thread::sleep(interval);
+        View::new(read(counters)?, Some(&first), false)
+    } else {
+        View::new(first, None, false)
+    };
+    Ok(unless_closed(output.write_all(render(&view).as_bytes()).and_then(|()| output.flush()))?)
+}
+
+fn read(counters: &Path) -> Result<Snapshot, WatchError> {
+    Snapshot::read(counters).map_err(WatchError::library)
+}
+
+fn render(view: &View) -> String {
+    let mut text = header(view).join("\n") + "\n";
+    let tables = [keys(view), clients(view, 0), devices(view), sidecores(view), classes(view)];
+    for rows in tables.iter().filter(|rows| !rows.cells.is_empty()) {
+        text = text + "\n" + &rows.to_text() + "\n";
+    }
+    if !view.total.lanes.is_empty() {
+        text = text + "\n" + ALLEGED + "\n";
+    }
+    text
+}
