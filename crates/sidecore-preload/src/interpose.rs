@@ -4,6 +4,8 @@
 //! to enter one. A thread may be cancelled inside the C library's function, or leave it by `longjmp`: so no value that
 //! needs a drop is held across such a call.
 
+#[cfg(target_arch = "aarch64")]
+mod aarch64;
 mod arguments;
 mod catalogue;
 mod copies;
@@ -29,10 +31,16 @@ pub(crate) mod socket;
 mod trampoline;
 mod uring;
 mod users;
+#[cfg(target_arch = "x86_64")]
+mod x86_64;
 
+#[cfg(target_arch = "aarch64")]
+use aarch64 as processor;
 pub(crate) use processes::is_borrower;
 pub(crate) use real::poll_for_room;
 pub(crate) use uring::has_rings_of_its_own;
+#[cfg(target_arch = "x86_64")]
+use x86_64 as processor;
 
 macro_rules! intercept {
     ($($(#[$attribute:meta])* fn $name:ident($($argument:ident: $type:ty),* $(,)?) -> $result:ty $body:block)*) => {

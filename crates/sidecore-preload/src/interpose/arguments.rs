@@ -2,10 +2,8 @@
 
 use super::catalogue::Strings;
 use super::pages::Pages;
+use super::processor::LISTED_IN_REGISTERS;
 use libc::c_char;
-
-/// Strings after the first one that such a call passes in registers; the others are on the stack.
-const IN_REGISTERS: usize = 5;
 
 pub(super) struct Listed {
     pages: Pages,
@@ -16,11 +14,15 @@ impl Listed {
     /// `None`: no memory is left.
     ///
     /// # Safety
-    /// `first` has five strings, and `rest` the others; null follows the last string, and one more word follows that.
+    /// `first` has those in registers, and `rest` the others; null follows the last string, and one more word follows that.
     pub(super) unsafe fn of(first: Strings, rest: Strings) -> Option<Self> {
         // SAFETY: no word beyond that one is read.
         let at = |place: usize| unsafe {
-            if place < IN_REGISTERS { first.add(place).read() } else { rest.add(place - IN_REGISTERS).read() }
+            if place < LISTED_IN_REGISTERS {
+                first.add(place).read()
+            } else {
+                rest.add(place - LISTED_IN_REGISTERS).read()
+            }
         };
         let mut count = 0;
         while !at(count).is_null() {

@@ -152,8 +152,8 @@ macro_rules! lists {
     ($($name:ident by $function:ident($listed:ident $(, $environment:expr)?);)*) => {
         $(
             /// # Safety
-            /// As for the C library's function of this name, with its first string, the address of the next five and
-            /// that of the rest.
+            /// As for the C library's function of this name, with its first string, the address of those in
+            /// registers and that of the rest.
             pub(super) unsafe extern "C" fn $name(program: *const c_char, first: Strings, rest: Strings) -> c_int {
                 // SAFETY: as the caller promised.
                 let Some($listed) = (unsafe { Listed::of(first, rest) }) else { return errno::failed(Errno::NOMEM) };

@@ -2,6 +2,7 @@
 
 use super::leaving::by_the_kernel_alone;
 use super::processes::{self, forked};
+use super::processor;
 use super::{
     copies, descriptors, environment, errno, intercept, memory, namespaces, options, pass, programs, receiving, sending,
 };
@@ -49,7 +50,6 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_close
         | libc::SYS_close_range
         | libc::SYS_dup
-        | libc::SYS_dup2
         | libc::SYS_dup3
         | libc::SYS_fcntl
         | libc::SYS_epoll_ctl
@@ -58,8 +58,7 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
         | libc::SYS_setns
         | libc::SYS_pidfd_getfd
         | libc::SYS_execve
-        | libc::SYS_execveat
-        | libc::SYS_fork => true,
+        | libc::SYS_execveat => true,
         // Programs that use it for files only stay in rings: each request is examined.
         libc::SYS_io_submit => gate::all().next().is_some(),
         libc::SYS_clone => is_fork(first),
@@ -81,7 +80,7 @@ pub(super) fn instead(number: c_long, first: usize) -> Option<usize> {
             before_prctl((first as c_uint).cast_signed());
             false
         }
-        _ => false,
+        _ => [processor::DUP2, processor::FORK].contains(&Some(number)),
     };
     handled.then_some(handle as *const () as usize)
 }
@@ -165,7 +164,6 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_close => whole(descriptors::close(fd)),
             libc::SYS_close_range => whole(descriptors::close_range(all.uint(0), all.uint(1), all.int(2))),
             libc::SYS_dup => whole(descriptors::dup(fd)),
-            libc::SYS_dup2 => whole(descriptors::dup2(fd, all.int(1))),
             libc::SYS_dup3 => whole(descriptors::dup3(fd, all.int(1), all.int(2))),
             libc::SYS_fcntl => whole(descriptors::fcntl(fd, all.int(1), all.0[2])),
             libc::SYS_epoll_ctl => whole(descriptors::epoll_ctl(fd, all.int(1), all.int(2), all.0[3] as _)),
@@ -177,7 +175,9 @@ unsafe extern "C-unwind" fn handle(
             libc::SYS_execveat => {
                 whole(programs::execveat(fd, all.0[1] as _, all.0[2] as _, all.0[3] as _, all.int(4)))
             }
-            libc::SYS_fork | libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
+            libc::SYS_clone | libc::SYS_clone3 => c_long::from(forked(|| kernel() as pid_t)),
+            _ if processor::DUP2 == Some(number) => whole(descriptors::dup2(fd, all.int(1))),
+            _ if processor::FORK == Some(number) => c_long::from(forked(|| kernel() as pid_t)),
             // `pwritev2` has the halves of its offset in two arguments.
             _ => errno::after(sending::before_sending(fd), kernel),
         }

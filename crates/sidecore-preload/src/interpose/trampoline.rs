@@ -8,6 +8,7 @@ use super::descriptors;
 use super::errno;
 use super::leaving;
 use super::processes;
+use super::processor;
 use super::programs;
 use super::raw;
 use super::real::Real;
@@ -15,9 +16,6 @@ use super::receiving;
 use super::sending;
 use super::uring;
 use libc::{c_char, c_int, c_long};
-use std::arch::naked_asm;
-
-const VFORK: c_long = libc::SYS_vfork;
 
 /// Defines functions that first call `before` with the first five arguments, and their return address as the sixth.
 /// `before` returns the address to jump to.
@@ -29,54 +27,7 @@ macro_rules! jump {
             #[unsafe(naked)]
             #[unsafe(export_name = $symbol)]
             unsafe extern "C" fn $name() {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "push rbp",
-                    ".cfi_adjust_cfa_offset 8",
-                    "sub rsp, 192",
-                    ".cfi_adjust_cfa_offset 192",
-                    "mov [rsp], rdi",
-                    "mov [rsp + 8], rsi",
-                    "mov [rsp + 16], rdx",
-                    "mov [rsp + 24], rcx",
-                    "mov [rsp + 32], r8",
-                    "mov [rsp + 40], r9",
-                    // Number of floating-point registers for the callee to read.
-                    "mov [rsp + 48], rax",
-                    "movaps [rsp + 64], xmm0",
-                    "movaps [rsp + 80], xmm1",
-                    "movaps [rsp + 96], xmm2",
-                    "movaps [rsp + 112], xmm3",
-                    "movaps [rsp + 128], xmm4",
-                    "movaps [rsp + 144], xmm5",
-                    "movaps [rsp + 160], xmm6",
-                    "movaps [rsp + 176], xmm7",
-                    "mov r9, [rsp + 200]",
-                    "call {before}",
-                    "mov r11, rax",
-                    "movaps xmm7, [rsp + 176]",
-                    "movaps xmm6, [rsp + 160]",
-                    "movaps xmm5, [rsp + 144]",
-                    "movaps xmm4, [rsp + 128]",
-                    "movaps xmm3, [rsp + 112]",
-                    "movaps xmm2, [rsp + 96]",
-                    "movaps xmm1, [rsp + 80]",
-                    "movaps xmm0, [rsp + 64]",
-                    "mov rax, [rsp + 48]",
-                    "mov r9, [rsp + 40]",
-                    "mov r8, [rsp + 32]",
-                    "mov rcx, [rsp + 24]",
-                    "mov rdx, [rsp + 16]",
-                    "mov rsi, [rsp + 8]",
-                    "mov rdi, [rsp]",
-                    "add rsp, 192",
-                    ".cfi_adjust_cfa_offset -192",
-                    "pop rbp",
-                    ".cfi_adjust_cfa_offset -8",
-                    "jmp r11",
-                    ".cfi_endproc",
-                    before = sym $before,
-                )
+                processor::after!($before)
             }
         )*
     };
@@ -96,7 +47,7 @@ jump! {
 }
 
 /// Defines functions that take a list of strings of any length after the first one. `function` does the work; it
-/// receives the first string, the address of the next five and that of all others.
+/// receives the first string, the address of those in registers and that of all others.
 macro_rules! lists {
     ($($symbol:literal $name:ident, $function:path;)*) => {
         $(
@@ -105,28 +56,7 @@ macro_rules! lists {
             #[unsafe(naked)]
             #[unsafe(export_name = $symbol)]
             unsafe extern "C" fn $name() {
-                naked_asm!(
-                    ".cfi_startproc",
-                    "push r9",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push r8",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rcx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rdx",
-                    ".cfi_adjust_cfa_offset 8",
-                    "push rsi",
-                    ".cfi_adjust_cfa_offset 8",
-                    "mov rsi, rsp",
-                    // Above these five and the return address.
-                    "lea rdx, [rsp + 48]",
-                    "call {function}",
-                    "add rsp, 40",
-                    ".cfi_adjust_cfa_offset -40",
-                    "ret",
-                    ".cfi_endproc",
-                    function = sym $function,
-                )
+                processor::listed!($function)
             }
         )*
     };
@@ -192,36 +122,7 @@ extern "C" fn before_syscall(number: c_long, first: usize) -> usize {
 #[unsafe(naked)]
 #[unsafe(export_name = "vfork")]
 unsafe extern "C" fn vfork() -> c_int {
-    naked_asm!(
-        ".cfi_startproc",
-        "push rbp",
-        ".cfi_adjust_cfa_offset 8",
-        "call {before}",
-        "pop rbp",
-        ".cfi_adjust_cfa_offset -8",
-        "pop rdi",
-        ".cfi_adjust_cfa_offset -8",
-        ".cfi_register rip, rdi",
-        "mov eax, {number}",
-        "syscall",
-        "push rdi",
-        ".cfi_adjust_cfa_offset 8",
-        ".cfi_rel_offset rip, 0",
-        "test eax, eax",
-        "jz 2f",
-        "push rbp",
-        ".cfi_adjust_cfa_offset 8",
-        "mov edi, eax",
-        "call {after}",
-        "pop rbp",
-        ".cfi_adjust_cfa_offset -8",
-        "2:",
-        "ret",
-        ".cfi_endproc",
-        before = sym before_vfork,
-        after = sym after_vfork,
-        number = const VFORK,
-    )
+    processor::vforked!(before_vfork, after_vfork)
 }
 
 extern "C" fn before_vfork() {
@@ -246,7 +147,7 @@ macro_rules! alias {
             #[unsafe(naked)]
             #[unsafe(export_name = $symbol)]
             unsafe extern "C" fn $name() {
-                naked_asm!("jmp {function}", function = sym $function)
+                processor::instead!($function)
             }
         )*
     };

@@ -76,7 +76,7 @@ fn peer_of(number: libc::c_int) -> Option<std::path::PathBuf> {
         return None;
     }
     let path: Vec<u8> =
-        address.sun_path.iter().take_while(|byte| **byte != 0).map(|byte| byte.cast_unsigned()).collect();
+        address.sun_path.iter().take_while(|byte| **byte != 0).map(|byte| byte.to_ne_bytes()[0]).collect();
     Some(Path::new(std::str::from_utf8(&path).ok()?).to_owned())
 }
 
