@@ -28,7 +28,7 @@ usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
-  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, miri, address, thread or fuzz
+  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, miri, address, thread, arm or fuzz
   release          Debian package, archive, dependencies, sums and origin of this commit
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
   count P P        the same of both programs that were built for it before

@@ -13,6 +13,25 @@ use crate::Result;
 use crate::tools::{self, Tool};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
+const ARM: &str = "aarch64-unknown-linux-gnu";
+/// Runs programs for arm64, with libraries of Debian's packages for it.
+const EMULATOR: &str = "qemu-aarch64";
+const ARM_COMPILER: &str = "aarch64-linux-gnu-gcc";
+const ARM_LOADER: &str = "/lib/ld-linux-aarch64.so.1";
+const ARM_REMEDY: &str = "dpkg --add-architecture arm64; apt-get update; \
+                          apt-get install qemu-user gcc-aarch64-linux-gnu libc6:arm64";
+/// Tests of the provider that the emulator cannot run: it does not wipe memory in children, and the kernel does not
+/// start its programs.
+const NOT_EMULATED: [&str; 8] = [
+    "--skip",
+    "authority::a_child_keeps_no_connection_of_its_parent",
+    "--skip",
+    "children_of_a_busy_process",
+    "--skip",
+    "grandchildren_work_as_well",
+    "--skip",
+    "patience::a_stopped_service",
+];
 const FUZZED_SECONDS: &str = "10";
 /// Plants and builds of the checks, below the workspace. Flags of these builds differ from those of others.
 const DIRECTORY: &str = "target/nightly";
@@ -50,7 +69,7 @@ struct Plant {
     found: &'static str,
 }
 
-const CHECKS: [Check; 6] = [
+const CHECKS: [Check; 7] = [
     Check {
         name: "deny",
         about: "advisories, licences, duplicates and sources of all dependencies",
@@ -150,6 +169,25 @@ const CHECKS: [Check; 6] = [
             manifest: "",
             command: |site| Ok(site.sanitized("thread", &["run"])),
             found: "data race",
+        },
+    },
+    Check {
+        name: "arm",
+        about: "tests of core, client, keys, provider and the library for sockets as programs for arm64, emulated",
+        tool: None,
+        nightly: None,
+        commands: |site| {
+            let plain = ["test", "-p", "sidecore-core", "-p", "sidecore-client", "-p", "sidecore-preload", "--lib"];
+            let names = ["test", "-p", "sidecore-preload", "--test", "exports"];
+            let keys = ["test", "-p", "sidecore", "--lib", "keys::"];
+            let provider = [&["test", "-p", "sidecore-openssl", "--lib", "--"][..], &NOT_EMULATED].concat();
+            [&plain[..], &names, &keys, &provider].map(|arguments| site.emulated(arguments)).into_iter().collect()
+        },
+        plant: Plant {
+            source: "fn main() { assert!((-1_i8 as std::ffi::c_char) < 0, \"a character has a sign\"); }",
+            manifest: "",
+            command: |site| site.emulated(&["run"]),
+            found: "a character has a sign\n",
         },
     },
     Check {
@@ -294,6 +332,29 @@ impl Site {
         let mut tests = self.sanitized(sanitizer, &arguments);
         tests.arg("--").args(OF_STACKS);
         tests
+    }
+
+    /// The machine's own Rust, for arm64.
+    fn emulated(&self, arguments: &[&str]) -> Result<Command> {
+        for program in [EMULATOR, ARM_COMPILER] {
+            if Command::new(program).arg("--version").stdin(Stdio::null()).output().is_err() {
+                return Err(format!("{program} is missing; run: {ARM_REMEDY}").into());
+            }
+        }
+        if !Path::new(ARM_LOADER).exists() {
+            return Err(format!("{ARM_LOADER} is missing; run: {ARM_REMEDY}").into());
+        }
+        let mut add = Command::new("rustup");
+        let done = add.args(["target", "add", ARM]).stdin(Stdio::null()).output()?;
+        if !done.status.success() {
+            return Err(format!("{}: {}", in_words(&add), String::from_utf8_lossy(&done.stderr)).into());
+        }
+        let mut cargo = self.stable(arguments.get(..1).unwrap_or_default());
+        cargo.args(["--target", ARM]).args(arguments.get(1..).unwrap_or_default());
+        cargo.env("CARGO_TARGET_DIR", self.root.join(DIRECTORY).join("arm")).env("CARGO_INCREMENTAL", "0");
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER", ARM_COMPILER);
+        cargo.env("CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER", EMULATOR);
+        Ok(cargo)
     }
 
     fn fuzzed(&self, directory: &Path, harness: &str) -> Command {

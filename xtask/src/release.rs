@@ -3,12 +3,14 @@
 //! Compilers write replacements of the machine's paths, and times are those of the commit.
 
 mod statements;
+mod targets;
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use self::targets::{TARGETS, Target};
 use crate::Result;
 use crate::built::cargo;
 use crate::tools;
@@ -17,33 +19,30 @@ use crate::tools;
 const BUILD: &str = "target/release-build";
 const FILES: &str = "target/release-files";
 
-/// The only one that all libraries build for: that of sockets has parts of its own for each processor.
-const TARGET: &str = "x86_64-unknown-linux-gnu";
-const PROCESSOR: &str = "x86_64";
-
 struct Release {
     root: PathBuf,
     commit: String,
     /// Of the commit, seconds since 1970.
     time: String,
     version: String,
-    /// Of Rust, and of C for AWS-LC.
-    compilers: [String; 2],
+    /// Of Rust, and of C for AWS-LC, one for each target.
+    compilers: Vec<String>,
 }
 
 /// Makes the files of a release, in `target/release-files`.
 pub(crate) fn run(root: &Path) -> Result<bool> {
-    if env::consts::ARCH != PROCESSOR {
-        return Err(format!("releases are made on {PROCESSOR}, and this machine is {}", env::consts::ARCH).into());
-    }
+    let here = Target::here()?;
+    TARGETS.iter().try_for_each(Target::ensure)?;
     tools::DEB.ensure(root, &tools::path(root)?)?;
     let release = Release::of(root)?;
     let files = root.join(FILES);
     // From an earlier release; it may not exist.
     let _ = fs::remove_dir_all(&files);
     fs::create_dir_all(&files)?;
-    release.build()?;
-    release.pack(&files)?;
+    TARGETS.iter().try_for_each(|target| release.build(target))?;
+    // Pages of the manual are written by a program that runs here.
+    let manuals = release.built(here).join("sidecore");
+    TARGETS.iter().try_for_each(|target| release.pack(target, &manuals, &files))?;
     fs::copy(root.join("CHANGELOG.md"), files.join("CHANGELOG.md"))?;
     fs::write(files.join("sbom.json"), statements::dependencies(&release)?)?;
     let sums = sums(&files)?;
@@ -64,38 +63,45 @@ impl Release {
         }
         let version = |compiler: &str| said(Command::new(compiler).arg("--version").current_dir(root));
         let first_line = |text: String| text.lines().next().unwrap_or_default().to_owned();
+        let names = TARGETS.map(|target| target.c_compiler());
+        let compilers = ["rustc"].into_iter().chain(names.iter().map(String::as_str));
         Ok(Self {
             root: root.to_owned(),
             commit: git(&["rev-parse", "HEAD"])?,
             time: git(&["log", "-1", "--format=%ct"])?,
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            compilers: [first_line(version("rustc")?), first_line(version("cc")?)],
+            compilers: compilers.map(|compiler| version(compiler).map(first_line)).collect::<Result<_>>()?,
         })
     }
 
-    fn build(&self) -> Result<()> {
+    fn built(&self, target: &Target) -> PathBuf {
+        self.root.join(BUILD).join(target.triple).join("release")
+    }
+
+    fn build(&self, target: &Target) -> Result<()> {
         let home = env::var("CARGO_HOME").or_else(|_| env::var("HOME").map(|home| format!("{home}/.cargo")))?;
         let replaced = [(self.root.display().to_string(), "/sidecore"), (home, "/cargo")];
         let flags = |option: &str| replaced.clone().map(|(path, name)| format!("{option}={path}={name}")).join(" ");
         let mut build = cargo(&self.root);
-        build.args(["build", "--release", "--locked", "--target", TARGET]);
+        build.args(["build", "--release", "--locked", "--target", target.triple]);
+        build.env(target.linker_variable(), target.c_compiler());
         build.env("CARGO_TARGET_DIR", self.root.join(BUILD)).env("CARGO_INCREMENTAL", "0");
         build.env("RUSTFLAGS", flags("--remap-path-prefix")).env("CFLAGS", flags("-ffile-prefix-map"));
         succeed(build.env("SOURCE_DATE_EPOCH", &self.time))
     }
 
     /// The Debian package, and the same files as an archive.
-    fn pack(&self, files: &Path) -> Result<()> {
+    fn pack(&self, target: &Target, manuals: &Path, files: &Path) -> Result<()> {
         let package = files.join("package.deb");
         let mut deb = Command::new(self.root.join("packaging/deb"));
-        let built = self.root.join(BUILD).join(TARGET).join("release");
-        deb.arg(built).args(["--target", TARGET, "--output"]).arg(&package);
+        deb.arg(self.built(target)).args(["--target", target.triple, "--output"]).arg(&package);
+        deb.env("DEB_HOST_MULTIARCH", target.multiarch).env("MANUALS", manuals);
         deb.env("PATH", tools::path(&self.root)?).env("SOURCE_DATE_EPOCH", &self.time);
         succeed(&mut deb)?;
         let field = |name: &str| said(Command::new("dpkg-deb").arg("--field").arg(&package).arg(name));
         let name = format!("sidecore_{}_{}.deb", field("Version")?, field("Architecture")?);
         fs::rename(&package, files.join(name))?;
-        let name = format!("sidecore-{}-{PROCESSOR}-linux-gnu.tar.gz", self.version);
+        let name = format!("sidecore-{}-{}-linux-gnu.tar.gz", self.version, target.processor);
         let mut tar = Command::new("tar");
         tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=go-w"]);
         tar.arg(format!("--mtime=@{}", self.time)).arg("--use-compress-program=gzip --no-name --best");

@@ -7,13 +7,15 @@ use std::fs;
 use cargo_metadata::{DependencyKind, MetadataCommand, PackageId};
 use serde_json::{Value, json};
 
-use super::{Release, TARGET};
+use super::Release;
+use super::targets::TARGETS;
 use crate::Result;
 
 /// All packages behind the release's programs and libraries, with licence and digest.
 pub(super) fn dependencies(release: &Release) -> Result<String> {
-    let platform = ["--filter-platform", TARGET].map(str::to_owned).to_vec();
-    let metadata = MetadataCommand::new().current_dir(&release.root).other_options(platform).exec()?;
+    let platforms = TARGETS.iter().flat_map(|target| ["--filter-platform", target.triple]);
+    let platforms: Vec<_> = platforms.map(str::to_owned).collect();
+    let metadata = MetadataCommand::new().current_dir(&release.root).other_options(platforms).exec()?;
     let graph = metadata.resolve.as_ref().ok_or("cargo names no dependencies")?;
     let needs: BTreeMap<&PackageId, Vec<&PackageId>> = graph
         .nodes
@@ -112,7 +114,7 @@ mod tests {
     #[test]
     fn each_file_is_a_subject_with_its_digest() -> Result<()> {
         let [root, commit, time, version] = ["/", "c0ffee", "0", "0.1.0"].map(str::to_owned);
-        let compilers = ["rustc 1", "cc 2"].map(str::to_owned);
+        let compilers = ["rustc 1", "cc 2"].map(str::to_owned).to_vec();
         let release = Release { root: root.into(), commit, time, version, compilers };
         let said: Value = serde_json::from_str(&provenance(&release, "12ab  a.deb\n34cd  b.tar.gz\n")?)?;
         assert_eq!(said["subject"][1]["name"], "b.tar.gz");

@@ -208,15 +208,23 @@ static int in_clone(void *on) {
     return 5;
 }
 
+static pid_t fork_by_number(void) {
+#ifdef SYS_fork
+    return syscall(SYS_fork);
+#else
+    return syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+#endif
+}
+
 static void forks(void) {
     struct connection on = connection(SOCK_CLOEXEC);
-    pid_t (*ways[])(void) = {fork, _Fork};
+    pid_t (*ways[])(void) = {fork, _Fork, fork_by_number};
     char stack[65536] __attribute__((aligned(16)));
     for (int way = 0; way < 4; way++) {
         pid_t pid;
         if (way == 3)
             pid = clone(in_clone, stack + sizeof stack, SIGCHLD, &on);
-        else if ((pid = way == 2 ? (pid_t)syscall(SYS_fork) : ways[way]()) == 0) {
+        else if ((pid = ways[way]()) == 0) {
             warm(&on);
             struct connection own = connection(SOCK_CLOEXEC);
             uint64_t said = own.said;

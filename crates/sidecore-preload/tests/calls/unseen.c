@@ -2,9 +2,18 @@
 #include "connection.h"
 
 static long by_itself(int fd, const void *bytes, size_t len) {
+#ifdef __aarch64__
+    register long number __asm__("x8") = SYS_write;
+    register long first __asm__("x0") = fd;
+    register const void *second __asm__("x1") = bytes;
+    register size_t third __asm__("x2") = len;
+    __asm__ volatile("svc 0" : "+r"(first) : "r"(number), "r"(second), "r"(third) : "memory");
+    return first;
+#else
     long result;
     __asm__ volatile("syscall" : "=a"(result) : "0"(SYS_write), "D"(fd), "S"(bytes), "d"(len) : "rcx", "r11", "memory");
     return result;
+#endif
 }
 
 static void say_by_itself(struct connection *on, size_t len) {
