@@ -13,6 +13,8 @@ pub(super) struct Target {
     pub(super) multiarch: &'static str,
     /// With the cross compiler.
     pub(super) package: &'static str,
+    /// Debian's word for the processor.
+    pub(super) debian: &'static str,
 }
 
 pub(super) const TARGETS: [Target; 2] = [
@@ -21,12 +23,14 @@ pub(super) const TARGETS: [Target; 2] = [
         processor: "x86_64",
         multiarch: "x86_64-linux-gnu",
         package: "gcc-x86-64-linux-gnu",
+        debian: "amd64",
     },
     Target {
         triple: "aarch64-unknown-linux-gnu",
         processor: "aarch64",
         multiarch: "aarch64-linux-gnu",
         package: "gcc-aarch64-linux-gnu",
+        debian: "arm64",
     },
 ];
 
@@ -49,22 +53,31 @@ impl Target {
         format!("CARGO_TARGET_{}_LINKER", self.triple.to_uppercase().replace('-', "_"))
     }
 
-    /// Has the C compiler, and adds Rust's standard library.
+    /// Has compiler and C library, and adds Rust's standard library.
     pub(super) fn ensure(&self) -> Result<()> {
         let compiler = self.c_compiler();
-        let is_there = Command::new(&compiler).arg("--version").stdin(Stdio::null()).output().is_ok();
-        if !is_there {
+        if quietly(Command::new(&compiler).arg("--version")).is_err() {
             let package = if compiler == "cc" { "gcc" } else { self.package };
             return Err(format!("{compiler} is missing; run: apt-get install {package}").into());
         }
-        // Does nothing and needs no network where the target is there.
-        let done = Command::new("rustup").args(["target", "add", self.triple]).stdin(Stdio::null()).output();
-        match done {
-            Ok(done) if done.status.success() => Ok(()),
-            Ok(done) => Err(String::from_utf8_lossy(&done.stderr).trim_end().into()),
-            Err(error) => Err(format!("rustup target add {}: {error}", self.triple).into()),
+        let library = format!("libc6:{}", self.debian);
+        // Otherwise the package would depend on the cross compiler's C library.
+        if quietly(Command::new("dpkg-query").args(["--status", &library])).is_err() {
+            let remedy = "apt-get update; apt-get install";
+            return Err(format!(
+                "{library} is missing; run: dpkg --add-architecture {}; {remedy} {library}",
+                self.debian
+            )
+            .into());
         }
+        // Does nothing and needs no network where the target is there.
+        quietly(Command::new("rustup").args(["target", "add", self.triple]))
     }
+}
+
+fn quietly(command: &mut Command) -> Result<()> {
+    let done = command.stdin(Stdio::null()).output().map_err(|error| format!("{command:?}: {error}"))?;
+    if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).trim_end().into()) }
 }
 
 #[cfg(test)]
@@ -73,9 +86,16 @@ mod tests {
 
     #[test]
     fn a_missing_compiler_is_named_with_its_remedy() {
-        let none = Target { triple: "none", processor: "none", multiarch: "none-none-gnu", package: "gcc-none" };
+        let none = Target { processor: "none", multiarch: "none-none-gnu", package: "gcc-none", ..TARGETS[1] };
         let said = none.ensure().unwrap_err().to_string();
         assert_eq!(said, "none-none-gnu-gcc is missing; run: apt-get install gcc-none");
+    }
+
+    #[test]
+    fn a_missing_c_library_is_named_with_its_remedy() {
+        let none = Target { processor: env::consts::ARCH, debian: "none", ..TARGETS[1] };
+        let said = none.ensure().unwrap_err().to_string();
+        assert!(said.starts_with("libc6:none is missing; run: dpkg --add-architecture none; "), "{said}");
     }
 
     #[test]
