@@ -102,6 +102,7 @@ impl Exporter {
         self.keys.take(recent.keys.iter().map(|stored| (key(&stored.name), stored)).collect());
         let mut all = vec![families::up(true)];
         all.extend(families::service(&now));
+        all.extend(families::limits(&now.limits, &self.users));
         all.extend(families::sidecores(&now.sidecores));
         all.extend(families::devices(&now.devices));
         all.extend(families::classes(&now.classes));

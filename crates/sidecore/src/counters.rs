@@ -29,6 +29,7 @@ mod about;
 mod block;
 mod kinds;
 mod layout;
+mod limits;
 pub mod report;
 mod snapshot;
 #[cfg(test)]
@@ -38,6 +39,7 @@ pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
 pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
 pub use layout::Shape;
+pub use limits::{Limit, LimitUse};
 pub use snapshot::{
     ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, SnapshotError, SnapshotErrorKind,
     Stats,

@@ -2,9 +2,12 @@
 
 use super::account::Accounts;
 use super::family::{Family, Labels, Value};
+use crate::users::Users;
 use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::counters::{ClassStats, Counter, DeviceStats, Kind, LaneCounter, SidecoreStats, Snapshot, Stats};
+use sidecore::counters::{
+    ClassStats, Counter, DeviceStats, Kind, LaneCounter, LimitUse, SidecoreStats, Snapshot, Stats,
+};
 
 type Labelled<'a, C> = Vec<(Labels, &'a Stats<C>)>;
 
@@ -32,6 +35,20 @@ pub(super) fn service(now: &Snapshot) -> Vec<Family> {
         Family::new("policies_info", info, Kind::Level, [(policies(now), Value::Number(1))]),
         Family::new("policy_parks", parks, Kind::Level, parked(now)),
         single("clients_may_spin", may_spin, Kind::Level, now.clients_may_spin.into()),
+    ]
+}
+
+/// Use of each limit. The label `user` is empty where a limit is of the whole service.
+pub(super) fn limits(all: &[LimitUse], users: &Users) -> [Family; 2] {
+    let labels = |of: &LimitUse| {
+        let user = of.uid.map(|uid| users.name(uid)).unwrap_or_default();
+        vec![("limit", of.limit.key().to_owned()), ("user", user)]
+    };
+    let samples = |value: fn(&LimitUse) -> u64| all.iter().map(move |of| (labels(of), Value::Number(value(of))));
+    let used = "Use of the limit: the service's, or that of the fullest lane, process, user or sidecore.";
+    [
+        Family::new("limit", "The limit in force.", Kind::Level, samples(|of| of.most)),
+        Family::new("limit_used", used, Kind::Level, samples(|of| of.used)),
     ]
 }
 

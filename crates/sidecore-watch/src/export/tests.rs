@@ -11,7 +11,9 @@ use sidecore::core::policy::balance::Balance;
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
-use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Start};
+use sidecore::counters::{
+    Counters, DeviceCounter, KeyCounter, LaneCounter, Limit, LimitUse, Shape, SidecoreCounter, Start,
+};
 use sidecore::sys::clock;
 use sidecore_sockets::protocol::Row;
 use sidecore_terminal::metrics::{Answer, Server};
@@ -60,6 +62,9 @@ impl Service {
             counters.key(sidecore, 0).add(KeyCounter::Sign, 4);
             counters.key(sidecore, 0).record(Stage::Host, 3_000);
         }
+        counters.key(0, 0).set(KeyCounter::Limit, 100);
+        counters.set_limit(&LimitUse { limit: Limit::Keys, used: 1, most: 256, uid: None });
+        counters.set_limit(&LimitUse { limit: Limit::LanesPerUid, used: 1, most: 1024, uid: Some(0) });
     }
 
     fn lane(&self, index: usize, pid: u32, name: &str, requests: u64) {
@@ -95,11 +100,15 @@ fn everything_has_its_name_unit_and_labels() {
         ("sidecore_client_requests_total", &[("client", "nginx"), ("pid", "900"), ("user", "root")], 10.0),
         ("sidecore_client_lanes", &[("client", "nginx")], 1.0),
         ("sidecore_key_signatures_total", &[("key", "www")], 8.0),
+        ("sidecore_key_limit_per_second", &[("key", "www")], 100.0),
+        ("sidecore_limit", &[("limit", "limits.keys"), ("user", "")], 256.0),
+        ("sidecore_limit_used", &[("limit", "limits.lanes_per_uid"), ("user", "root")], 1.0),
         ("sidecore_policies_info", &[("service", "park"), ("balance", "eft")], 1.0),
     ] {
         assert_eq!(number(&scrape, name, labels), Some(value), "{name} {labels:?} in\n{text}");
     }
     assert!(text.contains("# TYPE sidecore_cpu_seconds counter\n# UNIT sidecore_cpu_seconds seconds\n"), "{text}");
+    assert_eq!(text.matches("\nsidecore_limit{").count(), 2, "unpublished limits are not shown: {text}");
     assert!(number(&scrape, "sidecore_uptime_seconds", &[]).unwrap() >= 10.0);
 }
 

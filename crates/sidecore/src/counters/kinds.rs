@@ -184,6 +184,7 @@ counters! {
     Derive: Count, "DERIVE/S", "derivations", "Shared secrets asked for: key agreement and decapsulation.";
     Public: Count, "PUBLIC/S", "public_operations", "Verifications and encapsulations asked for.";
     Limited: Count, "", "limited_requests", "Requests refused by the key's limit, which are among the refused ones.";
+    Limit: Level, "", "limit_per_second", "Private operations a second that the key's limit permits; 0: no limit.";
 }
 
 counters! {

@@ -1,7 +1,7 @@
 //! Places of the numbers in the counter file. All of it is 64-bit words in the machine's byte order.
 //!
 //! ```text
-//! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin
+//! header                 magic, version, shape, start, heartbeat, policies, whether clients may spin, use of limits
 //! sidecore 0, 1, …       generation, where it runs; counters; requests and bytes of each class; histograms of each
 //!                        class and stage
 //! device 0, 1, …         generation, name, kind, sidecore, where it runs; counters; histogram
@@ -25,9 +25,11 @@ use std::ops::Range;
 
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
-pub(super) const VERSION: u64 = 8;
+pub(super) const VERSION: u64 = 9;
 
 pub(super) mod header {
+    use crate::counters::limits::{LIMIT_WORDS, Limit};
+
     pub(in crate::counters) const MAGIC: usize = 0;
     pub(in crate::counters) const VERSION: usize = 1;
     /// Shape and start, as postcard writes them.
@@ -37,7 +39,9 @@ pub(super) mod header {
     pub(in crate::counters) const BALANCE: usize = 13;
     /// 1: clients are told that they may spin.
     pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 14;
-    pub(in crate::counters) const WORDS: usize = 16;
+    /// Used amount, limit and user of each limit.
+    pub(in crate::counters) const LIMITS: usize = 16;
+    pub(in crate::counters) const WORDS: usize = super::whole_lines(LIMITS + Limit::COUNT * LIMIT_WORDS);
 }
 
 pub(super) const GENERATION: usize = 0;

@@ -3,7 +3,7 @@
 use super::block::audit_of;
 use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
 use super::layout::HISTOGRAM;
-use super::{Shape, Start};
+use super::{LimitUse, Shape, Start};
 use crate::config::Waiters;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, Summary};
@@ -44,6 +44,8 @@ pub struct Snapshot {
     pub clients_may_spin: bool,
     /// The choice of devices. `None`: unknown.
     pub balance: Option<Balance>,
+    /// Use of the limits, as published once a second.
+    pub limits: Vec<LimitUse>,
     /// Sidecores in order of their numbers.
     pub sidecores: Vec<SidecoreStats>,
     /// Devices in order of their numbers.

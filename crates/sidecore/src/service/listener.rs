@@ -19,6 +19,7 @@ mod creators;
 mod descriptors;
 mod gateways;
 mod keys;
+pub(super) mod limits;
 mod room;
 mod sessions;
 mod settings;
@@ -35,6 +36,7 @@ use crate::sys::clock;
 use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use connections::receive_request;
+use limits::LIMITS_INTERVAL_NS;
 use sidecore_core::time::Nanos;
 use state::{LISTENER, Listener, WAKE, Work};
 use std::io;
@@ -281,6 +283,10 @@ impl Listener {
         self.setup.counters.heartbeat(now);
         if self.usage.is_due(now) {
             self.look_at_usage(now);
+        }
+        if now >= self.limits_at {
+            self.publish_limits();
+            self.limits_at = now + LIMITS_INTERVAL_NS;
         }
         for attached in self.connections.values_mut().filter_map(|connection| connection.attached.as_mut()) {
             let requests = attached.counters.get(LaneCounter::Submitted);

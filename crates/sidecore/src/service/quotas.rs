@@ -3,8 +3,10 @@
 //! Ended objects count until they are closed and freed: a client that delays closing has less, not more.
 
 use super::command::ClientKey;
+use super::listener::limits::Fullest;
 use crate::config::{Config, LimitsConfig};
 use crate::control::Refused;
+use crate::counters::Limit;
 use sidecore_core::layout::Layout;
 use std::collections::HashMap;
 
@@ -191,6 +193,27 @@ impl Quotas {
 
     pub(super) fn close(&mut self, client: ClientKey, bytes: u64) {
         self.change(client, |holding| holding.session_bytes -= bytes);
+    }
+
+    /// Use of the limits of processes and users.
+    pub(super) fn fill(&self, config: &Config, fullest: &mut Fullest) {
+        let limits = &config.limits;
+        let mut with_lanes: HashMap<u32, u64> = HashMap::new();
+        for ((uid, _), own) in &self.clients {
+            let most = config.limits_of(*uid);
+            fullest.of_user(Limit::LanesPerClient, *uid, own.lanes.into(), most.lanes.into());
+            fullest.of_user(Limit::ArenaBytesPerClient, *uid, own.arena_bytes, most.arena_bytes.into());
+            fullest.of_user(Limit::SessionBytesPerClient, *uid, own.session_bytes, limits.session_bytes_per_client);
+            *with_lanes.entry(*uid).or_default() += u64::from(own.lanes > 0);
+        }
+        for (uid, clients) in with_lanes {
+            fullest.of_user(Limit::ClientsPerUid, uid, clients, limits.clients_per_uid.into());
+        }
+        for (uid, user) in &self.users {
+            fullest.of_user(Limit::LanesPerUid, *uid, user.lanes.into(), limits.lanes_per_uid.into());
+            fullest.of_user(Limit::LaneBytesPerUid, *uid, user.lane_bytes, limits.lane_bytes_per_uid);
+            fullest.of_user(Limit::SessionBytesPerUid, *uid, user.session_bytes, limits.session_bytes_per_uid);
+        }
     }
 
     pub(super) fn is_gone(&self, client: ClientKey) -> bool {

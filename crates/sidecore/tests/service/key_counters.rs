@@ -60,8 +60,8 @@ fn requests_are_counted_by_the_key_that_they_use() {
         client.call(own, Op::Encrypt, 0, &[1; 28], 32).unwrap();
         let [idle, busy] = &keys(&service)[..] else { panic!("{:?}", keys(&service)) };
         assert_eq!((&*idle.name, counts(idle)), ("idle", [0; KeyCounter::COUNT]));
-        // Submitted, done, refused, failed, in flight; signatures, decryptions, derivations, public operations; limited.
-        assert_eq!((&*busy.name, counts(busy)), ("busy", [5, 3, 2, 0, 0, 2, 0, 0, 2, 0]));
+        // Submitted, done, refused, failed, in flight; signatures, decryptions, derivations, public operations; limited; limit.
+        assert_eq!((&*busy.name, counts(busy)), ("busy", [5, 3, 2, 0, 0, 2, 0, 0, 2, 0, 0]));
         let times: Vec<u64> = busy.stages.iter().map(|stage| stage.summary().count).collect();
         assert_eq!(times, [4, 4, 4], "an operation that it cannot do has no stages");
         assert!(busy.stages[Stage::Host as usize].sum() >= busy.stages[Stage::Device as usize].sum());

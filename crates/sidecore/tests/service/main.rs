@@ -18,6 +18,7 @@ mod key_counters;
 mod keys;
 mod kills;
 mod lane;
+mod limit_use;
 mod limits;
 mod load;
 mod losses;

@@ -6,7 +6,7 @@ use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
 use crate::counters::about::{ClassAbout, unpack};
 use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
 use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
-use crate::counters::{Shape, Start, WORD};
+use crate::counters::{Shape, Start, WORD, limits};
 use crate::sys::clock;
 use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
@@ -68,6 +68,7 @@ fn describe(head: &[u64]) -> Result<Snapshot, SnapshotErrorKind> {
         notify: std::array::from_fn(|hop| Notify::from_word(head[header::NOTIFY + hop])),
         clients_may_spin: head[header::CLIENTS_MAY_SPIN] != 0,
         balance: usize::try_from(head[header::BALANCE]).ok().and_then(|index| Balance::ALL.get(index).copied()),
+        limits: limits::read(head),
         sidecores: Vec::new(),
         keys: Vec::new(),
         devices: Vec::new(),

@@ -60,6 +60,11 @@ impl Store {
         self.keys.values().filter(|key| key.attributes.owner == Some(user)).count()
     }
 
+    /// The owner of each key that has one.
+    pub(crate) fn owners(&self) -> impl Iterator<Item = u32> {
+        self.keys.values().filter_map(|key| key.attributes.owner)
+    }
+
     /// Number of places for keys that creators leave free, and whether more are free.
     pub(crate) fn reserve(&self) -> (usize, bool) {
         let reserve = self.places.len().div_ceil(RESERVED);

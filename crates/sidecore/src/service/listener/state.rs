@@ -88,6 +88,8 @@ pub(in crate::service) struct Listener {
     pub(super) complaints: Complaints,
     pub(super) changes: Changes,
     pub(super) usage: Usage,
+    /// Time of the next look at the use of limits.
+    pub(super) limits_at: Nanos,
 }
 
 impl Listener {
@@ -131,6 +133,7 @@ impl Listener {
             tokens: HashMap::new(),
             complaints: complaints(),
             usage: Usage::new(keys, clock::now()),
+            limits_at: 0,
         };
         listener.publish_policies();
         for (place, name) in listener.setup.store.places() {
