@@ -81,6 +81,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/share/sidecore/grafana/sidecore.json",
         "usr/share/sidecore/prometheus/sidecore.rules.yml",
         "etc/ssl/openssl-sidecore.cnf",
+        "etc/apparmor.d/sidecore",
         "etc/sidecore/sidecore.toml",
     ];
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");

@@ -1,5 +1,6 @@
 //! `sidecore serve` in its sandbox: its visibility to others, its remaining abilities, and its messages.
 
+mod apparmor;
 mod attack;
 mod check;
 mod example;
