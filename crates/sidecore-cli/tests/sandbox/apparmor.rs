@@ -57,7 +57,9 @@ fn matches(pattern: &str, path: &str) -> bool {
     let Some((before, after)) = pattern.split_once('*') else { return pattern == path };
     let Some(rest) = path.strip_prefix(before) else { return false };
     let end = rest.find('/').unwrap_or(rest.len());
-    (usize::from(before.ends_with('/'))..=end).filter(|at| rest.is_char_boundary(*at)).any(|at| matches(after, &rest[at..]))
+    (usize::from(before.ends_with('/'))..=end)
+        .filter(|at| rest.is_char_boundary(*at))
+        .any(|at| matches(after, &rest[at..]))
 }
 
 struct Place(ServiceFolder);

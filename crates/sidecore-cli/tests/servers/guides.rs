@@ -24,6 +24,10 @@ pub(crate) struct Followed {
 }
 
 impl Followed {
+    pub(crate) fn counted(&self) -> &Snapshot {
+        &self.counted
+    }
+
     fn requests(&self, name: &str) -> u64 {
         let class = Class::from_name(name).unwrap();
         self.counted

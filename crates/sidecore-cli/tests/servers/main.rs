@@ -24,3 +24,4 @@ mod settings;
 mod sshd;
 mod table;
 mod tomcat;
+mod units;
