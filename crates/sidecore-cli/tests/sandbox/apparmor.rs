@@ -1,4 +1,4 @@
-//! The profile for AppArmor: a service's files are those of its rules.
+//! The profile for `AppArmor`: a service's files are those of its rules.
 
 use crate::root_or_skipped;
 use crate::service::{Running, ServiceFolder, USER, USER_ID, sidecore};
@@ -72,7 +72,9 @@ impl Place {
         create_dir(&state).unwrap();
         fs::write(&passphrase, "correct horse").unwrap();
         fs::set_permissions(&passphrase, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
-        [&run, &state, &passphrase].into_iter().for_each(|path| chown(path, Some(USER_ID), Some(USER_ID)).unwrap());
+        for path in [&run, &state, &passphrase] {
+            chown(path, Some(USER_ID), Some(USER_ID)).unwrap();
+        }
         let keys =
             format!("[keys]\ndirectory = '{}/keys'\npassphrase_file = '{}'\n", state.display(), passphrase.display());
         fs::write(folder.config(), fs::read_to_string(folder.config()).unwrap() + &keys).unwrap();

@@ -26,6 +26,11 @@ says other-unit $as_unit --regid=www-data --groups=$mail $sign
 says no-group $as_unit --regid=www-data --clear-groups $sign
 says joins $as_unit --regid=$mail --clear-groups setpriv --groups=$shop $sign
 
+sed 's/^User=.*/DynamicUser=yes/; s/^Group=/SupplementaryGroups=/' /etc/systemd/system/shop.service >/etc/systemd/system/dynamic.service
+sed 's/key-shop/key-mail/' /etc/systemd/system/dynamic.service >/etc/systemd/system/dynamic-mail.service
+says dynamic systemctl start dynamic
+says dynamic-other systemctl start dynamic-mail
+
 # Without a user namespace root in a container is root.
 says root-in-container unshare --mount --pid --fork $sign
 
@@ -76,12 +81,14 @@ says kept $as_unit --groups=$shop unshare --user --map-root-user env SIDECORE_SE
 says kept-none $as_unit --groups=$mail unshare --user --map-root-user env SIDECORE_SERVICE_USER=65534 $sign
 "#;
 
-const UNITS: [&str; 8] = [
+const UNITS: [&str; 10] = [
     "supplementary: signs",
     "primary: signs",
     "other-unit: refused",
     "no-group: refused",
     "joins: refused",
+    "dynamic: signs",
+    "dynamic-other: refused",
     "root-in-container: signs",
     "trace of primary: unseen",
     "trace of supplementary: seen",
@@ -108,10 +115,9 @@ fn signed(expected: &[&str]) -> u64 {
 
 #[test]
 fn the_guide_for_units_works_word_for_word_and_the_other_unit_gets_no_signature() {
-    let mut steps: Vec<Step> =
-        ["install.md", "guide/units.md"].iter().flat_map(|name| self::steps(&page(name))).collect();
-    steps.push(Step::Do(ATTACKS.to_owned()));
-    let followed = follow_steps(&steps);
+    let mut all: Vec<Step> = ["install.md", "guide/units.md"].iter().flat_map(|name| steps(&page(name))).collect();
+    all.push(Step::Do(ATTACKS.to_owned()));
+    let followed = follow_steps(&all);
     let said = &followed.said;
     assert!(said.lines().any(|line| line == "mail is refused"), "{said}");
     assert!(said.contains("refused: user 33 may not use key \"shop\""), "{said}");
