@@ -4,6 +4,7 @@
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
 use crate::gateway::{Hello, Welcome};
+use crate::keys::transfer::{Address, Received};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
 use serde::{Deserialize, Serialize};
@@ -242,12 +243,24 @@ pub enum Reply {
     Unchanged,
     /// A certificate, DER.
     Certificate(Vec<u8>),
+    /// The service's transfer address.
+    Address(Address),
+    /// A part of a sealed key.
+    Sealed {
+        /// The part.
+        part: Vec<u8>,
+        /// Another part follows.
+        more: bool,
+    },
+    /// A key was received and stored.
+    Received(Received),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::keys::Acl;
+    use crate::keys::transfer::Receipt;
     use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
     use crate::sys::packet::MAX_PACKET;
     use proptest::prelude::*;
@@ -297,7 +310,7 @@ mod tests {
         };
         let last = Request::Certificate { name: String::new(), index: 0 };
         assert_eq!(number(&last).0 + 1, Request::COUNT);
-        let last = KeyCommand::KeepMade { token: KeyToken([0; 16]), name: String::new() };
+        let last = KeyCommand::Confirm { name: String::new(), receipt: Receipt([0; 32]), delete: false };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
         for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
             assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");

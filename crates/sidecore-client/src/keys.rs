@@ -4,6 +4,7 @@
 //! returns a private key.
 
 pub mod pem;
+pub mod transfer;
 pub mod uri;
 mod usable;
 mod usage;
@@ -11,6 +12,7 @@ mod usage;
 use crate::spec::{KeyToken, Scheme, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
+use transfer::{Address, Receipt};
 pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_RATE, UsableKey, UsableKeys};
 pub use usage::{Usage, UsageError};
 
@@ -291,11 +293,42 @@ pub enum KeyCommand {
         /// Its name, which must be free.
         name: String,
     },
+    /// Ask for the service's own transfer address.
+    Address,
+    /// Seal the key to a service of `keys.send_to`. The answer is the first part.
+    Seal {
+        /// Its name.
+        name: String,
+        /// Address of that service.
+        to: Address,
+        /// Not if the running service has a receipt for the key as it is now.
+        if_changed: bool,
+    },
+    /// The next part of the key that was sealed last on this connection.
+    NextPart,
+    /// A part of a sealed key. The last one makes the service open, try and store the key.
+    Receive {
+        /// Up to [`PART`](transfer::PART) bytes.
+        part: Vec<u8>,
+        /// Another part follows.
+        more: bool,
+        /// Put it in the place of another key of this name, or of another state of it.
+        replace: bool,
+    },
+    /// Check the receipt for a key that was sealed on this connection.
+    Confirm {
+        /// Its name.
+        name: String,
+        /// The receipt.
+        receipt: Receipt,
+        /// Then delete the key here, unless it was changed since.
+        delete: bool,
+    },
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 15;
+    pub(crate) const COUNT: u8 = 20;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

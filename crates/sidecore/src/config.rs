@@ -1,8 +1,10 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
+use crate::keys::{StoreError, read_recipient};
 use crate::spec::Secret;
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
+use sidecore_client::keys::transfer::Address;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
@@ -97,6 +99,11 @@ pub struct KeysConfig {
     pub accept_missing: Vec<String>,
     /// Keys whose RSA decryption with PKCS#1 v1.5 refuses bad padding, as mail to several recipients needs it.
     pub explicit_decryption_errors: Vec<String>,
+    /// Files with the addresses of services to which keys may be sent, read at start.
+    pub send_to: Vec<PathBuf>,
+    /// These addresses, once read: `None`: the service reads the files itself.
+    #[serde(skip)]
+    pub recipients: Option<Vec<Address>>,
     /// Users who may have keys made for themselves.
     pub creators: CreatorsConfig,
 }
@@ -421,6 +428,14 @@ impl KeysConfig {
     /// The file cannot be read, others may read it too, or it is empty or too long.
     pub fn passphrase(&self) -> Result<Option<Secret>, PassphraseError> {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
+    }
+
+    /// Reads the addresses of `send_to`, for a process that can no longer read the files when the service starts.
+    ///
+    /// # Errors
+    /// A file cannot be read, others may write it, or there is no address in it.
+    pub fn read_recipients(&self) -> Result<Vec<Address>, StoreError> {
+        Ok(self.send_to.iter().map(|file| read_recipient(file)).collect::<Result<_, _>>()?)
     }
 
     /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.

@@ -10,6 +10,7 @@
 use crate::config::Config;
 use crate::keys::{Acl, Described};
 use crate::sys::peer::Credentials;
+use sidecore_client::keys::transfer::Address;
 use sidecore_core::policy::rate::{Origin, Owner, Pace, Quiet};
 use std::path::Path;
 
@@ -114,7 +115,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 35] = [
+pub const EVENTS: [(Level, &str); 38] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -133,6 +134,9 @@ pub const EVENTS: [(Level, &str); 35] = [
     (Level::Notice, "key-usage-changed"),
     (Level::Notice, "key-limit-changed"),
     (Level::Notice, "key-certificates-changed"),
+    (Level::Notice, "key-sealed"),
+    (Level::Notice, "key-sent"),
+    (Level::Notice, "key-received"),
     (Level::Notice, "passphrase-changed"),
     (Level::Info, "key-limited"),
     (Level::Info, "refused"),
@@ -265,6 +269,7 @@ pub(crate) fn key_changed(
     who: Credentials,
     key: &Described,
     before: Option<&Described>,
+    peer: Option<Address>,
     doubt: Option<&str>,
 ) {
     let Credentials { uid, gid, pid } = who;
@@ -285,6 +290,7 @@ pub(crate) fn key_changed(
         certificates = key.certificates,
         certificates_before = before(|key| key.certificates.to_string()),
         owner = key.owner,
+        peer = peer.map(|peer| peer.to_string()),
         at_rest = key.entry.at_rest,
         doubt,
         uid, gid, pid, from = FROM,
@@ -308,6 +314,9 @@ fn done_to_key(event: &str) -> &'static str {
         "key-usage-changed" => "a stored key may do other operations",
         "key-limit-changed" => "a stored key has another limit of requests",
         "key-certificates-changed" => "a stored key has other certificates",
+        "key-sealed" => "a stored key was sealed to another service",
+        "key-sent" => "another service has a stored key, by its receipt",
+        "key-received" => "a key of another service was stored",
         _ => "a stored key is used at other places",
     }
 }

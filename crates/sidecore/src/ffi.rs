@@ -9,6 +9,7 @@ pub(crate) mod aes;
 pub(crate) mod cipher;
 mod context;
 pub(crate) mod hash;
+pub(crate) mod hpke;
 pub(crate) mod keyfile;
 pub(crate) mod operation;
 pub(crate) mod padding;

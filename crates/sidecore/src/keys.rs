@@ -11,6 +11,7 @@ mod limiter;
 mod material;
 mod named;
 mod public;
+mod sealed;
 mod store;
 mod vault;
 
@@ -23,6 +24,8 @@ pub(crate) use limiter::{Admission, Limiter};
 pub(crate) use material::{Material, public_part};
 pub use named::{public_of_private, unknown_kind};
 pub use public::read_public_key;
+pub(crate) use sealed::{Opened, Receipts};
+pub use sealed::{RecipientError, TransferError, read_recipient};
 pub use sidecore_client::keys::*;
-pub(crate) use store::{Changed, Described, Ready, Resealed, Resealing, Store, UsablePage};
+pub(crate) use store::{Arriving, Changed, Described, Ready, Resealed, Resealing, Sent, Store, UsablePage};
 pub use vault::{Unsealing, VaultError, VaultErrorKind};

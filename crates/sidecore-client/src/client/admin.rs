@@ -3,6 +3,8 @@
 //! A connection that attaches a lane loses the right to administer. So a process that inherits it can use the parent's
 //! lane, but change nothing.
 
+mod transfer;
+
 use super::lane::{after, question};
 use super::{ConnectError, Error, MadeKey, Options, trust};
 use crate::control::{Reply, Request};

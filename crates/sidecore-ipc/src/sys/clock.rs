@@ -18,6 +18,12 @@ pub fn now() -> Nanos {
     read(ClockId::Monotonic)
 }
 
+/// Time of day, ms since 1970 in UTC. It may jump.
+pub fn wall_ms() -> u64 {
+    let Timespec { tv_sec, tv_nsec } = clock_gettime(ClockId::Realtime);
+    tv_sec.unsigned_abs() * 1000 + tv_nsec.unsigned_abs() / 1_000_000
+}
+
 /// CPU time of the calling thread, ns.
 pub fn thread_cpu() -> Nanos {
     read(ClockId::ThreadCPUTime)

@@ -1,6 +1,7 @@
 //! Errors of keys: in files, as they are read, and in the store.
 
 use super::certificate::CertificateError;
+use super::sealed::{RecipientError, TransferError};
 use super::vault::VaultError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
@@ -191,6 +192,12 @@ pub enum StoreError {
     /// The passphrase file.
     #[error(transparent)]
     Passphrase(#[from] PassphraseError),
+    /// A file of `keys.send_to`.
+    #[error("keys.send_to: {0}")]
+    Recipient(#[from] RecipientError),
+    /// A key to or from another service.
+    #[error(transparent)]
+    Transfer(#[from] TransferError),
     /// A new passphrase.
     #[error(transparent)]
     NewPassphrase(#[from] UnfitPassphrase),
@@ -249,6 +256,12 @@ impl From<SessionError> for Refused {
 
 impl From<CertificateError> for Refused {
     fn from(why: CertificateError) -> Self {
+        StoreError::from(why).into()
+    }
+}
+
+impl From<TransferError> for Refused {
+    fn from(why: TransferError) -> Self {
         StoreError::from(why).into()
     }
 }

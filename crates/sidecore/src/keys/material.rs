@@ -79,6 +79,11 @@ impl Material {
         self.kind
     }
 
+    /// PKCS#8 in DER; empty if the private key is remote only.
+    pub(super) fn private(&self) -> &Secret {
+        &self.pkcs8
+    }
+
     pub(crate) fn copy(&self) -> Self {
         Self { kind: self.kind, site: self.site, pkcs8: self.pkcs8.clone(), public: self.public.clone() }
     }

@@ -1,23 +1,28 @@
 //! The service's keys by name: their users, and the sessions on them that lanes share.
 
 mod terms;
+mod transfer;
 mod usable;
 
 use super::attributes::Attributes;
 use super::error::StoreError;
 use super::limiter::Limiter;
 use super::material::Material;
+use super::sealed::Transfer;
 use super::vault::{Found, Vault, VaultError, VaultWarning};
 use crate::config::{KeysConfig, check_passphrase};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
+use crate::sys::clock;
 use crate::sys::peer::{Asker, Peer};
 use aws_lc_rs::digest::{SHA256, digest};
+use sidecore_client::keys::transfer::Address;
 use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, Usage, check_name};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::RandomState;
 use std::sync::Arc;
+pub(crate) use transfer::{Arriving, Sent};
 pub(crate) use usable::UsablePage;
 
 /// Most sessions of one key that are kept for the next lane. A client that asks for more schemes gets sessions of its
@@ -33,6 +38,10 @@ struct Key {
     attributes: Attributes,
     /// Number of the last change.
     changed: u64,
+    /// No key that another service sealed before takes its place, ms since 1970.
+    since: u64,
+    /// Services with a receipt for it, and the change that they have.
+    confirmed: Vec<(Address, u64)>,
     /// All its sessions have it.
     limiter: Arc<Limiter>,
     /// Sessions by scheme, the last used at the end.
@@ -103,6 +112,14 @@ pub(crate) struct Store {
     own_uid: u32,
     explicit: Vec<String>,
     rest: Rest,
+    /// The disk did not confirm the last change.
+    doubted: bool,
+    /// Without a directory: its transfer key.
+    transient: Option<Transfer>,
+    /// Services to which keys are sealed.
+    recipients: Vec<Address>,
+    /// Time of the last seal, ms since 1970: each has another.
+    sealed_ms: u64,
     /// Number of the last change of any key.
     changes: u64,
     /// Another one for each store: revisions of two services differ.
@@ -119,18 +136,33 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let explicit = config.explicit_decryption_errors.clone();
         let places = vec![None; usize::from(limit)];
-        let (keys, revisions) = (BTreeMap::new(), RandomState::new());
-        let mut store = Self { keys, places, own_uid, explicit, rest: Rest::None, changes: 0, revisions };
-        let Some(directory) = &config.directory else { return Ok(store) };
+        let mut store = Self {
+            keys: BTreeMap::new(),
+            places,
+            own_uid,
+            explicit,
+            rest: Rest::None,
+            doubted: false,
+            transient: None,
+            recipients: recipients(config)?,
+            sealed_ms: 0,
+            changes: 0,
+            revisions: RandomState::new(),
+        };
+        let Some(directory) = &config.directory else {
+            store.transient = Transfer::random();
+            return Ok(store);
+        };
         let read = match passphrase {
             Some(passphrase) => passphrase.clone(),
             None => config.passphrase()?.ok_or(StoreError::NoPassphrase)?,
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, attributes, pkcs8 } in found {
+            let since = attributes.received.unwrap_or(0);
             let entered = store
                 .check_new(&name, &attributes.acl)
-                .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes));
+                .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes, since));
             entered.map_err(|why| StoreError::AtRest { directory: directory.clone(), name, why: Box::new(why) })?;
         }
         store.rest = Rest::Vault(Box::new(vault));
@@ -211,7 +243,8 @@ impl Store {
     ) -> Result<Changed<KeyEntry>, StoreError> {
         self.check_new(name, &attributes.acl)?;
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &material.at_rest()))?;
-        Ok(Changed { what: self.enter(name, material, attributes)?, doubt })
+        let since = attributes.received.unwrap_or_else(clock::wall_ms);
+        Ok(Changed { what: self.enter(name, material, attributes, since)?, doubt })
     }
 
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
@@ -222,7 +255,7 @@ impl Store {
             return Err(StoreError::NoSuchUsage { kind, more: usage });
         }
         // They are of the old key.
-        self.give(name, material, Attributes { certificates: Vec::new(), ..attributes })
+        self.give(name, material, Attributes { certificates: Vec::new(), ..attributes.changed_here() })
     }
 
     pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), StoreError> {
@@ -242,7 +275,11 @@ impl Store {
     ) -> Result<VaultWarning, StoreError> {
         match &mut self.rest {
             Rest::None => Ok(None),
-            Rest::Vault(vault) => Ok(change(vault)?),
+            Rest::Vault(vault) => {
+                let done = change(vault);
+                self.doubted = !matches!(done, Ok(None));
+                Ok(done?)
+            }
             Rest::Lent => Err(StoreError::Resealing),
         }
     }
@@ -251,10 +288,17 @@ impl Store {
         !matches!(self.rest, Rest::None)
     }
 
-    fn enter(&mut self, name: &str, material: Material, attributes: Attributes) -> Result<KeyEntry, StoreError> {
+    fn enter(
+        &mut self,
+        name: &str,
+        material: Material,
+        attributes: Attributes,
+        since: u64,
+    ) -> Result<KeyEntry, StoreError> {
         let (place, changed) = (self.free_place()?, self.next_change());
         let limiter = Arc::new(Limiter::new(attributes.rate));
-        let key = Key { place, material: Arc::new(material), attributes, changed, limiter, sessions: Vec::new() };
+        let (material, confirmed, sessions) = (Arc::new(material), Vec::new(), Vec::new());
+        let key = Key { place, material, attributes, changed, since, confirmed, limiter, sessions };
         let entry = key.entry(name, self.is_at_rest());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
@@ -304,13 +348,13 @@ impl Store {
 
     fn alter(&mut self, name: &str, alter: impl FnOnce(&mut Attributes)) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let (mut attributes, bytes) = (key.attributes.clone(), key.material.at_rest());
+        let (mut attributes, bytes) = (key.attributes.clone().changed_here(), key.material.at_rest());
         alter(&mut attributes);
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
         let changed = self.next_change();
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.sessions.retain(|(scheme, _)| attributes.usage.contains(Usage::of_scheme(scheme)));
-        (key.attributes, key.changed) = (attributes, changed);
+        key.set(attributes, changed);
         Ok(Changed { what: key.place, doubt })
     }
 
@@ -324,7 +368,7 @@ impl Store {
     pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let material = key.material.shared(also).map_err(|why| StoreError::Key { name: name.to_owned(), why })?;
-        let attributes = key.attributes.clone();
+        let attributes = key.attributes.clone().changed_here();
         self.give(name, material, attributes)
     }
 
@@ -334,7 +378,7 @@ impl Store {
         let changed = self.next_change();
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.material = Arc::new(material);
-        (key.attributes, key.changed) = (attributes, changed);
+        key.set(attributes, changed);
         key.sessions.clear();
         Ok(Changed { what: key.place, doubt })
     }
@@ -362,6 +406,7 @@ impl Store {
     /// Takes back the keys at rest, with the result. They may be sealed again with a doubt.
     pub(crate) fn take_back(&mut self, Resealed { vault, done }: Resealed) -> Result<VaultWarning, VaultError> {
         self.rest = Rest::Vault(vault);
+        self.doubted |= !matches!(done, Ok(None));
         done
     }
 
@@ -400,6 +445,11 @@ impl Key {
             site: self.material.site,
             idle_seconds: 0,
         }
+    }
+
+    fn set(&mut self, attributes: Attributes, changed: u64) {
+        self.since = attributes.received.unwrap_or_else(clock::wall_ms);
+        (self.attributes, self.changed) = (attributes, changed);
     }
 
     /// Of the operations of its kind.
@@ -444,6 +494,11 @@ impl Key {
         let unused = self.sessions.iter().position(|(_, session)| Arc::strong_count(session) == 1);
         unused.map(|at| self.sessions.remove(at)).is_some()
     }
+}
+
+/// The recipients that were read before, or those in the files.
+fn recipients(config: &KeysConfig) -> Result<Vec<Address>, StoreError> {
+    config.recipients.clone().map_or_else(|| config.read_recipients(), Ok)
 }
 
 fn fingerprint(public: &[u8]) -> String {

@@ -13,6 +13,7 @@ mod seal;
 
 use crate::config::KeysConfig;
 use crate::keys::Attributes;
+use crate::keys::sealed::Transfer;
 use crate::spec::Secret;
 use counter::Counter;
 use directory::{Directory, Disk, System, beside};
@@ -122,6 +123,10 @@ impl Vault {
         let vault = Self { directory, master, file, list, last: 0, counter, cost };
         vault.count()?;
         Ok((vault, Vec::new()))
+    }
+
+    pub(super) fn transfer(&self) -> &Transfer {
+        &self.master.transfer
     }
 
     pub(super) fn changes(&self) -> u64 {

@@ -7,7 +7,7 @@ use super::command::ClientKey;
 use super::key_change::Change;
 use crate::control::Refused;
 use crate::engine::crypto::Session;
-use crate::keys::{Attributes, Kind, Material, Resealed, Resealing, StoreError, public_part};
+use crate::keys::{Attributes, Kind, Material, Receipts, Resealed, Resealing, StoreError, public_part};
 use crate::spec::{KeyMaterial, Scheme, Secret, SessionSpec};
 use crate::sys::peer::Credentials;
 use std::sync::Arc;
@@ -20,6 +20,7 @@ pub(super) enum ControlJob {
     Make(Kind),
     PublicPart { kind: Kind, raw: Secret },
     Reseal(Credentials, Resealing),
+    Receive(Box<Arrival>, Secret),
 }
 
 pub(super) enum SessionKey {
@@ -31,6 +32,13 @@ pub(super) enum SessionKey {
 pub(super) struct NewKey {
     pub(super) change: Change,
     pub(super) attributes: Attributes,
+}
+
+/// A key that another service sent, without its private part.
+pub(super) struct Arrival {
+    pub(super) new: NewKey,
+    pub(super) receipts: Receipts,
+    pub(super) replace: bool,
 }
 
 pub(super) enum KeyPart {
@@ -49,6 +57,7 @@ pub(super) enum JobOutput {
     Made(Material),
     PublicPart(Vec<u8>),
     Resealed(Credentials, Resealed),
+    Arrived(Box<Arrival>, Material),
 }
 
 pub(super) type JobResult = Result<JobOutput, Refused>;
@@ -70,7 +79,11 @@ pub(super) enum JobThread {
 impl ControlJob {
     pub(super) fn thread(&self) -> JobThread {
         match self {
-            Self::Session { .. } | Self::Import(..) | Self::Replace(..) | Self::PublicPart { .. } => JobThread::Parser,
+            Self::Session { .. }
+            | Self::Import(..)
+            | Self::Replace(..)
+            | Self::PublicPart { .. }
+            | Self::Receive(..) => JobThread::Parser,
             Self::Make(_) => JobThread::Maker,
             Self::Generate(..) => JobThread::Keeper,
             Self::Reseal(..) => JobThread::Sealer,
@@ -87,6 +100,7 @@ impl ControlJob {
             Self::Make(kind) => JobOutput::Made(Material::generate(kind)?),
             Self::PublicPart { kind, raw } => JobOutput::PublicPart(public_part(kind, &raw)?),
             Self::Reseal(who, resealing) => JobOutput::Resealed(who, resealing.run()),
+            Self::Receive(arrival, pkcs8) => JobOutput::Arrived(arrival, Material::read(pkcs8)?),
         })
     }
 }
@@ -122,7 +136,7 @@ mod tests {
 
     fn new_key() -> NewKey {
         let who = Credentials { pid: 1, uid: 0, gid: 0 };
-        let change = Change { event: "key-imported", who, name: "www".to_owned(), before: None };
+        let change = Change { event: "key-imported", who, name: "www".to_owned(), before: None, peer: None };
         NewKey { change, attributes: Acl { uids: vec![7], gids: vec![] }.into() }
     }
 

@@ -24,6 +24,7 @@ mod room;
 mod sessions;
 mod settings;
 pub(super) mod state;
+mod transfer;
 mod usage;
 mod waiting;
 

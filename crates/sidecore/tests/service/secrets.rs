@@ -1,5 +1,7 @@
 //! A search of all answers, as packets, for bytes of a private key: one request of each kind.
 
+mod transfers;
+
 use crate::common::{administer, connect, start};
 use crate::peer::{Peer, until};
 use der::asn1::{OctetStringRef, UintRef};
@@ -26,6 +28,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
+use transfers::{Sealing, transfers};
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const SPKI: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
@@ -140,11 +143,12 @@ fn schemes() -> Vec<Scheme> {
     ]
 }
 
-fn requests() -> Vec<Request> {
+fn requests(transfers: Vec<Request>) -> Vec<Request> {
     let text = str::to_owned;
     let list = |after: &str| Request::Keys(KeyCommand::List { after: text(after) });
-    let mut requests = vec![
-        import("www", RSA),
+    let mut requests = vec![import("www", RSA)];
+    requests.extend(transfers);
+    requests.extend([
         import("www", RSA),
         import("ec", EC),
         import("broken", &RSA[..RSA.len() - 1]),
@@ -183,7 +187,7 @@ fn requests() -> Vec<Request> {
         import("late", RSA),
         Request::KeyInfo { name: text("www") },
         Request::CloseSession { handle: 7 },
-    ];
+    ]);
     requests.extend(schemes().into_iter().map(|scheme| open(scheme, "www")));
     for name in
         ["", ".", "..", "/", "../www", "www/", "www\0", "www.key", "www ", "WWW", "%77ww", "sidecore:www", "ẅww"]
@@ -243,6 +247,11 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::AddCertificate { .. }) => 23,
         Request::Keys(KeyCommand::RemoveCertificates { .. }) => 24,
         Request::Keys(KeyCommand::KeepMade { .. }) => 25,
+        Request::Keys(KeyCommand::Address) => 26,
+        Request::Keys(KeyCommand::Seal { .. }) => 27,
+        Request::Keys(KeyCommand::NextPart) => 28,
+        Request::Keys(KeyCommand::Receive { .. }) => 29,
+        Request::Keys(KeyCommand::Confirm { .. }) => 30,
     }
 }
 
@@ -260,18 +269,21 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Settings(_) => 8,
         Reply::MyKeys { .. } => 9,
         Reply::Certificate(_) => 10,
+        Reply::Address(_) => 11,
+        Reply::Sealed { .. } => 12,
+        Reply::Received(_) => 13,
         // Sent only to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 11,
+        Reply::Ended(_) => 14,
         // Sent only to those who ask for a lane beyond the limits: their request, and the limit.
-        Reply::TooLarge(_) => 12,
+        Reply::TooLarge(_) => 15,
         // Sent only where keys are at rest, with the name of a file.
-        Reply::PassphraseChanged { .. } => 13,
+        Reply::PassphraseChanged { .. } => 16,
         // Sent only for a new random key, and built of its public part.
-        Reply::KeyMade { .. } => 14,
+        Reply::KeyMade { .. } => 17,
         // Sent only to gateways of a device: the name of a farm, and limits.
-        Reply::Gateway(_) => 15,
+        Reply::Gateway(_) => 18,
         // Nothing is in it.
-        Reply::Unchanged => 16,
+        Reply::Unchanged => 19,
     }
 }
 
@@ -284,18 +296,20 @@ fn seen(kinds: impl Iterator<Item = usize>) -> Vec<usize> {
 
 #[test]
 fn no_answer_holds_a_piece_of_a_private_key() {
-    let service = start(Config::default());
-    let line = Line::to(&service);
+    let Sealing { service, to, sealed, .. } = &Sealing::new();
+    let line = Line::to(service);
     let (secret, modulus) = numbers();
-    let requests = requests();
+    // The control: the sealed key is that key, and shows nothing of it.
+    assert!(sealed.len() > RSA.len() && !secret.iter().any(|number| holds(sealed, number)));
+    let requests = requests(transfers(*to, sealed));
     let said: Vec<Vec<u8>> = requests.iter().map(|request| (line.say(request), line.hear()).1).collect();
     for (request, packet) in requests.iter().zip(&said) {
         let leaked = secret.iter().any(|number| holds(packet, number));
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..26).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..11).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..31).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..14).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];
@@ -450,7 +464,11 @@ impl Pieces {
 fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
-    let service = Peer::serve(&path, "");
+    let other = start(Config::default());
+    let mut to = administer(&other);
+    let (address, recipient) = (to.transfer_address().unwrap(), directory.path().join("other.pem"));
+    fs::write(&recipient, address.to_pem()).unwrap();
+    let service = Peer::serve(&path, &format!("[keys]\nsend_to = ['{}']\n", recipient.display()));
     let pieces = Pieces::of(&numbers().0);
     assert_eq!(pieces.in_process(service.pid()), 0);
     let options = Options { socket: path, ..Options::default() };
@@ -466,7 +484,9 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     sign(&mut client).unwrap();
     // The control: while there is a key, the search finds it.
     assert!(pieces.in_process(service.pid()) > 100);
-    admin.keys(KeyCommand::Delete { name: "www".to_owned() }).unwrap();
+    // It was sealed to another service before, whose receipt deletes it.
+    let receipt = to.receive(&admin.seal("www", address, false).unwrap().unwrap(), false).unwrap().receipt;
+    admin.confirm("www", receipt, true).unwrap();
     assert!(sign(&mut client).is_err());
     assert_eq!(pieces.in_process(service.pid()), 0);
     service.finish();

@@ -7,6 +7,7 @@
 use super::error::Unsealing;
 use super::list::List;
 use crate::keys::Attributes;
+use crate::keys::sealed::Transfer;
 use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
 use aws_lc_rs::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
@@ -21,6 +22,8 @@ const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
 const PLAIN_LINE: &[u8] = b"sidecore key v2\n";
 /// Of a key with all its attributes.
 const KEY_LINE: &[u8] = b"sidecore key v3\n";
+/// Of a key that another service sent, with the time of its seal.
+const RECEIVED_LINE: &[u8] = b"sidecore key v4\n";
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 64 * 1024;
@@ -74,6 +77,7 @@ struct KeyFile {
 pub(super) struct Master {
     key: LessSafeKey,
     wrapped: Vec<u8>,
+    pub(super) transfer: Transfer,
 }
 
 impl Master {
@@ -82,9 +86,10 @@ impl Master {
         let salt = random()?;
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
         let key = aead_key(&*master)?;
+        let transfer = Transfer::of_master(&*master).ok_or(Unsealing::System)?;
         let master = Sealed::new(&wrapping, MASTER_LINE, &mut *master)?;
         let body = postcard::to_stdvec(&Wrapped { cost, salt, master }).map_err(|_| Unsealing::System)?;
-        Ok(Self { key, wrapped: [MASTER_LINE, &body].concat() })
+        Ok(Self { key, wrapped: [MASTER_LINE, &body].concat(), transfer })
     }
 
     pub(super) fn check_version(file: &[u8]) -> Result<(), Unsealing> {
@@ -104,8 +109,9 @@ impl Master {
             return Err(Unsealing::Damaged);
         }
         let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
-        let key = aead_key(&master.open(&wrapping, MASTER_LINE).ok_or(Unsealing::Passphrase)?)?;
-        let master = Self { key, wrapped: whole[..whole.len() - list.len()].to_vec() };
+        let master = master.open(&wrapping, MASTER_LINE).ok_or(Unsealing::Passphrase)?;
+        let transfer = Transfer::of_master(&master).ok_or(Unsealing::System)?;
+        let master = Self { key: aead_key(&master)?, wrapped: whole[..whole.len() - list.len()].to_vec(), transfer };
         let list: Sealed = decode(list)?;
         let list = decode(&list.open(&master.key, &master.wrapped).ok_or(Unsealing::Damaged)?)?;
         Ok((master, list))
@@ -129,7 +135,9 @@ impl Master {
         pkcs8: &Secret,
     ) -> Result<Vec<u8>, Unsealing> {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let (line, used) = if attributes.is_plain() {
+        let (line, used) = if let Some(received) = attributes.received {
+            (RECEIVED_LINE, postcard::to_slice(&(received, attributes, pkcs8), &mut plain))
+        } else if attributes.is_plain() {
             (PLAIN_LINE, postcard::to_slice(&(&attributes.acl, pkcs8), &mut plain))
         } else {
             (KEY_LINE, postcard::to_slice(&(attributes, pkcs8), &mut plain))
@@ -141,7 +149,7 @@ impl Master {
     }
 
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Attributes, Secret), Unsealing> {
-        let line = if file.starts_with(PLAIN_LINE) { PLAIN_LINE } else { KEY_LINE };
+        let line = [PLAIN_LINE, RECEIVED_LINE].into_iter().find(|line| file.starts_with(line)).unwrap_or(KEY_LINE);
         let KeyFile { name: found, number: of, secret } = decode(body_of(file, line)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
@@ -153,6 +161,10 @@ impl Master {
         if line == PLAIN_LINE {
             let (acl, pkcs8) = decode::<(Acl, Secret)>(&plain)?;
             return Ok((acl.into(), pkcs8));
+        }
+        if line == RECEIVED_LINE {
+            let (received, attributes, pkcs8) = decode::<(u64, Attributes, Secret)>(&plain)?;
+            return Ok((Attributes { received: Some(received), ..attributes }, pkcs8));
         }
         decode(&plain)
     }
@@ -261,9 +273,13 @@ mod tests {
         let longest = secret(&[7; 8 * 1024]);
         let full = master.seal("www", 7, &attributes(), &longest).unwrap();
         assert!(full.starts_with(b"sidecore key v3\n") && full.len() <= MAX_FILE);
-        assert_eq!(master.open_key("www", 7, &full), Ok((attributes(), longest)));
+        assert_eq!(master.open_key("www", 7, &full), Ok((attributes(), longest.clone())));
+        let received = Attributes { received: Some(u64::MAX), ..attributes() };
+        let sent = master.seal("www", 7, &received, &longest).unwrap();
+        assert!(sent.starts_with(b"sidecore key v4\n") && sent.len() <= MAX_FILE);
+        assert_eq!(master.open_key("www", 7, &sent), Ok((received, longest)));
         // The line is authenticated: one version is not read as the other.
-        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE)] {
+        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE), (&sent, KEY_LINE), (&full, RECEIVED_LINE)] {
             let mixed = [line, &file[line.len()..]].concat();
             assert_eq!(master.open_key("www", 7, &mixed), Err(Unsealing::Damaged));
         }

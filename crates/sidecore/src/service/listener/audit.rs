@@ -34,13 +34,14 @@ impl Listener {
     }
 
     pub(super) fn change(&self, event: &'static str, key: LaneKey, name: &str) -> Change {
-        Change { event, who: self.who(key), name: name.to_owned(), before: self.setup.store.describe(name) }
+        let (name, before) = (name.to_owned(), self.setup.store.describe(name));
+        Change { event, who: self.who(key), name, before, peer: None }
     }
 
     pub(super) fn change_of(&self, key: LaneKey, command: &KeyCommand) -> Option<Change> {
         let (event, name) = match command {
             KeyCommand::Share { name, .. } => ("key-site-changed", name),
-            KeyCommand::Delete { name } => ("key-deleted", name),
+            KeyCommand::Delete { name } | KeyCommand::Confirm { name, delete: true, .. } => ("key-deleted", name),
             KeyCommand::SetAcl { name, .. } | KeyCommand::ChangeAcl { name, .. } => ("key-users-changed", name),
             KeyCommand::SetUsage { name, .. } => ("key-usage-changed", name),
             KeyCommand::SetRate { name, .. } => ("key-limit-changed", name),
@@ -53,11 +54,12 @@ impl Listener {
     }
 
     pub(super) fn changed(&self, change: &Change, doubt: Option<&VaultError>) {
-        let Change { event, who, name, before } = change;
+        let Change { event, who, name, before, peer } = change;
         let now = self.setup.store.describe(name);
         // A deleted key is reported with its last state.
         if let Some(key) = now.as_ref().or(before.as_ref()) {
-            events::key_changed(event, *who, key, before.as_ref(), doubt.map(VaultError::to_string).as_deref());
+            let doubt = doubt.map(VaultError::to_string);
+            events::key_changed(event, *who, key, before.as_ref(), *peer, doubt.as_deref());
         }
     }
 

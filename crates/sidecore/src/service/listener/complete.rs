@@ -27,6 +27,10 @@ impl Listener {
             JobOutput::Generated(new, material) => self.stored(new, material),
             JobOutput::Made(material) => self.key_made(key, material),
             JobOutput::PublicPart(public) => Ok(Reply::Public(public)),
+            JobOutput::Arrived(arrival, material) => {
+                self.administers_keys(key)?;
+                self.arrived(*arrival, material)
+            }
             JobOutput::Resealed(who, resealed) => self.resealed(who, resealed),
         }
     }

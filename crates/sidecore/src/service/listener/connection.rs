@@ -1,5 +1,6 @@
 //! A connection, and its parts: a lane, a key, a gateway; and its rest after its end.
 
+use super::transfer::Transfers;
 use crate::config::DeviceConfig;
 use crate::control::Token;
 use crate::counters::{LaneBlock, LaneCounter};
@@ -30,6 +31,7 @@ pub(super) struct Connection {
     pub(super) process: Option<u64>,
     pub(super) own: Option<OwnKey>,
     pub(super) chain: Option<Chain>,
+    pub(super) transfers: Option<Box<Transfers>>,
 }
 
 /// Certificates for a key, of which more follow.

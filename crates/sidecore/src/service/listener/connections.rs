@@ -95,6 +95,7 @@ impl Listener {
             process: None,
             own: None,
             chain: None,
+            transfers: None,
         };
         self.connections.insert(key, connection);
         // It may have sent a message already.

@@ -30,7 +30,7 @@ pub(super) const KEY_BYTES: u64 = 8 << 10;
 const MAX_GENERATIONS: usize = 64;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Keep {
+pub(super) enum Keep {
     Permitted,
     /// None: the key was replaced.
     None,
@@ -67,7 +67,7 @@ impl Listener {
         if let Some(user) = creator.filter(|_| writes) {
             self.take_change(user)?;
         }
-        let deletes = matches!(command, KeyCommand::Delete { .. });
+        let deletes = matches!(command, KeyCommand::Delete { .. } | KeyCommand::Confirm { delete: true, .. });
         let change = self.change_of(key, &command);
         let Changed { what: place, doubt } = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
@@ -107,6 +107,16 @@ impl Listener {
                     return Ok(Some(Reply::Done));
                 };
                 stored
+            }
+            KeyCommand::Address => return Ok(Some(Reply::Address(self.setup.store.address()?))),
+            KeyCommand::Seal { name, to, if_changed } => return self.seal(key, name, to, if_changed),
+            KeyCommand::NextPart => return self.next_part(key),
+            KeyCommand::Receive { part, more, replace } => return self.receive(key, &part, more, replace),
+            KeyCommand::Confirm { name, receipt, delete } => {
+                let Some(gone) = self.confirm(key, &name, &receipt, delete)? else {
+                    return Ok(Some(Reply::Done));
+                };
+                gone
             }
         };
         self.close_sessions_on(place, Keep::Permitted);
@@ -236,7 +246,7 @@ impl Listener {
 
     /// Closes the sessions on the key of this place that are no longer permitted. They are closed for every client
     /// that has the answer to the change, since sidecores look for commands before each request.
-    fn close_sessions_on(&mut self, place: u16, keep: Keep) {
+    pub(super) fn close_sessions_on(&mut self, place: u16, keep: Keep) {
         let mut closed: Vec<Vec<(LaneKey, u32)>> = vec![Vec::new(); self.setup.sidecores.len()];
         for (key, connection) in &mut self.connections {
             let Some(attached) = &mut connection.attached else { continue };

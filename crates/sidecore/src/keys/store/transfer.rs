@@ -1,0 +1,181 @@
+//! Keys that go to another service, and keys that come from one.
+
+use super::{Changed, Key, Rest, Store, check_acl, unknown};
+use crate::keys::attributes::Attributes;
+use crate::keys::certificate::check_chain;
+use crate::keys::error::StoreError;
+use crate::keys::material::Material;
+use crate::keys::sealed::{Opened, Receipts, Transfer, TransferError};
+use crate::keys::vault::VaultWarning;
+use sidecore_client::keys::transfer::{Address, Receipt};
+use sidecore_client::keys::{MAX_RATE, Site, Usage, check_name};
+
+/// A key that was sealed, until its receipt comes.
+#[derive(Debug)]
+pub(crate) struct Sent {
+    pub(crate) to: Address,
+    /// Number of the key's last change.
+    changed: u64,
+    receipts: Receipts,
+}
+
+/// Difference of a received key to the one of its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Arriving {
+    New,
+    Same,
+    /// The same key with other attributes.
+    OtherTerms,
+    OtherKey,
+}
+
+impl Store {
+    pub(crate) fn address(&self) -> Result<Address, StoreError> {
+        Ok(self.transfer()?.address)
+    }
+
+    /// `None`: with `if_changed`, there is a receipt for the key as it is now.
+    pub(crate) fn seal(
+        &mut self,
+        name: &str,
+        to: Address,
+        if_changed: bool,
+        now_ms: u64,
+    ) -> Result<Option<(Vec<u8>, Sent)>, StoreError> {
+        let sealed_ms = now_ms.max(self.sealed_ms + 1);
+        let transfer = self.transfer()?;
+        if to == transfer.address {
+            // A receipt from here would let the only copy be deleted.
+            return Err(TransferError::Itself.into());
+        }
+        if !self.recipients.contains(&to) {
+            return Err(TransferError::NotRecipient.into());
+        }
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        if if_changed && key.confirmed.contains(&(to, key.changed)) {
+            return Ok(None);
+        }
+        if key.material.site == Site::Elsewhere {
+            return Err(TransferError::NotHere(name.to_owned()).into());
+        }
+        if let Some(owner) = key.attributes.owner {
+            return Err(TransferError::Owned { name: name.to_owned(), owner }.into());
+        }
+        let (sealed, receipts) = transfer.seal(to, sealed_ms, name, &key.attributes, key.material.private())?;
+        let sent = Sent { to, changed: key.changed, receipts };
+        self.sealed_ms = sealed_ms;
+        Ok(Some((sealed, sent)))
+    }
+
+    /// Checks a receipt. With `delete` the caller deletes the key next.
+    pub(crate) fn confirm(
+        &mut self,
+        name: &str,
+        sent: &Sent,
+        receipt: &Receipt,
+        delete: bool,
+    ) -> Result<(), StoreError> {
+        let own_at_rest = self.is_at_rest();
+        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        let name = || name.to_owned();
+        let at_rest_there = sent.receipts.is_at_rest(receipt).ok_or_else(|| TransferError::WrongReceipt(name()))?;
+        if delete && own_at_rest && !at_rest_there {
+            return Err(TransferError::InMemory(name()).into());
+        }
+        if key.changed != sent.changed {
+            return if delete { Err(TransferError::ChangedSince(name()).into()) } else { Ok(()) };
+        }
+        key.confirmed.retain(|(to, _)| *to != sent.to);
+        key.confirmed.push((sent.to, sent.changed));
+        Ok(())
+    }
+
+    pub(crate) fn open_sealed(&self, sealed: &[u8], now_ms: u64) -> Result<Opened, StoreError> {
+        let opened = self.transfer()?.open(sealed, now_ms)?;
+        check_name(&opened.name)?;
+        Ok(opened)
+    }
+
+    /// Checks a received key against the one of its name.
+    pub(crate) fn arriving(
+        &self,
+        name: &str,
+        material: &Material,
+        attributes: &Attributes,
+        replace: bool,
+    ) -> Result<Arriving, StoreError> {
+        check_attributes(material, attributes)?;
+        let Some(key) = self.keys.get(name) else { return Ok(Arriving::New) };
+        let is_same_key = key.material.site != Site::Elsewhere && key.material.public == material.public;
+        if is_same_key && key.attributes.as_sent() == attributes.as_sent() {
+            return Ok(Arriving::Same);
+        }
+        self.check_replaceable(name)?;
+        if attributes.received.is_none_or(|sealed| sealed <= key.since) {
+            return Err(TransferError::Older(name.to_owned()).into());
+        }
+        match (is_same_key, replace) {
+            (true, true) => Ok(Arriving::OtherTerms),
+            (false, true) => Ok(Arriving::OtherKey),
+            (true, false) => Err(TransferError::OtherTerms(name.to_owned()).into()),
+            (false, false) => Err(TransferError::OtherKey(name.to_owned()).into()),
+        }
+    }
+
+    /// Puts a received key in the place of the one of its name. Returns its place, whose sessions are to be closed.
+    pub(crate) fn put(
+        &mut self,
+        name: &str,
+        material: Material,
+        attributes: Attributes,
+    ) -> Result<Changed<u16>, StoreError> {
+        let rate = attributes.rate;
+        let changed = self.give(name, material, attributes)?;
+        if let Some(key) = self.keys.get(name) {
+            key.limiter.set(rate);
+        }
+        Ok(changed)
+    }
+
+    /// After a change that the disk did not confirm: writes this key again.
+    pub(crate) fn make_certain(&mut self, name: &str) -> Result<VaultWarning, StoreError> {
+        if !self.doubted {
+            return Ok(None);
+        }
+        let Key { material, attributes, .. } = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        let (bytes, attributes) = (material.at_rest(), attributes.clone());
+        self.at_rest(|vault| vault.write(name, &attributes, &bytes))
+    }
+
+    pub(crate) fn receipt(&self, receipts: &Receipts) -> Receipt {
+        if self.is_at_rest() { receipts.at_rest } else { receipts.in_memory }
+    }
+
+    fn transfer(&self) -> Result<&Transfer, StoreError> {
+        match &self.rest {
+            Rest::Vault(vault) => Ok(vault.transfer()),
+            Rest::Lent => Err(StoreError::Resealing),
+            Rest::None => self.transient.as_ref().ok_or_else(|| TransferError::Library.into()),
+        }
+    }
+}
+
+/// The sender is another service, perhaps of another version.
+fn check_attributes(material: &Material, attributes: &Attributes) -> Result<(), StoreError> {
+    let Attributes { acl, usage, rate, owner, certificates, .. } = attributes;
+    check_acl(acl)?;
+    let does = Usage::of_kind(material.kind);
+    if !Usage::ALL.contains(*usage) || usage.both(does) == Usage::NONE {
+        return Err(StoreError::UnknownUsage);
+    }
+    if rate.is_some_and(|rate| !(1..=MAX_RATE).contains(&rate)) {
+        return Err(StoreError::Rate);
+    }
+    if owner.is_some() {
+        return Err(TransferError::Foreign.into());
+    }
+    if !certificates.is_empty() {
+        check_chain(certificates, &material.public)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,56 @@
+//! Requests of transfers, with a key that another service sealed.
+
+use super::RSA;
+use crate::common::{Running, administer, start};
+use sidecore::config::{Config, KeysConfig};
+use sidecore::control::Request;
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::transfer::{Address, Receipt};
+use sidecore::keys::{Acl, KeyCommand};
+
+/// A service, the address of a recipient, and a sealed key for the service.
+pub(super) struct Sealing {
+    pub(super) service: Running,
+    pub(super) to: Address,
+    pub(super) sealed: Vec<u8>,
+}
+
+impl Sealing {
+    pub(super) fn new() -> Self {
+        // Any point is an address.
+        let to = Address([9; 32]);
+        let service = sends_to(to);
+        let own = administer(&service).transfer_address().unwrap();
+        let other = sends_to(own);
+        let mut sender = administer(&other);
+        let sent = KeyCommand::Import { name: "sent".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
+        sender.keys(sent).unwrap();
+        let sealed = sender.seal("sent", own, false).unwrap().unwrap();
+        Self { service, to, sealed }
+    }
+}
+
+fn sends_to(recipient: Address) -> Running {
+    let keys = KeysConfig { recipients: Some(vec![recipient]), ..KeysConfig::default() };
+    start(Config { keys, ..Config::default() })
+}
+
+pub(super) fn transfers(to: Address, sealed: &[u8]) -> Vec<Request> {
+    let receive = |part: &[u8], more| KeyCommand::Receive { part: part.to_vec(), more, replace: false };
+    let seal = |name: &str, to| KeyCommand::Seal { name: name.to_owned(), to, if_changed: false };
+    let confirm = |delete| KeyCommand::Confirm { name: "www".to_owned(), receipt: Receipt([0; 32]), delete };
+    let commands = [
+        KeyCommand::Address,
+        seal("www", to),
+        seal("www", Address([1; 32])),
+        seal("none", to),
+        KeyCommand::NextPart,
+        receive(sealed, false),
+        receive(&sealed[..9], true),
+        receive(&sealed[9..], false),
+        receive(RSA, false),
+        confirm(true),
+        confirm(false),
+    ];
+    commands.into_iter().map(Request::Keys).collect()
+}
