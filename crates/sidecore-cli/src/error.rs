@@ -54,6 +54,10 @@ pub(crate) enum CliError {
          this again before the server starts anew"
     )]
     NotRenewed { why: String, key: String },
+    #[error("{0}")]
+    NotSent(String),
+    #[error("{refused} of {of} sealed keys were refused; the others are stored")]
+    NotReceived { refused: usize, of: usize },
     #[error("the service has the new key no more")]
     KeyGone,
     #[error("{} wrote no pages: {status}", program.display())]

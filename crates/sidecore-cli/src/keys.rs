@@ -3,7 +3,9 @@
 mod key_file;
 mod list;
 mod pem;
+mod receive;
 mod renew;
+mod send;
 mod terms;
 mod trial;
 
@@ -70,6 +72,10 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             );
             report("the passphrase was changed", &next)?;
         }
+        KeysCommand::Address => output::print(&connect()?.transfer_address()?.to_pem())?,
+        KeysCommand::Send(sending) => send::send(&mut connect()?, sending)?,
+        KeysCommand::Move(moving) => send::move_away(&mut connect()?, &moving)?,
+        KeysCommand::Receive { file, replace } => receive::run(&args.socket, &file, replace)?,
         KeysCommand::Usage { name, usage } => drop(connect()?.keys(KeyCommand::SetUsage { name, usage })?),
         KeysCommand::Limit { name, rate, .. } => drop(connect()?.keys(KeyCommand::SetRate { name, rate })?),
         KeysCommand::Cert { name, file: Some(file), .. } => terms::set_certificates(&mut connect()?, &name, &file)?,

@@ -49,8 +49,9 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
-    // Before the change of the user: only root may be able to read the file.
+    // Before the change of the user: only root may be able to read these files.
     let passphrase = config.keys.passphrase().map_err(CliError::library)?;
+    config.keys.recipients = Some(config.keys.read_recipients().map_err(CliError::library)?);
     let mut sandbox = sandbox::enter(&config, Duty::KEYS).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);

@@ -6,6 +6,8 @@ mod library;
 mod renew;
 #[path = "keys/terms.rs"]
 mod terms;
+#[path = "keys/transfer.rs"]
+mod transfer;
 
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_testing::{copy_program, skipped};
@@ -77,7 +79,18 @@ impl Home {
 
     fn serve_with(&self, more: &str) -> Serving {
         let keys = format!("[keys]\ndirectory = '{}'\n{more}", self.path("keys").display());
-        let serving = Serving { child: self.command(&keys).spawn().unwrap(), socket: self.path("run/socket") };
+        self.start(self.command(&keys))
+    }
+
+    fn serve_in_memory(&self) -> Serving {
+        self.command("");
+        let mut serve = command();
+        serve.arg("serve").arg("--config").arg(self.path("config")).stderr(Stdio::piped());
+        self.start(serve)
+    }
+
+    fn start(&self, mut serve: Command) -> Serving {
+        let serving = Serving { child: serve.spawn().unwrap(), socket: self.path("run/socket") };
         for _ in 0..1000 {
             if serving.run(&["set", "notify=park"]).status.success() {
                 return serving;

@@ -36,6 +36,49 @@ pub(crate) struct Trial {
     pub(crate) server: Option<String>,
 }
 
+/// The other service, and the way to it.
+#[derive(Debug, Args)]
+pub(crate) struct Way {
+    /// The file with that service's address, which the configuration names under `keys.send_to`
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: PathBuf,
+    /// Takes the sealed keys on its standard input and prints receipts, e.g. 'ssh other sidecore keys receive'; for sh
+    #[arg(long, value_name = "COMMAND")]
+    pub(crate) by: Option<String>,
+    /// The command has failed when it takes longer; its processes are ended then
+    #[arg(long, value_name = "SECONDS", default_value_t = 120, requires = "by", value_parser = clap::value_parser!(u16).range(1..=3600))]
+    pub(crate) timeout: u16,
+}
+
+#[derive(Debug, Args)]
+#[command(group = clap::ArgGroup::new("which").args(["names", "all"]).required(true))]
+#[command(group = clap::ArgGroup::new("way").args(["by", "output"]).required(true))]
+pub(crate) struct Sending {
+    /// Names of the keys
+    #[arg(value_name = "NAME", add = ArgValueCandidates::new(stored))]
+    pub(crate) names: Vec<String>,
+    /// All keys with their private part here, without creators' own; only those without a receipt since their last change
+    #[arg(long, conflicts_with = "names")]
+    pub(crate) all: bool,
+    /// With --all: also those with a receipt
+    #[arg(long, requires = "all", conflicts_with_all = ["output", "names"])]
+    pub(crate) again: bool,
+    /// Write the sealed keys to this file, and wait for no receipt
+    #[arg(long, value_name = "FILE", conflicts_with = "timeout")]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) way: Way,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Moving {
+    /// Names of the keys
+    #[arg(value_name = "NAME", required = true, add = ArgValueCandidates::new(stored))]
+    pub(crate) names: Vec<String>,
+    #[command(flatten)]
+    pub(crate) way: Way,
+}
+
 /// A certificate's renewal, which brought a key.
 #[derive(Debug, Args)]
 pub(crate) struct Renewal {
@@ -196,6 +239,21 @@ pub(crate) enum KeysCommand {
         /// The key has none any more
         #[arg(long)]
         remove: bool,
+    },
+    /// Print the address to which other machines' services seal keys for this one; no secret
+    Address,
+    /// Seal keys to another machine's service, and have a command bring them there; they stay here
+    Send(Sending),
+    /// Seal keys to another machine's service, have a command bring them there, and delete each one here after its receipt
+    Move(Moving),
+    /// Take sealed keys from another machine's service, and print a receipt for each
+    Receive {
+        /// The file with the sealed keys; - for standard input
+        #[arg(value_name = "FILE", default_value = "-")]
+        file: PathBuf,
+        /// Put them in the place of other keys of their names, and of other users and terms, unless those are newer
+        #[arg(long)]
+        replace: bool,
     },
     /// Set the users of a key, in addition to root and the service's own user
     #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]

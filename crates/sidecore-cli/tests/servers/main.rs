@@ -25,3 +25,4 @@ mod sshd;
 mod table;
 mod tomcat;
 mod units;
+mod transfer;

@@ -1,0 +1,115 @@
+//! `sidecore keys send` and `keys move`: keys go to another machine's service, sealed, by a command of the operator.
+//!
+//! The running service keeps what it needs to check the receipts, bound to this connection. A key is deleted by the service
+//! alone, after its receipt, and only unchanged: a failure or a kill at any point leaves it here, and running the command
+//! again finishes the work.
+
+mod courier;
+
+use crate::args::keys::{Moving, Sending, Way};
+use crate::error::{CliError, failed, unusable};
+use courier::{Carried, carry};
+use sidecore::client::{Admin, Error};
+use sidecore::keys::Site;
+use sidecore::keys::transfer::{Address, MAX_ADDRESS_FILE, sealed_to_pem};
+use sidecore_terminal::output;
+use std::collections::BTreeSet;
+use std::fs::File;
+use std::io::Read;
+use std::path::Path;
+use std::time::Duration;
+
+/// Most keys of one command: as many as a service can have.
+pub(super) const MAX_KEYS: usize = 4096;
+/// Longest text with sealed keys, bytes.
+pub(super) const MAX_TEXT: usize = 64 << 20;
+
+/// The sealed keys, and their names.
+#[derive(Default)]
+struct Load {
+    names: BTreeSet<String>,
+    text: String,
+}
+
+pub(super) fn send(service: &mut Admin, sending: Sending) -> Result<(), CliError> {
+    let Sending { names, all, again, output: file, way } = sending;
+    let names = if all { sendable(service)? } else { names };
+    let load = seal(service, &names, all && !again && file.is_none(), &way)?;
+    if let Some(file) = file {
+        return std::fs::write(&file, load.text).map_err(unusable(file.display(), "name a file that can be written"));
+    }
+    if load.names.is_empty() {
+        return Ok(output::print("nothing to send: there is a receipt for each key as it is now\n")?);
+    }
+    bring(service, load, &way, false)
+}
+
+pub(super) fn move_away(service: &mut Admin, moving: &Moving) -> Result<(), CliError> {
+    let Moving { names, way } = moving;
+    if way.by.is_none() {
+        return Err(CliError::usage("--by COMMAND: a key moves only where receipts come back: name the command"));
+    }
+    let load = seal(service, names, false, way)?;
+    bring(service, load, way, true)
+}
+
+/// The keys that can be sent.
+fn sendable(service: &mut Admin) -> Result<Vec<String>, CliError> {
+    let keys = service.my_keys(None)?.map(|listed| listed.keys).unwrap_or_default();
+    let sendable = keys.into_iter().filter(|key| key.owner.is_none() && key.site != Site::Elsewhere);
+    Ok(sendable.map(|key| key.name).collect())
+}
+
+fn seal(service: &mut Admin, names: &[String], if_changed: bool, way: &Way) -> Result<Load, CliError> {
+    let to = address(&way.to)?;
+    if names.len() > MAX_KEYS {
+        return Err(CliError::Usage(format!("at most {MAX_KEYS} keys are sent at a time: name fewer")));
+    }
+    let mut load = Load::default();
+    for name in names.iter().collect::<BTreeSet<_>>() {
+        let sealed = service.seal(name, to, if_changed).map_err(failed(way.to.display()))?;
+        let Some(sealed) = sealed else { continue };
+        load.text += &sealed_to_pem(&sealed);
+        load.names.insert(name.clone());
+        if load.text.len() > MAX_TEXT {
+            return Err(CliError::Usage(format!("at most {MAX_TEXT} bytes are sent at a time: name fewer keys")));
+        }
+    }
+    Ok(load)
+}
+
+fn address(path: &Path) -> Result<Address, CliError> {
+    let mut text = Vec::new();
+    let read = File::open(path).and_then(|file| file.take(MAX_ADDRESS_FILE).read_to_end(&mut text));
+    read.map_err(unusable(
+        path.display(),
+        "name a file with the output of `sidecore keys address` on the other machine",
+    ))?;
+    Address::from_pem(&text).map_err(failed(path.display()))
+}
+
+/// Has the command bring the keys, and has the service check each receipt.
+fn bring(service: &mut Admin, load: Load, way: &Way, delete: bool) -> Result<(), CliError> {
+    let Load { mut names, text } = load;
+    let command = way.by.as_deref().unwrap_or_default();
+    let carried = carry(command, text, Duration::from_secs(way.timeout.into())).map_err(failed("sh"))?;
+    let Carried { received, failure } = carried;
+    let (done, mut wrong) = (if delete { "moved" } else { "sent" }, Vec::new());
+    for received in received {
+        if !names.remove(&received.name) {
+            continue;
+        }
+        match service.confirm(&received.name, received.receipt, delete) {
+            // What was done is done, with or without a reader of it.
+            Ok(()) => drop(output::written(&format!("{}: {done} ({})\n", received.name, received.outcome.name()))),
+            Err(Error::Service(why)) => wrong.push(why.text),
+            Err(other) => return Err(other.into()),
+        }
+    }
+    if !names.is_empty() {
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let how = failure.map_or_else(String::new, |failure| format!("; {failure}"));
+        wrong.push(format!("no receipt came for {names}, which stay here{how}"));
+    }
+    if wrong.is_empty() { Ok(()) } else { Err(CliError::NotSent(wrong.join("; "))) }
+}
