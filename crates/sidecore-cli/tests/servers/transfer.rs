@@ -4,7 +4,7 @@ use crate::guides::{Followed, Step, follow_steps, page, steps};
 
 fn with_keys(more: Vec<Step>) -> Followed {
     let made = "sidecore keys generate www --kind p-256 --gid www-data\nsidecore keys generate api --kind ed25519\n\
-        sidecore keys pem www --output /root/www.key\n";
+        sidecore keys pem www --output /srv/www.key\n";
     let mut all = steps(&page("install.md"));
     all.push(run(made));
     all.extend(more);
@@ -23,8 +23,8 @@ fn keys_are_backed_up_and_restored_on_another_machine_word_for_word() {
         rm -r /var/lib/sidecore /etc/sidecore/passphrase.cred /var/lib/systemd/credential.secret\n";
     let mut all = vec![backup.clone(), run(another)];
     all.extend(steps(&page("install.md")));
-    let used = "sidecore keys pem www | cmp - /root/www.key\nchmod 755 /root\n\
-        sidecore keys test /root/www.key --as www-data\nsystemctl restart sidecore\nsidecore keys list --json\necho it works\n";
+    let used = "sidecore keys pem www | cmp - /srv/www.key\n\
+        sidecore keys test /srv/www.key --as www-data\nsystemctl restart sidecore\nsidecore keys list --json\necho it works\n";
     all.extend([restore.clone(), run(used)]);
     let followed = with_keys(all);
     let said = &followed.said;
@@ -40,9 +40,9 @@ fn keys_go_to_another_machine_word_for_word() {
         systemd-run --quiet --unit=other sidecore serve --config /etc/other/sidecore.toml --passphrase-file /etc/other/passphrase\n\
         printf '#!/bin/sh\\nshift\\nSIDECORE_SOCKET=/run/other/socket exec \"$@\"\\n' >/usr/local/bin/ssh\n\
         chmod 755 /usr/local/bin/ssh\nuntil ssh other sidecore keys list; do sleep 0.1; done\n";
-    let between = "sidecore keys list --json >/root/here\nif grep www /root/here; then exit 1; fi\n";
-    let compared = "ssh other sidecore keys pem www | cmp - /root/www.key\n\
-        ssh other sidecore keys list --json | grep -v '\"www\"' | cmp - /root/here\necho it works\n";
+    let between = "sidecore keys list --json >/srv/here\nif grep www /srv/here; then exit 1; fi\n";
+    let compared = "ssh other sidecore keys pem www | cmp - /srv/www.key\n\
+        ssh other sidecore keys list --json | grep -v '\"www\"' | cmp - /srv/here\necho it works\n";
     let followed = with_keys(vec![run(other), once.clone(), run(between), timer.clone(), run(compared)]);
     let said = &followed.said;
     for line in ["www: sent (new)", "www: moved (same)", "api: sent (new)", "it works"] {

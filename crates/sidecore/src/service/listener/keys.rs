@@ -85,11 +85,7 @@ impl Listener {
                 return self.generate(key, &name, kind, attributes).map(|()| None);
             }
             KeyCommand::KeepMade { token, name } => return self.keep_made(key, token, &name, creator).map(Some),
-            KeyCommand::ChangePassphrase { passphrase } => {
-                let resealing = self.setup.store.lend(passphrase)?;
-                self.jobs.push(self.user(key), key, ControlJob::Reseal(self.who(key), resealing));
-                return Ok(None);
-            }
+            KeyCommand::ChangePassphrase { passphrase } => return self.reseal(key, passphrase).map(|()| None),
             KeyCommand::Share { name, also } => {
                 let shared = self.setup.store.share(&name, also)?;
                 self.offers_changed(&name);
@@ -179,6 +175,12 @@ impl Listener {
         self.setup.store.check_new(name, &acl)?;
         let change = self.change("key-imported", key, name);
         self.jobs.push(self.user(key), key, ControlJob::Import(NewKey { change, attributes: acl.into() }, part));
+        Ok(())
+    }
+
+    fn reseal(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
+        let resealing = self.setup.store.lend(passphrase)?;
+        self.jobs.push(self.user(key), key, ControlJob::Reseal(self.who(key), resealing));
         Ok(())
     }
 
