@@ -16,6 +16,7 @@ mod steps;
 mod tidy;
 mod tools;
 mod tree;
+mod upgrade;
 
 use std::error::Error;
 use std::path::PathBuf;
@@ -35,6 +36,9 @@ usage: cargo xtask COMMAND
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones, and write crates/sidecore-cli/tests/wrong_inputs.md anew
+  upgrade [--plant] [COMMIT]
+                   services and libraries of COMMIT and of this tree replace each other under load; --plant: COMMIT gets
+                   another lane layout, which must be refused with its reason
   faults           check core under random faults with 500 seeds, and that each deliberate defect is found
   faults --seeds N the same with that number of seeds
   evp DIRECTORY    take over OpenSSL's test vectors for what the provider does, from test/recipes/30-test_evp_data";
@@ -53,6 +57,7 @@ fn main() -> ExitCode {
         ["evp", directory] => root().and_then(|root| evp::run(&root, directory.as_ref())),
         ["nightly", ref names @ ..] => root().and_then(|root| nightly::run(&root, names)),
         ["release"] => root().and_then(|root| release::run(&root)),
+        ["upgrade", ref arguments @ ..] => root().and_then(|root| upgrade::run(&root, arguments)),
         ["test"] => root().and_then(|root| steps::run(&root)),
         _ => Err(USAGE.into()),
     };

@@ -39,6 +39,7 @@ enum sidecore_status {
     SIDECORE_LIMIT = 11,      /* a limit of the service */
     SIDECORE_LATE = 12,       /* no answer in time */
     SIDECORE_HIDDEN = 13,     /* the socket is outside of this program's root directory or filter */
+    SIDECORE_OTHER_VERSION = 14, /* this library and the service are of versions that do not work together */
     SIDECORE_ARGUMENT = 32,   /* a null pointer, or a value that no call takes */
     SIDECORE_TOO_SMALL = 33,  /* the buffer has less room than the result needs: its length is in *out_len */
     SIDECORE_FULL = 34,       /* all slots of the queue are in use */

@@ -7,11 +7,12 @@ use crate::gateway::{Hello, Welcome};
 use crate::keys::transfer::{Address, Received};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
+use crate::versions::{OTHER_LAYOUT, SIDECORE, other_layout};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::ops::Deref;
 
-pub use sidecore_ipc::message::{decode, encode, read, receive, room, send};
+pub use sidecore_ipc::message::{decode, encode, read, receive, room, send, stated_layout};
 
 /// Proof that a process inherited a lane's client by `fork`: allows the child to take over the sessions.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -102,8 +103,14 @@ impl Request {
     /// From this value on, a byte is only a part of a number.
     const CONTINUED: u8 = 0x80;
 
-    /// Whether a packet that cannot be decoded is a request of a later version.
-    pub fn is_of_later_version(packet: &[u8]) -> bool {
+    /// The refusal of a packet that cannot be decoded and is a request of another version. `None`: it is no request.
+    pub fn of_other_version(packet: &[u8]) -> Option<String> {
+        stated_layout(packet).and_then(other_layout).or_else(|| {
+            Self::is_of_later_version(packet).then(|| format!("{UNKNOWN_REQUEST}; the service is sidecore {SIDECORE}"))
+        })
+    }
+
+    fn is_of_later_version(packet: &[u8]) -> bool {
         match packet {
             [Self::KEYS, command, ..] => (KeyCommand::COUNT..Self::CONTINUED).contains(command),
             [request, ..] => (Self::COUNT..Self::CONTINUED).contains(request),
@@ -125,10 +132,10 @@ pub enum Ground {
     Limit,
 }
 
-/// Text of the refusal of a request that only later versions know. The connection stays.
+/// Beginning of the refusal of a request that only later versions know. The connection stays.
 pub const UNKNOWN_REQUEST: &str =
     "the service is of an older version and does not know this request: update it and start it anew";
-/// Text of the refusal of a packet that is no request. The first versions say it of later requests, too. The connection
+/// Beginning of the refusal of a packet that is no request. The first versions say it of later requests, too. The connection
 /// ends.
 pub const NO_MESSAGE: &str = "no message of this protocol: client and service must be of one version";
 
@@ -154,7 +161,12 @@ impl Refused {
 
     /// Whether the service does not know the request, because it is of an older version.
     pub fn is_of_older_version(&self) -> bool {
-        [UNKNOWN_REQUEST, NO_MESSAGE].contains(&self.text.as_str())
+        [UNKNOWN_REQUEST, NO_MESSAGE].iter().any(|text| self.text.starts_with(text))
+    }
+
+    /// Whether the service gives no lane because it has another layout than this client.
+    pub fn is_of_other_layout(&self) -> bool {
+        self.text.starts_with(OTHER_LAYOUT)
     }
 }
 
@@ -264,6 +276,8 @@ mod tests {
     use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
     use crate::sys::packet::MAX_PACKET;
     use proptest::prelude::*;
+    use sidecore_core::layout::ABI;
+    use sidecore_ipc::message::FIRST;
 
     fn round_trip(request: &Request) {
         let mut buffer = [0; MAX_PACKET];
@@ -321,6 +335,26 @@ mod tests {
     }
 
     #[test]
+    fn a_lane_of_another_layout_is_refused_by_both_numbers_in_any_form() {
+        let (name, slots, arena_bytes) = ("nginx".to_owned(), 64, 4096);
+        let attach = |abi| {
+            Request::Attach(Attach { abi, slots, arena_bytes, name: name.clone(), adopt: None, reclaimable: true })
+        };
+        let mut buffer = [0; 64];
+        let len = encode(&attach(ABI + 300), &mut buffer).unwrap().len();
+        // A later version may add fields, remove all or change them.
+        for later in [&buffer[..=len], &buffer[..3], &buffer[..len - 1]] {
+            assert!(decode::<Request>(later).is_err());
+            assert_eq!(Request::of_other_version(later), other_layout(ABI + 300), "{later:?}");
+        }
+        let len = encode(&attach(ABI), &mut buffer).unwrap().len();
+        assert_eq!(Request::of_other_version(&buffer[..=len]), None);
+        for broken in [&[][..], &[FIRST], &[FIRST, 0x80], &[FIRST, 0xff, 0xff, 0xff, 0xff, 0xff]] {
+            assert_eq!(Request::of_other_version(broken), None, "{broken:?}");
+        }
+    }
+
+    #[test]
     fn a_packet_with_a_tail_is_refused() {
         let mut buffer = [0; 64];
         let len = encode(&Request::CloseSession { handle: 3 }, &mut buffer).unwrap().len();
@@ -337,6 +371,7 @@ mod tests {
         fn any_packet_is_a_message_or_an_error(packet in proptest::collection::vec(any::<u8>(), 0..600)) {
             let _ = decode::<Request>(&packet);
             let _ = decode::<Reply>(&packet);
+            let _ = Request::of_other_version(&packet);
         }
     }
 }

@@ -25,4 +25,4 @@ pub mod text;
 
 pub use shm::fork::ForkGuard;
 pub use sidecore_core as core;
-pub use sidecore_ipc::{environment, shm, sys};
+pub use sidecore_ipc::{environment, shm, sys, versions};

@@ -6,7 +6,7 @@
 //! |`shm`|mapped memory: lanes, spans of payload, fork guard; no `&[u8]` on shared memory|
 //! |`sys`|system calls of both sides: clock, packets, waiting, wake-ups; verified descriptors, stacks, locks, signals|
 //! |`message`|messages as packets|
-//! |`environment`, `trust`|the service of an unconfigured program; users whose service is trusted|
+//! |`environment`, `trust`, `versions`|the service of an unconfigured program; users whose service is trusted; refusals of another version|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -15,3 +15,4 @@ pub mod message;
 pub mod shm;
 pub mod sys;
 pub mod trust;
+pub mod versions;

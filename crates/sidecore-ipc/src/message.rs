@@ -8,6 +8,9 @@ use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use zeroize::Zeroizing;
 
+/// The number of the first message of a program, in all versions.
+pub const FIRST: u8 = 0;
+
 /// Encodes a message and sends it.
 ///
 /// # Errors
@@ -51,6 +54,12 @@ pub fn read<M: DeserializeOwned>(packet: &[u8]) -> io::Result<M> {
 /// The buffer is too small.
 pub fn encode<'b>(message: &impl Serialize, buffer: &'b mut [u8]) -> Result<&'b [u8], postcard::Error> {
     postcard::to_slice(message, buffer).map(|used| &*used)
+}
+
+/// The layout that a program states in its first message to any service. In all versions such a packet begins with the
+/// message's number, which is 0, and the layout. The rest depends on the layout.
+pub fn stated_layout(packet: &[u8]) -> Option<u32> {
+    postcard::take_from_bytes(packet.strip_prefix(&[FIRST])?).ok().map(|(layout, _)| layout)
 }
 
 /// Decodes a message that fills the packet.

@@ -43,7 +43,7 @@ pub(crate) fn told(setup: &Setup, doing: Doing, failure: &Failure, key: Option<&
         Log::None => {}
     }
     Rv(match failure.reason {
-        Reason::Absent | Reason::Late | Reason::Service | Reason::Hidden => CKR_DEVICE_ERROR,
+        Reason::Absent | Reason::Late | Reason::Service | Reason::Hidden | Reason::OtherVersion => CKR_DEVICE_ERROR,
         Reason::NoKey | Reason::Replaced => CKR_KEY_HANDLE_INVALID,
         Reason::NotAllowed | Reason::Key => match doing {
             Doing::Asking => CKR_DEVICE_ERROR,

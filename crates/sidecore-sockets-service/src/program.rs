@@ -13,6 +13,7 @@ use super::user_context::UserContext;
 use sidecore::control;
 use sidecore::sys::{clock, message, peer, wake};
 use sidecore_client::sys::packet::{MAX_PACKET, receive};
+use sidecore_client::versions::{SIDECORE, other_version};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::own::Recent;
 use sidecore_core::streams::saving::BreakEven;
@@ -194,8 +195,11 @@ impl Program {
                 if let Some(socket) = socket {
                     context.close(socket);
                 }
-                let what = "no message of this protocol: program and service must be of one version";
-                return Err(End::Refused(what.to_owned()));
+                let what = control::stated_layout(&buffer[..len]).filter(|layout| *layout != ABI).map_or_else(
+                    || format!("no message of this protocol: restart the program; the service is sidecore {SIDECORE}"),
+                    |layout| other_version("the program speaks socket layout", layout, ABI),
+                );
+                return Err(End::Refused(what));
             }
         }
         Ok(true)
@@ -236,7 +240,7 @@ impl Program {
 
     fn welcome(&mut self, context: &mut UserContext, abi: u32, name: &str) -> Result<(), String> {
         if abi != ABI {
-            return Err(format!("layout {abi} of the program, {ABI} of the service: install both from one version"));
+            return Err(other_version("the program speaks socket layout", abi, ABI));
         }
         let system = |error: io::Error| {
             format!(

@@ -8,6 +8,7 @@ use sidecore_ipc::sys::packet::{MAX_PACKET, connect_own, receive, send};
 use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_ipc::sys::{clock, peer, poll};
 use sidecore_ipc::trust::{is_trusted, number_of, refused};
+use sidecore_ipc::versions::SIDECORE;
 use std::io;
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
@@ -77,7 +78,9 @@ pub enum ListError {
     #[error("the service of sockets gives no list: {0}")]
     Refused(String),
     /// The answer is of another version.
-    #[error("no list came: command and service must be of one version")]
+    #[error(
+        "no list came, the service is of another version than this command (sidecore {SIDECORE}): restart it after an upgrade or rollback"
+    )]
     Version,
 }
 

@@ -24,5 +24,6 @@ mod settings;
 mod sshd;
 mod table;
 mod tomcat;
-mod units;
 mod transfer;
+mod units;
+mod upgrade;

@@ -3,7 +3,7 @@
 use crate::manager::Manager;
 use crate::material::Material;
 use crate::module;
-use crate::programs::{Daemon, is_root, program, run};
+use crate::programs::{BOUND, Daemon, is_root, program, run, wait_for};
 use crate::server::{Identity, WORKER};
 use sidecore::client::{Admin, Options};
 use sidecore::config::counters_beside;
@@ -20,6 +20,7 @@ pub(crate) struct Service {
     daemon: Option<Daemon>,
     limits: String,
     manager: Option<Manager>,
+    program: PathBuf,
 }
 
 impl Service {
@@ -29,9 +30,7 @@ impl Service {
 
     /// Starts a service with these lines in `[limits]`, which may continue with further sections.
     pub(crate) fn with_limits(directory: &Path, limits: &str) -> Self {
-        let mut service =
-            Self { directory: directory.to_owned(), daemon: None, limits: limits.to_owned(), manager: None };
-        service.write_configuration();
+        let mut service = Self::new(directory, limits.to_owned(), None);
         service.run();
         service
     }
@@ -40,10 +39,30 @@ impl Service {
         Self::with_limits(directory, &at_rest(directory))
     }
 
-    pub(crate) fn managed(directory: &Path) -> Self {
-        let manager = Some(Manager::new(directory));
-        let mut service = Self { directory: directory.to_owned(), daemon: None, limits: at_rest(directory), manager };
+    fn new(directory: &Path, limits: String, manager: Option<Manager>) -> Self {
+        let program = PathBuf::from(env!("CARGO_BIN_EXE_sidecore"));
+        let service = Self { directory: directory.to_owned(), daemon: None, limits, manager, program };
         service.write_configuration();
+        service
+    }
+
+    /// As [`Service::managed`], by this program of another version.
+    pub(crate) fn managed_by(directory: &Path, program: &Path) -> Self {
+        let mut service = Self::new(directory, at_rest(directory), Some(Manager::new(directory)));
+        program.clone_into(&mut service.program);
+        service.run();
+        service
+    }
+
+    /// Replaces the running service by this program, as an upgrade or a rollback does.
+    pub(crate) fn replace_by(&mut self, program: &Path) {
+        self.stop();
+        program.clone_into(&mut self.program);
+        self.run();
+    }
+
+    pub(crate) fn managed(directory: &Path) -> Self {
+        let mut service = Self::new(directory, at_rest(directory), Some(Manager::new(directory)));
         // Starts take longer while other tests load the machine.
         if std::env::var_os("SIDECORE_RESTARTS").is_none() {
             let text =
@@ -81,19 +100,34 @@ impl Service {
     }
 
     pub(crate) fn run(&mut self) {
-        let sidecore = env!("CARGO_BIN_EXE_sidecore");
-        let mut command = Command::new(sidecore);
-        command.stdin(Stdio::null());
-        if let Some(manager) = &self.manager {
-            command = manager.command(sidecore);
-        }
-        command.arg("serve").arg("--config").arg(self.directory.join("sidecore.toml"));
-        let mut daemon = Daemon::start_with_input("sidecore", &mut command, &self.directory.join("sidecore.log"));
+        let mut daemon = self.begin();
         if let Some(manager) = &mut self.manager {
             manager.wait_until_ready();
         }
         daemon.wait_for_words("serving at");
         self.daemon = Some(daemon);
+    }
+
+    fn begin(&self) -> Daemon {
+        let mut command = Command::new(&self.program);
+        command.stdin(Stdio::null());
+        if let Some(manager) = &self.manager {
+            command = manager.command(self.program.to_str().unwrap());
+        }
+        command.arg("serve").arg("--config").arg(self.directory.join("sidecore.toml"));
+        Daemon::start_with_input("sidecore", &mut command, &self.directory.join("sidecore.log"))
+    }
+
+    /// The log of a start by this program that ends. `None`: it serves.
+    pub(crate) fn refusal_of(&mut self, program: &Path) -> Option<String> {
+        self.stop();
+        program.clone_into(&mut self.program);
+        let mut daemon = self.begin();
+        let serves = |daemon: &Daemon| daemon.log().contains("serving at");
+        assert!(wait_for(BOUND, || serves(&daemon) || !daemon.lives()), "{}", daemon.log());
+        let refusal = (!daemon.lives()).then(|| daemon.log());
+        self.daemon = Some(daemon);
+        refusal
     }
 
     pub(crate) fn stop(&mut self) {

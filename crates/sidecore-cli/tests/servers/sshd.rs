@@ -24,14 +24,14 @@ fn algorithm(kind: Kind) -> &'static str {
 }
 
 /// A key of the user in a file, so that only host keys are of the service.
-fn user_key(directory: &Path) -> PathBuf {
+pub(crate) fn user_key(directory: &Path) -> PathBuf {
     let key = directory.join("user");
     let mut command = program("ssh-keygen");
     run(command.args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key)).expect("ssh-keygen");
     key
 }
 
-fn start(directory: &Path, user: &Path, host_keys: &str) -> (Daemon, u16) {
+pub(crate) fn start(directory: &Path, user: &Path, host_keys: &str) -> (Daemon, u16) {
     assert!(is_root(), "sshd logs root in: run this test as root");
     let port = free_port();
     let text = format!(

@@ -5,12 +5,13 @@ mod house;
 mod programs;
 
 use crate::programs::{package_of, run};
-use house::{House, NO_KEY, NO_SERVICE, NOTHING, Seen};
-pub(crate) use programs::PROGRAMS;
-use programs::{DEBIAN_13_FILES, Program};
+pub(crate) use house::House;
+use house::{NO_KEY, NO_SERVICE, NOTHING, Seen};
+use programs::DEBIAN_13_FILES;
+pub(crate) use programs::{PROGRAMS, Program};
 use std::path::Path;
 
-struct Row {
+pub(crate) struct Row {
     lines: Vec<String>,
     together: Vec<String>,
     expected: Seen,
@@ -45,7 +46,7 @@ fn row_of(name: &str, rows: Vec<Vec<String>>) -> Vec<String> {
     rows.into_iter().find(|row| row[0] == name).unwrap_or_else(|| panic!("the page has no {name}"))
 }
 
-fn row(name: &str) -> Row {
+pub(crate) fn row(name: &str) -> Row {
     let (first, second, all) = (row_of(name, first_table()), row_of(name, second_table()), of_all_programs());
     let [_, version, says_why, lines] = &first[..] else { panic!("{first:?}") };
     let [_, certificate_first, key_first, together] = &second[..] else { panic!("{second:?}") };

@@ -1,6 +1,7 @@
 //! Errors of a client; each message names a remedy.
 
 use crate::control::{Refused, Reply};
+use crate::versions::{SIDECORE, unreadable};
 use rustix::io::Errno;
 use sidecore_core::session::Refusal;
 use sidecore_ipc::trust::refused;
@@ -70,7 +71,7 @@ pub enum ConnectError {
     #[error("the service gives no lane: {0}")]
     TooLarge(Refused),
     /// The service's answer cannot be used.
-    #[error("{0}: client and service must be of one version")]
+    #[error("{0}: {remedy}", remedy = unreadable())]
     Protocol(String),
     /// A system call failed.
     #[error(transparent)]
@@ -146,6 +147,9 @@ impl ConnectError {
             },
             Kind::PermissionDenied => Self::NoPermission(socket.to_owned()),
             Kind::TimedOut => Self::NoAnswer(socket.to_owned(), timeout),
+            Kind::InvalidData => {
+                Self::Protocol(format!("no answer of this library's protocol from {}", socket.display()))
+            }
             _ => Self::System(error),
         }
     }
@@ -158,9 +162,12 @@ impl Error {
 
     pub(crate) fn unexpected(reply: Reply) -> Self {
         match reply {
+            Reply::Refused(reason) if reason.is_of_older_version() => {
+                Self::Service(format!("{reason}; this program has sidecore {SIDECORE}").into())
+            }
             Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
-            other => Self::Gone(format!("unexpected answer {other:?}: client and service differ in version")),
+            other => Self::Gone(format!("unexpected answer {other:?}: {}", unreadable())),
         }
     }
 }

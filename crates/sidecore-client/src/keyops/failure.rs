@@ -38,11 +38,13 @@ pub enum Reason {
     Late = 12,
     /// This program cannot reach the service's socket, even if a service runs.
     Hidden = 13,
+    /// Program and service are of versions that do not work together.
+    OtherVersion = 14,
 }
 
 impl Reason {
     /// All kinds.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 14] = [
         Self::Service,
         Self::Key,
         Self::Unsupported,
@@ -56,6 +58,7 @@ impl Reason {
         Self::Limit,
         Self::Late,
         Self::Hidden,
+        Self::OtherVersion,
     ];
 
     /// One line for users. Many programs show it without the details, so it names a remedy.
@@ -78,6 +81,9 @@ impl Reason {
             }
             Self::Hidden => {
                 c"this program cannot see the sidecore service's socket: look for a chroot, RestrictAddressFamilies= or a container"
+            }
+            Self::OtherVersion => {
+                c"this program's library and the sidecore service are of different versions: restart this program, or install both from one version"
             }
             Self::Late => c"the sidecore service did not answer in time: see sidecore top, or raise timeout_ms",
         }
@@ -159,6 +165,10 @@ impl From<ConnectError> for Failure {
             ConnectError::OutOfSight(..) | ConnectError::NoSockets(..) => Self::new(Reason::Hidden, error.to_string()),
             ConnectError::Starting(_) => Self { starting: true, ..Self::new(Reason::Absent, error.to_string()) },
             ConnectError::NoPermission(_) => Self::new(Reason::NotAllowed, error.to_string()),
+            ConnectError::Protocol(_) => Self::new(Reason::OtherVersion, error.to_string()),
+            ConnectError::Refused(refused) if refused.is_of_other_layout() => {
+                Self::new(Reason::OtherVersion, error.to_string())
+            }
             ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
                 Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }
             }

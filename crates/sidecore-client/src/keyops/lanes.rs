@@ -232,7 +232,10 @@ impl Pool {
             Err(error) => {
                 self.ended();
                 // A limit of the service or of this process: lanes in use will be returned.
-                let limited = matches!(error, ConnectError::Refused(_) | ConnectError::System(_));
+                let limited = match &error {
+                    ConnectError::Refused(refused) => !refused.is_of_other_layout(),
+                    error => matches!(error, ConnectError::System(_)),
+                };
                 if limited && others {
                     // The caller need not be woken by the end of its own attempt.
                     return Ok(Take::Full(given + 1));

@@ -1,8 +1,10 @@
 //! Limits of one user: each refusal names the key, and released resources are available again.
 
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
+use sidecore::control::encode;
 use sidecore::core::streams::layout::ABI;
 use sidecore::core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_client::sys::packet;
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets_service::SocketsConfig;
 use std::thread;
@@ -100,7 +102,16 @@ fn a_service_that_cannot_accept_says_so_once_and_does_not_try_without_end() {
 #[test]
 fn another_layout_is_refused() {
     let service = limited(&SocketsConfig::default());
-    let control = connect(service.socket());
-    say(&control, &Ask::Hello { abi: ABI + 1, name: String::new() }, &[]);
-    assert!(hung_up(&control).unwrap().contains("install both from one version"));
+    for (abi, older) in [(ABI + 1, "the service is older"), (ABI - 1, "the program's library is older")] {
+        let mut buffer = [0; 64];
+        let hello = encode(&Ask::Hello { abi, name: String::new() }, &mut buffer).unwrap().to_vec();
+        // A later version may have more in its first message.
+        let longer = [&hello[..], &[7]].concat();
+        for first in [hello, longer] {
+            let control = connect(service.socket());
+            packet::send(&control, &first, &[]).unwrap();
+            let said = hung_up(&control).unwrap();
+            assert!(said.contains(&format!("socket layout {abi}, the service")) && said.contains(older), "{said}");
+        }
+    }
 }

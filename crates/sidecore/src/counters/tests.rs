@@ -381,7 +381,7 @@ fn errors_say_what_to_do() {
     fs::write(scratch.file(), vec![7; 1 << 16]).unwrap();
     assert!(reason(&scratch).contains("no counter file of sidecore"));
     scratch.counters().set(header::VERSION, 10);
-    assert!(reason(&scratch).contains("counter layout 10, this program reads 9"), "{}", reason(&scratch));
+    assert!(reason(&scratch).contains("reads 9; the service is newer: restart this program"), "{}", reason(&scratch));
     scratch.counters().set(header::ABOUT, u64::MAX);
     assert!(reason(&scratch).contains("damaged"), "{}", reason(&scratch));
     let Shape { lanes, keys, .. } = Shape::LIMIT;

@@ -30,7 +30,7 @@ mod waiting;
 
 use super::command::{Event, Lane, LaneKey};
 use super::jobs::ControlJob;
-use crate::control::{self, NO_MESSAGE, Refused, Reply, Request, UNKNOWN_REQUEST};
+use crate::control::{self, NO_MESSAGE, Refused, Reply, Request};
 use crate::counters::{LaneCounter, report};
 use crate::events;
 use crate::sys::clock;
@@ -38,6 +38,7 @@ use crate::sys::peer::Credentials;
 use crate::sys::poller::{BATCH, Poller};
 use connections::receive_request;
 use limits::LIMITS_INTERVAL_NS;
+use sidecore_client::versions::SIDECORE;
 use sidecore_core::time::Nanos;
 use state::{LISTENER, Listener, WAKE, Work};
 use std::io;
@@ -184,9 +185,11 @@ impl Listener {
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                self.reply(key, &Reply::Refused(UNKNOWN_REQUEST.into()))
+                self.reply(key, &Reply::Refused(error.to_string().into()))
             }
-            Err(error) if error.kind() == io::ErrorKind::InvalidData => self.refuse_for_good(key, NO_MESSAGE.into()),
+            Err(error) if error.kind() == io::ErrorKind::InvalidData => {
+                self.refuse_for_good(key, format!("{NO_MESSAGE}; the service is sidecore {SIDECORE}").into())
+            }
             Err(error) => Err(error),
         };
         if answered.and_then(|()| self.listen_again(key)).is_err() {

@@ -57,7 +57,7 @@ impl<T> Seen<T> {
     }
 }
 
-pub(super) struct House<'a> {
+pub(crate) struct House<'a> {
     program: &'a Program,
     row: &'a Row,
     directory: TempDir,
@@ -65,14 +65,14 @@ pub(super) struct House<'a> {
     key: Material,
 }
 
-struct Running {
+pub(crate) struct Running {
     daemon: Daemon,
     port: u16,
     log: Option<PathBuf>,
 }
 
 impl Running {
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         let beside = self.log.as_ref().map(|log| std::fs::read(log).unwrap_or_default()).unwrap_or_default();
         self.daemon.log() + &String::from_utf8_lossy(&beside)
     }
@@ -80,13 +80,24 @@ impl Running {
 
 impl<'a> House<'a> {
     pub(super) fn new(program: &'a Program, row: &'a Row) -> Self {
-        assert!(is_root(), "servers become other users: run these tests as root");
         let directory = directory();
-        let key = Material::make(directory.path(), Kind::P256);
         let service = Service::keeping_keys(directory.path());
+        Self::with(program, row, directory, service, &module::path())
+    }
+
+    /// With a service in this directory that keeps keys, and this library for the program.
+    pub(crate) fn with(
+        program: &'a Program,
+        row: &'a Row,
+        directory: TempDir,
+        service: Service,
+        library: &Path,
+    ) -> Self {
+        assert!(is_root(), "servers become other users: run these tests as root");
+        let key = Material::make(directory.path(), Kind::P256);
         let house = Self { program, row, directory, service, key };
         house.import();
-        std::fs::copy(module::path(), house.path("sidecore.so")).unwrap();
+        std::fs::copy(library, house.path("sidecore.so")).unwrap();
         house.name_key("key.pem");
         house.put_together();
         house.own_directory();
@@ -209,6 +220,17 @@ impl<'a> House<'a> {
         assert!(wait_for(BOUND, || listens() || !daemon.lives()), "{}", daemon.log());
         let log = self.program.log.map(|log| self.path("program").join(log));
         Running { daemon, port, log }
+    }
+
+    /// Starts the program. It waits for a service as long as a start takes on any machine.
+    pub(crate) fn start_patient(&self) -> Running {
+        self.start(&self.lines(PATIENT_MS, None))
+    }
+
+    /// The service, and the handshake of a program that was started.
+    pub(crate) fn parts(&mut self, running: &Running) -> (&mut Service, impl Fn() -> Done + Sync) {
+        let (key, program, port) = (&self.key, self.program, running.port);
+        (&mut self.service, move || shake(port, key, program))
     }
 
     fn shake(&self, running: &Running) -> Done {

@@ -4,7 +4,7 @@
 /// lines are separate words.
 #[derive(Clone, Copy)]
 pub(crate) struct Program {
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     pub(super) user: &'static str,
     pub(super) files: &'static [(&'static str, &'static str)],
     pub(super) first: &'static [&'static [&'static str]],

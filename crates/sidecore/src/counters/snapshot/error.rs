@@ -1,6 +1,7 @@
 //! Counter files that cannot be read.
 
 use crate::counters::layout::VERSION;
+use sidecore_client::versions::SIDECORE;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
@@ -27,7 +28,7 @@ pub enum SnapshotErrorKind {
     #[error("the counter file is damaged; restart the service, which makes a new one")]
     Damaged,
     /// Of another version.
-    #[error("counter layout {0}, this program reads {VERSION}; use the service's own version of it")]
+    #[error("{}", other_version(*.0))]
     Version(u64),
     /// The system's error.
     #[error("{0}; name a counter file that this user may read")]
@@ -42,4 +43,13 @@ impl From<io::Error> for SnapshotErrorKind {
             _ => Self::System(error),
         }
     }
+}
+
+fn other_version(layout: u64) -> String {
+    let remedy = if layout < VERSION {
+        "the service is older: restart it after an upgrade, this program after a rollback"
+    } else {
+        "the service is newer: restart this program, or use the service's own version of it"
+    };
+    format!("counter layout {layout}, this program (sidecore {SIDECORE}) reads {VERSION}; {remedy}")
 }

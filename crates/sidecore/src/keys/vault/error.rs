@@ -1,5 +1,6 @@
 //! Errors of keys at rest: the directory, a file in it, and the number of changes outside it.
 
+use sidecore_client::versions::SIDECORE;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -160,7 +161,7 @@ fn master_error(why: &Unsealing) -> &'static str {
     match why {
         Unsealing::Passphrase => "the passphrase is not the one that it was sealed with: give that one",
         Unsealing::Version => {
-            "it is of another version of sidecore, which this one does not read: use that one, or name another directory \
+            "it is of another version of sidecore, which this one does not read: use that one (nothing was changed), or name another directory \
              in keys.directory and import the keys there"
         }
         Unsealing::System => "the system gave no random numbers or no memory: try again",
@@ -177,7 +178,9 @@ fn key_error(why: &Unsealing) -> impl fmt::Display {
         Unsealing::Number(number) => {
             format!("it is the file of change {number}: files of keys must not be renamed; restore the right one")
         }
-        Unsealing::Version => "it is of another version of sidecore: use that one".to_owned(),
+        Unsealing::Version => format!(
+            "it is of another version of sidecore than this one ({SIDECORE}): use that one; it lists and deletes the keys that this one does not read"
+        ),
         Unsealing::Foreign => "it is no key of sidecore: move it away".to_owned(),
         _ => "it is damaged, or of another master key: restore it from a backup, or move it away".to_owned(),
     }

@@ -14,7 +14,7 @@ use crate::sys::poll::wait_readable;
 use crate::sys::{clock, cpu, peer, wake};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
-use sidecore_core::layout::{ABI, Layout};
+use sidecore_core::layout::Layout;
 use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::sidecore::NewLane;
 use std::io;
@@ -32,9 +32,8 @@ impl Listener {
     fn admissible(
         &self,
         key: LaneKey,
-        &Attach { abi, slots, arena_bytes, .. }: &Attach,
+        &Attach { slots, arena_bytes, .. }: &Attach,
     ) -> Result<(ClientKey, Layout), Refused> {
-        ensure!(abi == ABI, "the client speaks lane layout {abi}, the service {ABI}: use one version of both");
         let connection = self.connections.get(&key).ok_or("not connected")?;
         ensure!(connection.attached.is_none(), "this connection has its lane already: connect again for another");
         ensure!(connection.own.is_none(), "this connection has its key: connect again for a lane");

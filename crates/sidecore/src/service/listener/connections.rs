@@ -27,7 +27,7 @@ const HIDDEN: &str = "the service cannot see this process, which is in another P
 ///
 /// # Errors
 /// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel
-/// does not name the sender; `Unsupported`: it is a request of a later version.
+/// does not name the sender; `Unsupported`, with the refusal as text: it is a request of another version.
 pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
     let ReceivedMessage { len, speaker } = match message::receive(socket, room) {
         Ok(heard) => heard,
@@ -40,10 +40,10 @@ pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<
         }
     };
     let request = control::read(&room[..len]);
-    let is_later = request.is_err() && Request::is_of_later_version(&room[..len]);
+    let refusal = request.as_ref().err().and_then(|_| Request::of_other_version(&room[..len]));
     room[..len].zeroize();
-    if is_later {
-        return Err(io::ErrorKind::Unsupported.into());
+    if let Some(refusal) = refusal {
+        return Err(io::Error::new(io::ErrorKind::Unsupported, refusal));
     }
     Ok((request?, speaker.ok_or(io::ErrorKind::PermissionDenied)?))
 }

@@ -13,16 +13,14 @@ use crate::service::command::{Event, LaneKey};
 use crate::service::reactor::thread::Reactor;
 use crate::sys::{cpu, wake};
 use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
+use sidecore_client::versions::other_version;
 use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 
 impl Listener {
     pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), Refused> {
         let Hello { version, device: name } = hello;
-        ensure!(
-            *version == VERSION,
-            "the gateway speaks protocol {version}, the service {VERSION}: use one version of both"
-        );
+        ensure!(*version == VERSION, "{}", other_version("the gateway speaks protocol", *version, VERSION));
         let device = self.device_of_gateway(key, name)?;
         if let Some(other) = self.gateways.iter().find(|(_, other)| other.device.name == *name).map(|(key, _)| key) {
             let process = self.connections.get(other).map_or(0, |connection| connection.client.1);

@@ -12,6 +12,7 @@ use crate::events;
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::quotas::{NoRoom, Short};
 use crate::sys::clock;
+use sidecore_client::versions::other_layout;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, HashSet};
 use std::io;
@@ -31,6 +32,9 @@ struct Holder {
 
 impl Listener {
     pub(super) fn give_lane(&mut self, key: LaneKey, mut waiting: Waiting) -> io::Result<()> {
+        if let Some(refusal) = other_layout(waiting.attach.abi) {
+            return self.reply(key, &Reply::Refused(refusal.into()));
+        }
         if let Err(reason) = self.beyond_limits(key, &waiting.attach) {
             return self.reply(key, &Reply::TooLarge(reason));
         }
