@@ -79,6 +79,10 @@ impl Service {
         std::fs::set_permissions(self.socket(), std::fs::Permissions::from_mode(0o666)).unwrap();
     }
 
+    pub(crate) fn log(&self) -> String {
+        self.daemon.as_ref().unwrap().log()
+    }
+
     pub(crate) fn pid(&self) -> u32 {
         self.daemon.as_ref().unwrap().pid()
     }

@@ -49,7 +49,7 @@ fn pkcs11(directory: &Path, service: &Service, library: &Version, key: &Material
     command.args(["--quiet", "--http", "--port", &port.to_string(), "--provider"]);
     command.arg(library.file("libsidecore_pkcs11.so")).arg("--x509certfile").arg(&key.certificate);
     command.args(["--x509keyfile", &format!("pkcs11:token=sidecore;object={};type=private", key.kind.name())]);
-    command.env("SIDECORE_SOCKET", service.socket()).env("SIDECORE_PKCS11_LOG", "stderr");
+    command.env("SIDECORE_SOCKET", service.socket());
     let mut daemon = Daemon::start("gnutls-serv", &mut command, &directory.join("gnutls.log"));
     daemon.wait_for_port(port);
     let key = key.clone();

@@ -43,7 +43,7 @@ fn through_the_provider(library: &Version, other: &Version, words: &str) {
         let running = house.start_patient();
         let (service, shake) = house.parts(&running);
         let expected = if program.name == SHOWN[0] { words } else { REASON };
-        there_and_back(service, [library, other], &shake, |_| running.log().contains(expected));
+        there_and_back(service, [library, other], &shake, words, |_| running.log().contains(expected));
         println!("{}: refused with its reason, and works again", program.name);
     }
 }
@@ -53,8 +53,10 @@ fn through_other_faces(library: &Version, other: &Version, words: &str) {
         let directory = directory();
         let mut service = Service::managed_by(directory.path(), &library.file("sidecore"));
         let running = face.start(directory.path(), &service, library);
-        let says = |done: &Done| running.log().contains(words) || done.stderr.contains(words);
-        there_and_back(&mut service, [library, other], &|| running.shake(), says);
+        // gnutls-serv shows no error of a module: it is in the system's log.
+        let is_silent = face.name == "gnutls-serv";
+        let says = |done: &Done| is_silent || running.log().contains(words) || done.stderr.contains(words);
+        there_and_back(&mut service, [library, other], &|| running.shake(), words, says);
         println!("{}: refused with its reason, and works again", face.name);
     }
 }
@@ -63,6 +65,7 @@ fn there_and_back(
     service: &mut Service,
     [library, other]: [&Version; 2],
     shake: &(impl Fn() -> Done + Sync),
+    words: &str,
     says: impl Fn(&Done) -> bool,
 ) {
     let good = || {
@@ -78,6 +81,7 @@ fn there_and_back(
         assert!(!done.ok(), "not refused: {done:?}");
         assert!(wait_for(BOUND, || says(&done)), "no reason: {done:?}");
     }
+    assert!(service.log().contains(words), "{}", service.log());
     // The commands need no lane.
     for version in [library, other] {
         let mut list = Command::new(version.file("sidecore"));
