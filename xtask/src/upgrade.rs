@@ -98,9 +98,7 @@ fn planted(source: &str) -> Result<String> {
 /// Builds programs and libraries of that tree, and copies them. All commits share one directory of builds.
 fn build(tree: &Path, target: &Path, to: &Path) -> Result<()> {
     println!("\n==> build of the old version");
-    let mut command = cargo(tree);
-    command.args(["build", "--quiet", "--locked"]).args(PACKAGES.iter().flat_map(|package| ["--package", package]));
-    if !command.env("CARGO_TARGET_DIR", target).status()?.success() {
+    if !packages(tree).env("CARGO_TARGET_DIR", target).status()?.success() {
         return Err("the old version does not build: name a later COMMIT".into());
     }
     fs::create_dir_all(to)?;
@@ -114,11 +112,22 @@ fn build(tree: &Path, target: &Path, to: &Path) -> Result<()> {
     Ok(())
 }
 
+fn packages(tree: &Path) -> Command {
+    let mut command = cargo(tree);
+    command.args(["build", "--quiet", "--locked"]).args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    command
+}
+
 fn test(root: &Path, old: &Path, plant: bool) -> Result<bool> {
+    println!("\n==> build of this version");
+    if !packages(root).status()?.success() {
+        return Ok(false);
+    }
     println!("\n==> services and programs of both versions");
     let mut command = cargo(root);
     command.args(["test", "--quiet", "--package", "sidecore-cli", "--test", "servers", "--", "--nocapture"]);
     command.args(["--test-threads", "1", "upgrade::"]).env("SIDECORE_UPGRADE_OLD", old);
+    command.env("SIDECORE_TESTS_BUILT", "1");
     if plant {
         command.env("SIDECORE_UPGRADE_PLANTED", PLANTED.to_string());
     }

@@ -140,7 +140,7 @@ impl Admin {
                 Pages::Torn => {}
             }
         }
-        Err(Error::Gone("the service lists no keys".to_owned()))
+        Err(Error::Service("the service lists no keys".into()))
     }
 
     /// `is_last`: pages of different revisions are accepted, too.
@@ -164,7 +164,7 @@ impl Admin {
             }
             let rises = page.first().is_some_and(|first| keys.last().is_none_or(|last| last.name < first.name));
             if !rises || keys.len() > MAX_LIST {
-                return Err(Error::Gone("the service lists keys in no order".to_owned()));
+                return Err(Error::Service("the service lists keys in no order".into()));
             }
             keys.extend(page);
             more = rest;
@@ -193,7 +193,7 @@ impl Admin {
         }
         // The answer says why.
         self.key_info(name)?;
-        Err(Error::Gone("the key changes again and again while it is looked up".to_owned()))
+        Err(Error::Service("the key changes again and again while it is looked up".into()))
     }
 
     /// A certificate that is stored with the key, DER; `index` 0 is that of the key itself.

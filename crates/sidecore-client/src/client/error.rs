@@ -120,7 +120,7 @@ pub enum Error {
     /// The device with this number died during the request, and no other device took it over.
     #[error("device {0} died and no other could take the request over")]
     DeviceFailed(u8),
-    /// A forked child could not attach a lane of its own.
+    /// A forked child could not attach a lane of its own, or the service is of another version.
     #[error(transparent)]
     Connect(ConnectError),
     /// A system call failed.
@@ -167,7 +167,7 @@ impl Error {
             }
             Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),
-            other => Self::Gone(format!("unexpected answer {other:?}: {}", unreadable())),
+            other => Self::Connect(ConnectError::Protocol(format!("unexpected answer {other:?}"))),
         }
     }
 }

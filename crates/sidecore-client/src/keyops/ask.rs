@@ -123,6 +123,37 @@ fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) 
         // Connecting used part of the timeout.
         Error::NoAnswer(waited) => Failure::late(timeout.max(waited)),
         Error::Connect(error) => error.into(),
+        // It ended before its answer. The next one may answer the same question.
+        Error::Gone(why) => Failure::new(Reason::Absent, why),
         other => Failure::new(Reason::Service, other.to_string()),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::control::{Reply, Request, receive, send};
+    use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with};
+    use std::thread;
+    use std::time::Duration;
+
+    #[test]
+    fn a_question_outlasts_a_service_that_ends_before_its_answer() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+        bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+        listen(&listener, 4).unwrap();
+        let options = Options { socket: path, restart_wait: Duration::from_secs(60), ..Options::default() };
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                drop(receive::<Request>(accept(&listener).unwrap()).unwrap());
+                let next = accept(&listener).unwrap();
+                receive::<Request>(&next).unwrap();
+                send(&next, &Reply::MyKeys { revision: 7, keys: Vec::new(), more: false }, &[]).unwrap();
+            });
+            let listed = list(&options, None).unwrap().unwrap();
+            assert_eq!((listed.revision, listed.keys.len()), (Some(7), 0));
+        });
+    }
 }

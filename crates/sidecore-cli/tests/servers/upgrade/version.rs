@@ -35,7 +35,9 @@ pub(super) fn planted() -> Option<u32> {
 pub(super) fn versions() -> [Version; 2] {
     static BUILT: OnceLock<()> = OnceLock::new();
     BUILT.get_or_init(|| {
-        LIBRARIES.map(library::built);
+        for package in LIBRARIES {
+            library::built(package);
+        }
         library::file("sidecore-agent", "sidecore-agent");
     });
     let new = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap().to_owned();
