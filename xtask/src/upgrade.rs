@@ -21,9 +21,14 @@ const SHARED: [&str; 6] = [
     "crates/sidecore-client/src/spec.rs",
     "crates/sidecore/src/keys/vault",
 ];
-const PACKAGES: [&str; 5] = ["sidecore-cli", "sidecore-openssl", "sidecore-pkcs11", "sidecore-agent", "sidecore-c"];
-const FILES: [&str; 5] =
-    ["sidecore", "libsidecore_openssl.so", "libsidecore_pkcs11.so", "sidecore-agent", "libsidecore_c.so"];
+/// Packages, and what they are built to.
+const PACKAGES: [(&str, &str); 5] = [
+    ("sidecore-cli", "sidecore"),
+    ("sidecore-openssl", "libsidecore_openssl.so"),
+    ("sidecore-pkcs11", "libsidecore_pkcs11.so"),
+    ("sidecore-agent", "sidecore-agent"),
+    ("sidecore-c", "libsidecore_c.so"),
+];
 const LAYOUT: &str = "crates/sidecore-core/src/layout.rs";
 /// The beginning of the line with the number of the lane layout.
 const NUMBER: &str = "pub const ABI: u32 = ";
@@ -101,20 +106,30 @@ fn build(tree: &Path, target: &Path, to: &Path) -> Result<()> {
     if !packages(tree).env("CARGO_TARGET_DIR", target).status()?.success() {
         return Err("the old version does not build: name a later COMMIT".into());
     }
+    if to.exists() {
+        fs::remove_dir_all(to)?;
+    }
     fs::create_dir_all(to)?;
-    for file in FILES {
-        let copy = to.join(file);
-        // A program may still run.
-        let _ = fs::remove_file(&copy);
-        fs::copy(target.join("debug").join(file), copy)
-            .map_err(|error| format!("the old version has no {file}: {error}"))?;
+    for (package, file) in PACKAGES {
+        if has(tree, package) {
+            fs::copy(target.join("debug").join(file), to.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        } else {
+            println!("the old version has no {package}: its programs are left out");
+        }
     }
     Ok(())
 }
 
+fn has(tree: &Path, package: &str) -> bool {
+    tree.join("crates").join(package).is_dir()
+}
+
 fn packages(tree: &Path) -> Command {
     let mut command = cargo(tree);
-    command.args(["build", "--quiet", "--locked"]).args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    command.args(["build", "--quiet", "--locked"]);
+    for (package, _) in PACKAGES.iter().filter(|(package, _)| has(tree, package)) {
+        command.args(["--package", package]);
+    }
     command
 }
 

@@ -131,7 +131,8 @@ fn no_handshake_fails_while_services_of_two_versions_replace_each_other() {
             let counts = replaced(service, &versions, &shake);
             report.add(program.name, library, &counts, || running.log());
         }
-        for face in faces() {
+        // An earlier version may have fewer of them, as `cargo xtask upgrade` says.
+        for face in faces().iter().filter(|face| library.has(face.by)) {
             let directory = directory();
             let mut service = Service::managed_by(directory.path(), &versions[0].file("sidecore"));
             let running = face.start(directory.path(), &service, library);

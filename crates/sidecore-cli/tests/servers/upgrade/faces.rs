@@ -13,11 +13,16 @@ use std::process::Command;
 
 pub(super) struct Face {
     pub(super) name: &'static str,
+    /// Program or library of the version.
+    pub(super) by: &'static str,
     begin: fn(&Path, &Service, &Version, &Material) -> Running,
 }
 
-pub(super) const FACES: [Face; 3] =
-    [Face { name: "gnutls-serv", begin: pkcs11 }, Face { name: "sshd", begin: agent }, Face { name: "C", begin: c }];
+pub(super) const FACES: [Face; 3] = [
+    Face { name: "gnutls-serv", by: "libsidecore_pkcs11.so", begin: pkcs11 },
+    Face { name: "sshd", by: "sidecore-agent", begin: agent },
+    Face { name: "C", by: "libsidecore_c.so", begin: c },
+];
 
 pub(super) struct Running {
     daemons: Vec<Daemon>,
@@ -47,7 +52,7 @@ fn pkcs11(directory: &Path, service: &Service, library: &Version, key: &Material
     let port = free_port();
     let mut command = program("gnutls-serv");
     command.args(["--quiet", "--http", "--port", &port.to_string(), "--provider"]);
-    command.arg(library.file("libsidecore_pkcs11.so")).arg("--x509certfile").arg(&key.certificate);
+    command.arg(library.file(FACES[0].by)).arg("--x509certfile").arg(&key.certificate);
     command.args(["--x509keyfile", &format!("pkcs11:token=sidecore;object={};type=private", key.kind.name())]);
     command.env("SIDECORE_SOCKET", service.socket());
     let mut daemon = Daemon::start("gnutls-serv", &mut command, &directory.join("gnutls.log"));
@@ -58,7 +63,7 @@ fn pkcs11(directory: &Path, service: &Service, library: &Version, key: &Material
 
 fn agent(directory: &Path, service: &Service, library: &Version, key: &Material) -> Running {
     let (socket, user) = (directory.join("agent"), sshd::user_key(directory));
-    let mut command = Command::new(library.file("sidecore-agent"));
+    let mut command = Command::new(library.file(FACES[1].by));
     command.args(["agent", "--service"]).arg(service.socket()).arg("--socket").arg(&socket);
     let mut agent = Daemon::start("sidecore-agent", &mut command, &directory.join("agent.log"));
     assert!(wait_for(BOUND, || socket.exists() || !agent.lives()) && agent.lives(), "{}", agent.log());
@@ -80,7 +85,7 @@ fn agent(directory: &Path, service: &Service, library: &Version, key: &Material)
 fn c(directory: &Path, service: &Service, library: &Version, key: &Material) -> Running {
     let source = Path::new(env!("CARGO_MANIFEST_DIR")).with_file_name("sidecore-c");
     for name in ["libsidecore.so", "libsidecore.so.0"] {
-        symlink(library.file("libsidecore_c.so"), directory.join(name)).unwrap();
+        symlink(library.file(FACES[2].by), directory.join(name)).unwrap();
     }
     let queue = directory.join("queue");
     let mut cc = program("cc");

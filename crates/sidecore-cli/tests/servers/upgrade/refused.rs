@@ -28,7 +28,7 @@ pub(super) fn programs_and_services_of_another_layout_say_so() {
             "lane layout {program_layout}, the service (sidecore {}) {service_layout}; {older}",
             env!("CARGO_PKG_VERSION")
         );
-        println!("library {}, service {}: {words}", library.name, service.name);
+        println!("{words}");
         through_the_provider(library, service, &words);
         through_other_faces(library, service, &words);
     }

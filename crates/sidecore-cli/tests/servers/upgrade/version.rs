@@ -16,6 +16,10 @@ pub(super) struct Version {
 }
 
 impl Version {
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.directory.join(name).is_file()
+    }
+
     pub(super) fn file(&self, name: &str) -> PathBuf {
         let file = self.directory.join(name);
         assert!(file.is_file(), "{} is missing: start this test by cargo xtask upgrade", file.display());
