@@ -132,6 +132,7 @@ impl Failure {
     /// The service refused. `reason` is the kind, unless the refusal has a more exact one.
     pub fn refused(reason: Reason, refused: &Refused) -> Self {
         let reason = match refused.ground {
+            Ground::Other if refused.is_of_older_version() => Reason::OtherVersion,
             Ground::Other => reason,
             Ground::NoKey => Reason::NoKey,
             Ground::NotAllowed => Reason::NotAllowed,
