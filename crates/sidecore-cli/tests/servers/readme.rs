@@ -26,7 +26,7 @@ use How::{After, AsIs, By, Here, Instead};
 const BENCH: &str = "crates/sidecore-lab/tests/bench.rs";
 
 const COMMANDS: [(&str, How); 16] = [
-    ("cargo run --release -- try", By("crates/sidecore-lab/tests/trial.rs", r#".arg("try")"#)),
+    ("cargo try", By("crates/sidecore-try/tests/trial.rs", r#".arg("try")"#)),
     ("sidecore keys import www /etc/ssl/private/www.pem --gid www-data", AsIs),
     ("sidecore keys pem www --output /etc/nginx/www.sidecore.pem", AsIs),
     (r"sed -i 's#/etc/ssl/private/www.pem#/etc/nginx/www.sidecore.pem#' /etc/nginx/conf.d/www.conf", AsIs),
