@@ -165,7 +165,7 @@ impl Program {
                 io::ErrorKind::WouldBlock => return Ok(false),
                 // It ended without reading an answer. Its earlier messages come next.
                 io::ErrorKind::ConnectionReset => return Ok(true),
-                io::ErrorKind::InvalidData => {
+                io::ErrorKind::InvalidData | io::ErrorKind::QuotaExceeded => {
                     return Err(End::Refused("more than a message of this protocol, or no descriptor left: program and service must be of one version; else \
                          raise the service's limit on files".to_owned()));
                 }

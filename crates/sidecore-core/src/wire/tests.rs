@@ -195,7 +195,8 @@ fn each_value_of_the_first_words_fields_is_taken_or_refused_by_the_table() {
 #[cfg_attr(miri, ignore = "too many for an interpreter")]
 fn each_number_of_extents_with_each_edge_of_an_arena_is_taken_or_refused_by_the_table() {
     for arena in [0, 1, 64, u32::MAX] {
-        let edge = [(0, 0), (0, arena), (arena, 0), (1, arena), (arena, 1), (arena / 2, arena / 2), (u32::MAX, u32::MAX)];
+        let edge =
+            [(0, 0), (0, arena), (arena, 0), (1, arena), (arena, 1), (arena / 2, arena / 2), (u32::MAX, u32::MAX)];
         let edge = edge.map(|(offset, len)| pack(offset, len));
         let heads = [0, 1, arena, arena.saturating_add(1), u32::MAX];
         for counts in 0..=u8::MAX {

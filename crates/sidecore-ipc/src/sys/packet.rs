@@ -96,8 +96,8 @@ pub fn send(socket: impl AsFd, message: &[u8], fds: &[BorrowedFd<'_>]) -> io::Re
 /// Receives one message into `buffer`. `Ok((0, …))`: the peer is gone.
 ///
 /// # Errors
-/// Errors of the socket, or `InvalidData` for a message or descriptors above the limits; descriptors received with it
-/// are closed.
+/// Errors of the socket, or `InvalidData` for a message or descriptors above the limits, `QuotaExceeded` at
+/// this process's limit of descriptors; descriptors received with it are closed.
 pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<OwnedFd>)> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(MAX_FDS))];
     let mut control = RecvAncillaryBuffer::new(&mut space);
@@ -108,6 +108,11 @@ pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<(usize, Vec<O
         if let RecvAncillaryMessage::ScmRights(received) = message {
             fds.extend(received);
         }
+    }
+    // The kernel cuts descriptors off for want of room here, too: then fewer than the limit arrive.
+    if got.flags.contains(ReturnFlags::CTRUNC) && fds.len() < MAX_FDS {
+        let why = "no room for the message's descriptors: raise the limits on files";
+        return Err(io::Error::new(io::ErrorKind::QuotaExceeded, why));
     }
     if got.flags.intersects(ReturnFlags::TRUNC | ReturnFlags::CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "message larger than the protocol allows"));
