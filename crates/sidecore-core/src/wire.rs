@@ -27,6 +27,9 @@
 //! A submission comes from a process that may be hostile: [`Submission::parse`] is total, and each accepted one lies
 //! inside the arena.
 
+// Too many cases for an interpreter.
+#[cfg(all(test, not(loom), not(miri)))]
+mod exhaustive;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
