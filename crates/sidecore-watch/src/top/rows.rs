@@ -142,12 +142,12 @@ fn failures(view: &View) -> Option<String> {
         let lost = snapshot.devices.iter().map(|device| device.get(D::Failed)).sum();
         [sidecores(S::Refused), lost, sidecores(S::Faults)]
     };
-    let words = ["requests refused", "lost with their device", "lanes ended for a broken protocol"];
+    let words = ["requests refused", "requests lost with a device", "lanes ended for a broken protocol"];
     let [total, recent] = [&view.total, &view.recent].map(of);
     let told = total.into_iter().zip(recent).zip(words).filter(|((total, _), _)| *total > 0).map(
         |((total, recent), words)| match recent {
-            0 => format!("{} {words}", count(total)),
-            recent => format!("{} {words} ({} lately)", count(total), count(recent)),
+            0 => format!("{words} {}", count(total)),
+            recent => format!("{words} {} ({} lately)", count(total), count(recent)),
         },
     );
     let told: Vec<_> = told.collect();

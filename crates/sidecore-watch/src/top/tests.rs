@@ -161,11 +161,11 @@ fn keys_and_programs_come_first_and_failures_above_them() {
     service.counters.device(1).add(DeviceCounter::Failed, 3);
     service.counters.key(0, 0).add(KeyCounter::Refused, 12);
     let view = View::new(service.read(), Some(&before), false);
-    let told = "failures since the start: 12 requests refused (12 lately), 3 lost with their device (3 lately)";
+    let told = "failures since the start: requests refused 12 (12 lately), requests lost with a device 3 (3 lately)";
     assert_eq!(header(&view)[2], told);
     assert_eq!(keys(&view).cells[0][0], "idle.example.org", "a key that fails is before one that is used");
     let later = View::new(service.read(), Some(&service.read()), false);
-    assert_eq!(header(&later)[2], "failures since the start: 12 requests refused, 3 lost with their device");
+    assert_eq!(header(&later)[2], "failures since the start: requests refused 12, requests lost with a device 3");
     assert!(drawn(&mut Screen::new(Pages::new(service.read())), 120, 30).contains("failures since"));
 }
 
