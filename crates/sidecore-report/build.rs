@@ -1,26 +1,8 @@
 //! Determines the commit of the build.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-
-/// Sources of the programs, from the workspace's root.
-const SOURCES: [&str; 15] = [
-    "Cargo.lock",
-    "crates/sidecore-cli/src",
-    "crates/sidecore-client/src",
-    "crates/sidecore-core/src",
-    "crates/sidecore-farm/src",
-    "crates/sidecore-lab/src",
-    "crates/sidecore-libcrypto/src",
-    "crates/sidecore-openssl/src",
-    "crates/sidecore-preload/src",
-    "crates/sidecore-report/src",
-    "crates/sidecore-sim/src",
-    "crates/sidecore-sockets-service/src",
-    "crates/sidecore-sockets/src",
-    "crates/sidecore-terminal/src",
-    "crates/sidecore/src",
-];
 
 /// Files of git that change with a commit or a checkout; the branch's file is added.
 const GIT: [&str; 3] = ["HEAD", "logs/HEAD", "packed-refs"];
@@ -31,10 +13,16 @@ fn main() {
     let names = GIT.iter().copied().chain(branch.as_deref());
     let watched = names.filter_map(|name| Some(root.join(git(&root, &["rev-parse", "--git-path", name])?)));
     // Cargo would rebuild every time because of a missing file.
-    for path in watched.chain(SOURCES.map(|name| root.join(name))).filter(|path| path.exists()) {
+    for path in watched.chain(sources(&root)).filter(|path| path.exists()) {
         println!("cargo:rerun-if-changed={}", path.display());
     }
     println!("cargo:rustc-env=SIDECORE_COMMIT={}", commit(&root).unwrap_or_else(|| "unknown".to_owned()));
+}
+
+/// Sources of all programs and libraries.
+fn sources(root: &Path) -> impl Iterator<Item = PathBuf> {
+    let crates = fs::read_dir(root.join("crates")).into_iter().flatten().flatten();
+    crates.map(|of| of.path().join("src")).chain([root.join("Cargo.lock")])
 }
 
 /// The commit, with `-dirty` if the sources differ from it. `None`: not a checkout, or git is missing.
@@ -43,7 +31,7 @@ fn commit(root: &Path) -> Option<String> {
     let top = PathBuf::from(git(root, &["rev-parse", "--show-toplevel"])?);
     let is_own = top.canonicalize().ok()? == root.canonicalize().ok()?;
     let hash = git(root, &["rev-parse", "--short", "HEAD"]).filter(|hash| is_own && !hash.is_empty())?;
-    let changed = git(root, &[&["status", "--porcelain", "--"], &SOURCES[..]].concat())?;
+    let changed = git(root, &["status", "--porcelain", "--", "Cargo.lock", ":(glob)crates/*/src/**"])?;
     Some(if changed.is_empty() { hash } else { format!("{hash}-dirty") })
 }
 

@@ -46,7 +46,8 @@ const DENY: Tool = Tool { name: "cargo-deny", has_defaults: true };
 const FUZZ: Tool = Tool { name: "cargo-fuzz", has_defaults: true };
 
 /// Libraries that programs load, which run in processes of others.
-const LOADED: [&str; 4] = ["sidecore-client", "sidecore-openssl", "sidecore-pkcs11", "sidecore-preload"];
+const LOADED: [&str; 5] =
+    ["sidecore-ipc", "sidecore-client", "sidecore-openssl", "sidecore-pkcs11", "sidecore-preload"];
 
 struct Check {
     name: &'static str,
@@ -177,7 +178,18 @@ const CHECKS: [Check; 7] = [
         tool: None,
         nightly: None,
         commands: |site| {
-            let plain = ["test", "-p", "sidecore-core", "-p", "sidecore-client", "-p", "sidecore-preload", "--lib"];
+            let plain = [
+                "test",
+                "-p",
+                "sidecore-core",
+                "-p",
+                "sidecore-ipc",
+                "-p",
+                "sidecore-client",
+                "-p",
+                "sidecore-preload",
+                "--lib",
+            ];
             let names = ["test", "-p", "sidecore-preload", "--test", "exports"];
             let keys = ["test", "-p", "sidecore", "--lib", "keys::"];
             let provider = [&["test", "-p", "sidecore-openssl", "--lib", "--"][..], &NOT_EMULATED].concat();

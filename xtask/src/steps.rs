@@ -31,9 +31,11 @@ const LOOM_PREEMPTIONS: &str = "3";
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
-const BESIDE: [&str; 8] = [
+const BESIDE: [&str; 10] = [
     "sidecore-core",
+    "sidecore-ipc",
     "sidecore-client",
+    "sidecore-measure",
     "sidecore-digest",
     "sidecore-sockets",
     "sidecore-sim",

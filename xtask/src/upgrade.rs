@@ -13,17 +13,19 @@ use crate::built::cargo;
 
 const DIRECTORY: &str = "target/upgrade";
 /// Messages, memory and keys at rest.
-const SHARED: [&str; 6] = [
+const SHARED: [&str; 7] = [
     "crates/sidecore-core/src/layout.rs",
     "crates/sidecore-core/src/wire.rs",
+    "crates/sidecore-ipc/src/message.rs",
     "crates/sidecore-client/src/control.rs",
     "crates/sidecore-client/src/keys.rs",
     "crates/sidecore-client/src/spec.rs",
     "crates/sidecore/src/keys/vault",
 ];
 /// Packages, and what they are built to.
-const PACKAGES: [(&str, &str); 5] = [
+const PACKAGES: [(&str, &str); 6] = [
     ("sidecore-cli", "sidecore"),
+    ("sidecore-watch", "sidecore-watch"),
     ("sidecore-openssl", "libsidecore_openssl.so"),
     ("sidecore-pkcs11", "libsidecore_pkcs11.so"),
     ("sidecore-agent", "sidecore-agent"),

@@ -1,5 +1,5 @@
-//! What processes on both sides of a lane or of rings have in common: shared memory, packets, waiting, and which service
-//! a program trusts. It knows no key and no request.
+//! Common parts of programs and services: shared memory, packets, waiting, and trust in a service. They know no key and no
+//! request.
 //!
 //! |Module|For|
 //! |---|---|

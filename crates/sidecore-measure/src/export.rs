@@ -16,7 +16,7 @@ const WIDTH: usize = 100;
 /// Widths of terminals that tables adapt to.
 const WIDTHS: RangeInclusive<usize> = 60..=240;
 
-/// Why rows were not written.
+/// Failure to write rows.
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// Standard output failed.

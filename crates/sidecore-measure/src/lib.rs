@@ -1,4 +1,4 @@
-//! How measurements are made and shown: variants in turn, with baselines and reasons to doubt them, and pages with plots.
+//! Measurements: variants in turn, with baselines and reasons to doubt them, and pages with plots.
 //!
 //! |Module|For|
 //! |---|---|

@@ -11,7 +11,7 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-/// Why a program of a measurement does not run.
+/// Failure of a program that a measurement needs.
 #[derive(Debug, thiserror::Error)]
 pub enum ProgramError {
     /// Not installed, or not built.
@@ -19,7 +19,7 @@ pub enum ProgramError {
     Missing {
         /// The missing part.
         what: String,
-        /// How to get it.
+        /// The command that installs or builds it.
         remedy: String,
     },
     /// The kernel did not start it.

@@ -1,4 +1,4 @@
-//! What services do: `sidecore top`, `sidecore export` and `sidecore sockets`. A program of its own, so that the program
+//! Views of services: `sidecore top`, `sidecore export` and `sidecore sockets`. A program of its own, so that the program
 //! that has keys draws nothing and speaks no HTTP.
 //!
 //! |Module|For|

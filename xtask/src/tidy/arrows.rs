@@ -15,7 +15,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("sidecore-core", &[]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
-    // What any program and a service have in common: no key, no request.
+    // Common parts of programs and services: no key, no request.
     ("sidecore-ipc", &["sidecore-core"]),
     ("sidecore-client", &["sidecore-ipc", "sidecore-core"]),
     // Programs whose sockets are served.
@@ -38,7 +38,7 @@ const ALLOWED: [(&str, &[&str]); 27] = [
         &["sidecore", "sidecore-sockets-service", "sidecore-sockets", "sidecore-core", "sidecore-terminal"],
     ),
     ("sidecore-measure", &["sidecore", "sidecore-report", "sidecore-terminal"]),
-    // What a newcomer builds first: little.
+    // A newcomer builds it first, so it has little behind it.
     ("sidecore-try", &["sidecore", "sidecore-measure", "sidecore-openssl", "sidecore-report", "sidecore-terminal"]),
     // It has no key, and reads what the service counts.
     ("sidecore-watch", &["sidecore", "sidecore-sockets", "sidecore-terminal"]),

@@ -19,7 +19,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-/// Most keys of one command: as many as a service can have.
+/// Limit of keys in one command, which is that of a service.
 pub(super) const MAX_KEYS: usize = 4096;
 /// Longest text with sealed keys, bytes.
 pub(super) const MAX_TEXT: usize = 64 << 20;
@@ -100,7 +100,7 @@ fn bring(service: &mut Admin, load: Load, way: &Way, delete: bool) -> Result<(),
             continue;
         }
         match service.confirm(&received.name, received.receipt, delete) {
-            // What was done is done, with or without a reader of it.
+            // The receipt counts even if nobody reads this line.
             Ok(()) => drop(output::written(&format!("{}: {done} ({})\n", received.name, received.outcome.name()))),
             Err(Error::Service(why)) => wrong.push(why.text),
             Err(other) => return Err(other.into()),

@@ -32,7 +32,7 @@ impl Machines {
         self.home.path(name).to_str().unwrap().to_owned()
     }
 
-    /// What `ssh other sidecore keys receive` is between machines.
+    /// Stands for `ssh other sidecore keys receive`.
     fn by(&self, more: &str) -> String {
         let (program, socket) = (env!("CARGO_BIN_EXE_sidecore"), self.to.socket.display());
         format!("SIDECORE_SOCKET='{socket}' '{program}' keys receive {more}")

@@ -3,6 +3,7 @@
 use crate::root_or_skipped;
 use crate::service::{Running, ServiceFolder, USER, USER_ID, sidecore};
 use rustix::process::{Pid, Signal, kill_process};
+use sidecore::keys::transfer::Address;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore_testing::skipped;
 use std::collections::BTreeSet;
@@ -75,20 +76,27 @@ impl Place {
         for path in [&run, &state, &passphrase] {
             chown(path, Some(USER_ID), Some(USER_ID)).unwrap();
         }
-        let keys =
-            format!("[keys]\ndirectory = '{}/keys'\npassphrase_file = '{}'\n", state.display(), passphrase.display());
+        let recipient = folder.file("other.pem");
+        fs::write(&recipient, Address([9; 32]).to_pem()).unwrap();
+        let keys = format!(
+            "[keys]\ndirectory = '{}/keys'\npassphrase_file = '{}'\nsend_to = ['{}']\n",
+            state.display(),
+            passphrase.display(),
+            recipient.display()
+        );
         fs::write(folder.config(), fs::read_to_string(folder.config()).unwrap() + &keys).unwrap();
         Self(folder)
     }
 
     /// Paths here, and those of the package that they stand for.
-    fn paths(&self) -> [(String, &'static str); 5] {
+    fn paths(&self) -> [(String, &'static str); 6] {
         let shown = |path: &Path| path.to_str().unwrap().to_owned();
         [
             (shown(Path::new(sidecore().get_program())), "/usr/bin/sidecore"),
             (shown(&self.0.socket()), "/run/sidecore/sidecore.sock"),
             (shown(&self.0.file("state")), "/var/lib/sidecore"),
             (shown(&self.0.config()), "/etc/sidecore/sidecore.toml"),
+            (shown(&self.0.file("other.pem")), "/etc/sidecore/other.pem"),
             (shown(&self.0.file("passphrase")), "/run/credentials/sidecore.service/passphrase"),
         ]
     }
@@ -128,7 +136,7 @@ fn traced(folder: &ServiceFolder) -> Command {
     command
 }
 
-/// What the traced calls that succeeded did to files, with the package's paths.
+/// Effects on files of traced calls that succeeded, with the package's paths.
 fn accesses(place: &Place) -> BTreeSet<Access> {
     let folder = place.0.config().parent().unwrap().to_owned();
     let files = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
@@ -242,7 +250,7 @@ impl Loaded {
         let name = format!("sidecore-test-{}", std::process::id());
         let file = place.0.file("profile").to_str().unwrap().to_owned();
         let log = format!("  {} w,\n  include if", place.0.file("log").display());
-        let text = PROFILE.replace("@{run}", "/run").replace("  include if", &log);
+        let text = PROFILE.replace("@{run}", "/run").replace("  include if", &log).replace("/*.pem", "/other.pem");
         let text = text
             .replace("profile sidecore ", &format!("profile {name} "))
             .replace("peer=sidecore", "peer=@{profile_name}");

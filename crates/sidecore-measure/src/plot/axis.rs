@@ -6,7 +6,7 @@ use plotters::coord::types::RangedCoordf64;
 use plotters::prelude::Ranged;
 use std::ops::Range;
 
-/// How an axis divides its room.
+/// Division of an axis.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly, from zero on.

@@ -13,7 +13,7 @@ use std::process::Command;
 const SHOWN: [&str; 2] = ["nginx", "stunnel"];
 const REASON: &str = "this program's library and the sidecore service are of different versions";
 
-/// Number of failed and of good handshakes that are asked for.
+/// Required numbers of failed and of good handshakes.
 const HANDSHAKES: usize = 5;
 
 pub(super) fn programs_and_services_of_another_layout_say_so() {
