@@ -20,7 +20,7 @@ use std::process::Command;
 use std::thread;
 use std::time::Duration;
 
-static SECTION: Section = section("try", "try", "");
+static SECTION: Section = section("try", "TLS servers", "Full handshakes a second, by one process after the other.");
 
 /// Seconds of handshakes in each turn, and number of turns.
 const SECONDS: u64 = 1;
