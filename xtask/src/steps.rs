@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that start services run one by one. Programs that only
-//! compute have the processor time that these leave.
+//! build come next; then all tests are built, once. Programs that start services wait much, so two run at a time. Programs
+//! that only compute have the processor time that these leave.
 
 mod counts;
 mod machine;
@@ -69,13 +69,13 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             if count.is_none() {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
-            let (alone, beside) = tests(root, &built, &machine.path);
+            let (services, beside) = tests(root, &built, &machine.path);
             let beside = computations(root, count)?.into_iter().chain(beside).map(Program::at_rest).collect();
             let told = Mutex::new(|ended: Ended| tell(&ended, &mut counts));
             let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
             thread::scope(|scope| {
                 scope.spawn(|| pool::run(beside, 2, LIMIT, &output, tell));
-                pool::run(alone, 1, LIMIT, &output, tell);
+                pool::run(services, 2, LIMIT, &output, tell);
             });
         }
         None => counts.failed = 1,
@@ -171,9 +171,9 @@ fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
 fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {
     let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact, path)).collect();
     tests.sort_by(|(_, one), (_, other)| one.title.cmp(&other.title));
-    let (alone, beside): (Vec<_>, Vec<_>) = tests.into_iter().partition(|(alone, _)| *alone);
+    let (services, beside): (Vec<_>, Vec<_>) = tests.into_iter().partition(|(has_services, _)| *has_services);
     let programs = |tests: Vec<(bool, Program)>| tests.into_iter().map(|(_, program)| program).collect();
-    (programs(alone), programs(beside))
+    (programs(services), programs(beside))
 }
 
 /// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
@@ -193,8 +193,8 @@ fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program
     command.env(faults::VARIABLE, FAULT_SEEDS);
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
-    let alone = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));
-    Some((alone, Program { title, command }))
+    let has_services = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));
+    Some((has_services, Program { title, command }))
 }
 
 fn tell(ended: &Ended, counts: &mut Counts) {
