@@ -6,6 +6,7 @@ mod sockets;
 
 use crate::args::Run;
 use crate::error::{CliError, failed, unusable};
+use crate::scratch::Scratch;
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_terminal::{output, programs};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -16,7 +17,6 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus};
 use std::thread::{self, JoinHandle};
-use tempfile::TempDir;
 
 const NAMES: [&str; 2] = ["sidecore.so", "libsidecore_openssl.so"];
 const PLACES: [&str; 2] = [".", "../lib/sidecore"];
@@ -83,8 +83,8 @@ fn module(args: &Run) -> Result<Option<PathBuf>, CliError> {
     Ok(found)
 }
 
-fn provide(command: &mut Command, module: &Path) -> Result<TempDir, CliError> {
-    let scratch = tempfile::tempdir().map_err(failed("no directory for a configuration"))?;
+fn provide(command: &mut Command, module: &Path) -> Result<Scratch, CliError> {
+    let scratch = Scratch::new().map_err(failed("no directory for a configuration"))?;
     command.env("OPENSSL_CONF", write(scratch.path(), module)?);
     Ok(scratch)
 }

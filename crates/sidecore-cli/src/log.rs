@@ -12,7 +12,7 @@ use crate::error::{CliError, failed};
 use line::{Format, Lines};
 use queue::Queue;
 use rustix::fs::fstat;
-use sidecore::events::{self, Level};
+use sidecore::events::Level;
 use std::env;
 use std::fs::File;
 use std::io;
@@ -20,8 +20,6 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
-use tracing_subscriber::filter::{LevelFilter, Targets};
-use tracing_subscriber::layer::SubscriberExt;
 
 /// Longest wait for the last lines when the command ends.
 const PARTING: Duration = Duration::from_secs(1);
@@ -34,13 +32,11 @@ pub(crate) struct Log {
 
 impl Log {
     pub(crate) fn collect(args: &Serve) -> Result<Self, CliError> {
-        let level = args.log_level.level();
+        let level = tracing::Level::from(args.log_level.level());
         let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
         let queue = Arc::new(Queue::default());
-        let filter = Targets::new().with_target(events::TARGET, LevelFilter::from(tracing::Level::from(level)));
-        let layer = Lines { queue: queue.clone(), format };
-        let subscriber = tracing_subscriber::registry().with(filter).with(layer);
-        tracing::subscriber::set_global_default(subscriber).map_err(failed("the log"))?;
+        let lines = Lines { queue: queue.clone(), format, level };
+        tracing::subscriber::set_global_default(lines).map_err(failed("the log"))?;
         Ok(Self { queue, format })
     }
 

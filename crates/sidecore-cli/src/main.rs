@@ -24,6 +24,7 @@ mod log;
 mod manuals;
 mod others;
 mod reload;
+mod scratch;
 mod serve;
 mod set;
 

@@ -4,6 +4,7 @@ use super::requests;
 use crate::args::keys::Trial;
 use crate::error::{CliError, failed, unusable};
 use crate::launch;
+use crate::scratch::Scratch;
 use crate::set::connect;
 use nix::unistd::{User, getgrouplist};
 use rustix::process::geteuid;
@@ -19,7 +20,6 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use tempfile::TempDir;
 
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
 const HANDSHAKE_SECONDS: &str = "20";
@@ -118,14 +118,14 @@ fn belongs(public: &[u8], info: &KeyInfo) -> Step {
 }
 
 struct OpenSsl {
-    scratch: TempDir,
+    scratch: Scratch,
     configuration: String,
     socket: String,
 }
 
 impl OpenSsl {
     fn new(socket: &Path) -> Result<Self, CliError> {
-        let scratch = tempfile::tempdir().map_err(failed("no directory for a signature"))?;
+        let scratch = Scratch::new().map_err(failed("no directory for a signature"))?;
         let named = std::env::var("OPENSSL_CONF").ok();
         let installed = || Path::new(INSTALLED).exists().then(|| INSTALLED.to_owned());
         let configuration = match named.or_else(installed) {

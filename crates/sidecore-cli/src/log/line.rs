@@ -3,17 +3,17 @@
 //! Text of a client cannot break a line: letters that end it, colour it or change its direction are escaped.
 
 use super::queue::{Lost, Queue};
+use der::DateTime;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use sidecore::events::Level;
+use sidecore::events::{Level, TARGET};
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tracing::field::{Field, Visit};
-use tracing::{Event, Subscriber};
-use tracing_subscriber::Layer;
-use tracing_subscriber::fmt::format::Writer;
-use tracing_subscriber::fmt::time::{FormatTime, SystemTime};
-use tracing_subscriber::layer::Context;
+use tracing::level_filters::LevelFilter;
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
 
 /// Longest value in bytes; a longer one is cut.
 const MAX_VALUE_BYTES: usize = 2048;
@@ -29,15 +29,38 @@ pub(super) struct Format {
 pub(super) struct Lines {
     pub(super) queue: Arc<Queue>,
     pub(super) format: Format,
+    /// The least important level with lines.
+    pub(super) level: tracing::Level,
 }
 
-impl<S: Subscriber> Layer<S> for Lines {
-    fn on_event(&self, event: &Event<'_>, _: Context<'_, S>) {
+/// Of the service's events only. It has no spans.
+impl Subscriber for Lines {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_event() && metadata.target() == TARGET && *metadata.level() <= self.level
+    }
+
+    fn max_level_hint(&self) -> Option<LevelFilter> {
+        Some(self.level.into())
+    }
+
+    fn event(&self, event: &Event<'_>) {
         let level = Level::from(*event.metadata().level());
         let mut values = Values::default();
         event.record(&mut values);
         self.queue.push(level, self.format.line(level, &now(), &values));
     }
+
+    fn new_span(&self, _: &Attributes<'_>) -> Id {
+        Id::from_u64(1)
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+
+    fn enter(&self, _: &Id) {}
+
+    fn exit(&self, _: &Id) {}
 }
 
 impl Format {
@@ -165,11 +188,14 @@ fn utf16(letter: char) -> String {
     letter.encode_utf16(&mut [0; 2]).iter().fold(String::new(), |text, unit| text + &format!("\\u{unit:04x}"))
 }
 
-/// In UTC.
 fn now() -> String {
-    let mut text = String::new();
-    let _ = SystemTime.format_time(&mut Writer::new(&mut text));
-    text
+    date(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default())
+}
+
+/// In UTC. Years of more than four digits have no date.
+fn date(since: Duration) -> String {
+    let seconds = DateTime::from_unix_duration(since).map(|date| date.to_string()).unwrap_or_default();
+    format!("{}.{:06}Z", seconds.trim_end_matches('Z'), since.subsec_micros())
 }
 
 #[cfg(test)]
@@ -232,6 +258,13 @@ mod tests {
             let harmless = |letter: char| "\"'\\".contains(letter) || letter.escape_debug().len() == 1;
             assert!(inside.chars().all(harmless), "{text:?}");
         }
+    }
+
+    #[test]
+    fn the_time_is_a_date_in_utc_with_microseconds() {
+        assert_eq!(date(Duration::from_micros(1_767_323_045_000_006)), TIME);
+        assert_eq!(date(Duration::ZERO), "1970-01-01T00:00:00.000000Z");
+        assert_eq!(date(Duration::from_millis(951_868_799_999)), "2000-02-29T23:59:59.999000Z");
     }
 
     #[test]

@@ -80,8 +80,11 @@ fn replaced(service: &mut Service, versions: &[Version; 2], shake: &(impl Fn() -
     counts.into_inner().unwrap()
 }
 
+/// Without Kamailio: that of Debian 12 frees memory twice after some dozens of handshakes at once, with a key of its own,
+/// too (its issue 3791).
 fn programs() -> Vec<&'static Program> {
-    let of_each_test = |program: &&Program| is_upgrade() || program.name == "nginx";
+    let of_each_test =
+        |program: &&Program| if is_upgrade() { program.name != "Kamailio" } else { program.name == "nginx" };
     PROGRAMS.iter().filter(of_each_test).collect()
 }
 
