@@ -29,8 +29,10 @@ usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
-  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, miri, address, thread, arm or fuzz
-  release          Debian package, archive, dependencies, sums and origin of this commit
+  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, semver, miri, address, thread, arm
+                   or fuzz
+  release [--sign KEY]
+                   Debian packages, archives, dependencies, sums and origin of this commit; OpenSSH's KEY signs the sums
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
   count P P        the same of both programs that were built for it before
   lines            count the lines of each crate, without tests and of tests
@@ -56,7 +58,7 @@ fn main() -> ExitCode {
         ["faults", "--seeds", seeds] => root().and_then(|root| faults::run(&root, Some(seeds))),
         ["evp", directory] => root().and_then(|root| evp::run(&root, directory.as_ref())),
         ["nightly", ref names @ ..] => root().and_then(|root| nightly::run(&root, names)),
-        ["release"] => root().and_then(|root| release::run(&root)),
+        ["release", ref arguments @ ..] => root().and_then(|root| release::run(&root, arguments)),
         ["upgrade", ref arguments @ ..] => root().and_then(|root| upgrade::run(&root, arguments)),
         ["test"] => root().and_then(|root| steps::run(&root)),
         _ => Err(USAGE.into()),

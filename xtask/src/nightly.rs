@@ -11,6 +11,7 @@ use cargo_metadata::MetadataCommand;
 
 use crate::Result;
 use crate::tools::{self, Tool};
+use crate::upgrade::newest_release;
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const ARM: &str = "aarch64-unknown-linux-gnu";
@@ -44,6 +45,7 @@ const OF_STACKS: [&str; 4] =
 
 const DENY: Tool = Tool { name: "cargo-deny", has_defaults: true };
 const FUZZ: Tool = Tool { name: "cargo-fuzz", has_defaults: true };
+const SEMVER: Tool = Tool { name: "cargo-semver-checks", has_defaults: true };
 
 /// Libraries that programs load, which run in processes of others.
 const LOADED: [&str; 5] =
@@ -70,7 +72,7 @@ struct Plant {
     found: &'static str,
 }
 
-const CHECKS: [Check; 7] = [
+const CHECKS: [Check; 8] = [
     Check {
         name: "deny",
         about: "advisories, licences, duplicates and sources of all dependencies",
@@ -103,6 +105,35 @@ const CHECKS: [Check; 7] = [
             manifest: "",
             command: |site| Ok(site.rust(&site.oldest()?, "plants", &["check"])),
             found: "strict_add",
+        },
+    },
+    Check {
+        name: "semver",
+        about: "changes of the client's public interface that its version does not announce, since the newest release",
+        tool: Some(SEMVER),
+        nightly: None,
+        commands: |site| {
+            let Some(tag) = newest_release(&site.root)? else {
+                println!("there is no release to compare with: no tag v*");
+                return Ok(Vec::new());
+            };
+            Ok(vec![site.compared(&["--package", "sidecore-client", "--baseline-rev", &tag])])
+        },
+        plant: Plant {
+            source: "pub fn kept() {}",
+            manifest: "[lib]\npath = \"src/main.rs\"",
+            command: |site| {
+                let earlier = site.root.join(DIRECTORY).join("plant/semver-earlier");
+                fs::create_dir_all(&earlier)?;
+                let manifest = "[package]\nname = \"plant\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
+                                [lib]\npath = \"lib.rs\"\n[workspace]\n";
+                fs::write(earlier.join("Cargo.toml"), manifest)?;
+                fs::write(earlier.join("lib.rs"), "pub fn kept() {}\npub fn gone() {}\n")?;
+                let mut compared = site.compared(&["--release-type", "patch", "--baseline-root"]);
+                compared.arg(earlier);
+                Ok(compared)
+            },
+            found: "function plant::gone",
         },
     },
     Check {
@@ -317,6 +348,12 @@ impl Site {
         rustup
     }
 
+    fn compared(&self, arguments: &[&str]) -> Command {
+        let mut compared = self.stable(&["semver-checks"]);
+        compared.args(arguments).env("CARGO_TARGET_DIR", self.root.join(DIRECTORY).join("semver"));
+        compared
+    }
+
     fn interpreted(&self, arguments: &[&str]) -> Command {
         let mut miri = self.rust("nightly", "miri", arguments);
         miri.env("MIRIFLAGS", "-Zmiri-disable-isolation").env("PROPTEST_CASES", "4");
@@ -427,7 +464,8 @@ mod tests {
     fn an_unknown_check_is_refused_with_the_known_ones() -> Result<()> {
         let refused = run(&crate::root()?, &["deny", "mri"]).unwrap_err().to_string();
         assert_eq!(refused, format!("no check is called mri; there are {}", names()));
-        assert!(crate::USAGE.contains(&names().replace(", fuzz", " or fuzz")));
+        let usage = crate::USAGE.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(usage.contains(&names().replace(", fuzz", " or fuzz")));
         Ok(())
     }
 

@@ -18,6 +18,9 @@ use crate::tools;
 /// Below the workspace.
 const BUILD: &str = "target/release-build";
 const FILES: &str = "target/release-files";
+const SUMS: &str = "SHA256SUMS";
+/// Written into each signature, so that it holds for nothing else.
+const NAMESPACE: &str = "sidecore-release";
 
 struct Release {
     root: PathBuf,
@@ -29,8 +32,14 @@ struct Release {
     compilers: Vec<String>,
 }
 
-/// Makes the files of a release, in `target/release-files`.
-pub(crate) fn run(root: &Path) -> Result<bool> {
+/// Makes the files of a release, in `target/release-files`. A key of OpenSSH signs their sums: its file, or the public
+/// one of a key in an agent.
+pub(crate) fn run(root: &Path, arguments: &[&str]) -> Result<bool> {
+    let key = match arguments {
+        [] => None,
+        ["--sign", key] => Some(key_file(key)?),
+        _ => return Err("usage: cargo xtask release [--sign KEY]".into()),
+    };
     let here = Target::here()?;
     TARGETS.iter().try_for_each(Target::ensure)?;
     tools::DEB.ensure(root, &tools::path(root)?)?;
@@ -47,9 +56,23 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     fs::write(files.join("sbom.json"), statements::dependencies(&release)?)?;
     let sums = sums(&files)?;
     fs::write(files.join("provenance.json"), statements::provenance(&release, &sums)?)?;
-    fs::write(files.join("SHA256SUMS"), self::sums(&files)?)?;
-    println!("\n{FILES}:\n{}", fs::read_to_string(files.join("SHA256SUMS"))?);
+    fs::write(files.join(SUMS), self::sums(&files)?)?;
+    if let Some(key) = key {
+        sign(&key, &files)?;
+    }
+    println!("\n{FILES}:\n{}", fs::read_to_string(files.join(SUMS))?);
     Ok(true)
+}
+
+/// Found before a build of many minutes.
+fn key_file(key: &str) -> Result<PathBuf> {
+    fs::canonicalize(key).map_err(|error| format!("{key}: {error}: name a file of ssh-keygen after --sign").into())
+}
+
+/// Writes `SHA256SUMS.sig`, for `ssh-keygen -Y verify`.
+fn sign(key: &Path, files: &Path) -> Result<()> {
+    let mut sign = Command::new("ssh-keygen");
+    succeed(sign.args(["-Y", "sign", "-n", NAMESPACE, "-f"]).arg(key).arg(files.join(SUMS)))
 }
 
 impl Release {
@@ -134,4 +157,49 @@ fn succeed(command: &mut Command) -> Result<()> {
     println!("$ {command:?}");
     let status = command.stdin(Stdio::null()).status().map_err(|error| format!("{command:?}: {error}"))?;
     if status.success() { Ok(()) } else { Err(format!("{command:?}: {status}").into()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_that_is_not_there_and_other_words_are_refused_before_the_build() {
+        let refused = |arguments: &[&str]| run(Path::new("/"), arguments).unwrap_err().to_string();
+        assert!(
+            refused(&["--sign", "/no/key"]).starts_with("/no/key: No such file"),
+            "{}",
+            refused(&["--sign", "/no/key"])
+        );
+        assert_eq!(refused(&["--sign"]), "usage: cargo xtask release [--sign KEY]");
+    }
+
+    #[test]
+    fn sums_are_of_each_file_and_changed_ones_are_found_by_the_page_s_commands() -> Result<()> {
+        let directory = env::temp_dir().join(format!("sidecore-release-{}", std::process::id()));
+        let files = directory.join("files");
+        fs::create_dir_all(&files)?;
+        fs::write(files.join("b"), "b")?;
+        fs::write(files.join("a"), "a")?;
+        fs::write(files.join(SUMS), sums(&files)?)?;
+        let key = directory.join("key");
+        succeed(Command::new("ssh-keygen").args(["-q", "-t", "ed25519", "-N", "", "-f"]).arg(&key))?;
+        sign(&key, &files)?;
+        let public = fs::read_to_string(key.with_extension("pub"))?;
+        fs::write(files.join("sidecore-signers"), format!("releases {public}"))?;
+        let page = fs::read_to_string(crate::root()?.join("SECURITY.md"))?;
+        let (_, after) = page.split_once("## Check a release").ok_or("no such section")?;
+        let script = after.split("```").nth(1).and_then(|block| block.strip_prefix("sh\n")).ok_or("no commands")?;
+        let checks = || Command::new("sh").args(["-e", "-c", script]).current_dir(&files).stdin(Stdio::null()).output();
+        let done = checks()?;
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+        fs::write(files.join("b"), "c")?;
+        assert!(!checks()?.status.success());
+        // With sums that fit: the signature does not.
+        let others = said(Command::new("sha256sum").args(["a", "b"]).current_dir(&files))? + "\n";
+        fs::write(files.join(SUMS), others)?;
+        assert!(!checks()?.status.success());
+        fs::remove_dir_all(&directory)?;
+        Ok(())
+    }
 }

@@ -75,10 +75,15 @@ fn resolved(root: &Path, commit: &str) -> Result<String> {
         .map_err(|_| format!("{commit} is no commit of this repository: name one of `git log`, e.g. HEAD~20").into())
 }
 
-fn default(root: &Path) -> Result<String> {
+/// Its tag.
+pub(crate) fn newest_release(root: &Path) -> Result<Option<String>> {
     let tags = git(root, &["tag", "--list", "v*", "--merged", "HEAD", "--sort=-version:refname"])?;
-    if let Some(tag) = tags.lines().next() {
-        return resolved(root, tag);
+    Ok(tags.lines().next().map(str::to_owned))
+}
+
+fn default(root: &Path) -> Result<String> {
+    if let Some(tag) = newest_release(root)? {
+        return resolved(root, &tag);
     }
     let changed = git(root, &[&["log", "-1", "--format=%H", "--"], &SHARED[..]].concat())?;
     resolved(root, &format!("{changed}^"))

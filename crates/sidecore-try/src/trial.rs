@@ -145,14 +145,15 @@ fn nginx(
 }
 
 fn killed(fixture: &mut Fixture, other: &Server) -> Result<String, TryError> {
+    let others = fixture.lanes()?;
     let mut victim = fixture.server_with_service()?;
     let load = fixture.handshakes(victim.port(), SECONDS)?;
-    thread::sleep(Duration::from_millis(300));
-    let before = fixture.lanes()?;
+    let before = fixture.wait_for_lanes(|lanes| lanes > others, "a server under load did not ask the service")?;
     victim.kill()?;
     // The load ends because its server did.
     drop(load.ended());
-    let after = fixture.wait_for_fewer_lanes(before)?;
+    let kept = "the service kept the lane of a process that was killed";
+    let after = fixture.wait_for_lanes(|lanes| lanes < before, kept)?;
     fixture.handshake(other.port())?;
     Ok(format!(
         "try: a server was killed (SIGKILL) while it signed: the service gave its lane back ({before} lanes before, {after} after), and \
@@ -178,6 +179,9 @@ fn restarted(fixture: &mut Fixture, server: &Server) -> Result<String, TryError>
 fn stages(fixture: &Fixture) -> Result<Option<String>, TryError> {
     let counters = fixture.counters()?;
     let Some(key) = counters.keys.iter().find(|key| key.name == fixture::NAME) else { return Ok(None) };
+    if key.get(KeyCounter::Done) == 0 {
+        return Ok(None);
+    }
     let micros = |stage: Stage| format!("{:.1} us", key.stage(stage).summary().p50 / 1e3);
     Ok(Some(format!(
         "try: of {} signatures since the last restart, in the median: {} from submission to the sidecore, {} for the signature itself.",

@@ -130,15 +130,20 @@ impl Fixture {
         Ok(self.counters()?.lanes.len())
     }
 
-    pub(super) fn wait_for_fewer_lanes(&self, before: usize) -> Result<usize, TryError> {
+    /// Waits for such a number of lanes.
+    pub(super) fn wait_for_lanes(
+        &self,
+        fits: impl Fn(usize) -> bool,
+        otherwise: &'static str,
+    ) -> Result<usize, TryError> {
         let until = clock::now() + MAX_WAIT_NS;
         loop {
             let lanes = self.lanes()?;
-            if lanes < before {
+            if fits(lanes) {
                 return Ok(lanes);
             }
             if clock::now() > until {
-                return Err(TryError::State("the service kept the lane of a process that was killed"));
+                return Err(TryError::State(otherwise));
             }
             thread::sleep(Duration::from_millis(10));
         }
