@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that start services wait much, so two run at a time. Programs
-//! that only compute have the processor time that these leave.
+//! build come next; then all tests are built, once. Programs that start services wait much, so two run at a time. What
+//! only computes, as the lints, has the processor time that these leave.
 
 mod counts;
 mod machine;
@@ -47,6 +47,9 @@ const BESIDE: [&str; 10] = [
 /// Time after which a program counts as hanging: the longest takes twelve minutes on two quiet cores.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
 
+/// Commands of cargo, and the components that have them.
+const COMPONENTS: [[&str; 2]; 2] = [["fmt", "rustfmt"], ["clippy", "clippy"]];
+
 /// Tells tests that all programs and libraries are built.
 const BUILT: &str = "SIDECORE_TESTS_BUILT";
 
@@ -59,6 +62,7 @@ const OUTPUT: &str = "target/output";
 /// not accepted there.
 pub(crate) fn run(root: &Path) -> Result<bool> {
     let machine = Machine::prepare(root)?;
+    COMPONENTS.iter().try_for_each(ensure_component)?;
     let mut counts = Counts::default();
     let (skipped, output) = (root.join(SKIPPED), root.join(OUTPUT));
     // From an earlier run; they may not exist.
@@ -92,7 +96,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
 
 type Step = (&'static str, fn(&Path) -> Result<bool>);
 
-const STEPS: [Step; 3] = [("cargo fmt", format), ("cargo clippy", lint), ("cargo xtask tidy", tidy::run)];
+const STEPS: [Step; 2] = [("cargo fmt", format), ("cargo xtask tidy", tidy::run)];
 
 fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<Programs>)> {
     for (title, step) in STEPS {
@@ -127,16 +131,10 @@ fn verdict(title: &str, passed: bool, took: Duration) -> String {
 }
 
 fn format(root: &Path) -> Result<bool> {
-    ensure_component("fmt", "rustfmt")?;
     succeeds(cargo(root).args(["fmt", "--all", "--check"]))
 }
 
-fn lint(root: &Path) -> Result<bool> {
-    ensure_component("clippy", "clippy")?;
-    succeeds(cargo(root).args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))
-}
-
-fn ensure_component(command: &str, component: &str) -> Result<()> {
+fn ensure_component([command, component]: &[&str; 2]) -> Result<()> {
     let is_there =
         || cargo(Path::new(".")).args([command, "--version"]).output().is_ok_and(|done| done.status.success());
     if is_there() {
@@ -161,11 +159,14 @@ fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
         counting.command.args(count);
         counting
     });
+    let mut lints = cargo(root);
+    lints.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     let mut doc = cargo(root);
     doc.args(["test", "--workspace", "--doc"]);
     let program = |title: &str, command| Program { title: title.to_owned(), command };
     let first = [program("loom", models(root)), xtask("golden")];
-    Ok(first.into_iter().chain(counting).chain([program("cargo test --doc", doc)]).collect())
+    let last = [program("cargo clippy", lints), program("cargo test --doc", doc)];
+    Ok(first.into_iter().chain(counting).chain(last).collect())
 }
 
 fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {
