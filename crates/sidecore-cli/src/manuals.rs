@@ -83,7 +83,7 @@ const EXAMPLES: [(&str, &str); 24] = [
     ("sidecore keys passphrase --new-passphrase-file new", "All keys at rest are sealed anew."),
     ("sidecore keys remote api --also", "Services on other machines have the key as well."),
     ("sidecore keys delete api", "At once, also where it is in use."),
-    ("sidecore set limits.clients=4096", "Another limit in the running service."),
+    ("sidecore set limits.clients_per_uid=4096", "Another limit in the running service."),
     ("sidecore set notify=park", "No thread polls any more."),
     ("sidecore get", "All settings in force."),
     (
@@ -160,11 +160,14 @@ fn have_written(program: PathBuf, directory: &Path) -> Result<(), CliError> {
 mod tests {
     use super::*;
     use clap::Parser;
+    use sidecore::config::Setting;
 
     #[test]
     fn examples_are_lines_that_the_program_takes() {
         for (line, _) in EXAMPLES {
             assert!(Cli::try_parse_from(line.split(' ')).is_ok(), "{line}");
+            let setting = line.strip_prefix("sidecore set ").map(Setting::parse);
+            assert!(setting.is_none_or(|setting| setting.is_ok()), "{line}");
         }
     }
 }

@@ -51,7 +51,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     }
     // Before the change of the user: only root may be able to read these files.
     let passphrase = config.keys.passphrase().map_err(CliError::library)?;
-    config.keys.recipients = Some(config.keys.read_recipients().map_err(CliError::library)?);
+    config.keys.partners = Some(config.keys.read_partners().map_err(CliError::library)?);
     let mut sandbox = sandbox::enter(&config, Duty::KEYS).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);

@@ -82,8 +82,8 @@ impl Home {
         self.start(self.command(&keys))
     }
 
-    fn serve_in_memory(&self) -> Serving {
-        self.command("");
+    fn serve_in_memory(&self, more: &str) -> Serving {
+        self.command(&format!("[keys]\n{more}"));
         let mut serve = command();
         serve.arg("serve").arg("--config").arg(self.path("config")).stderr(Stdio::piped());
         self.start(serve)

@@ -1,6 +1,6 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
-use crate::keys::{StoreError, read_recipient};
+use crate::keys::{StoreError, read_partner};
 use crate::spec::Secret;
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
@@ -84,6 +84,15 @@ pub struct Config {
     pub sandbox: SandboxConfig,
 }
 
+/// Other services, by address.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Partners {
+    /// Those to which keys may be sent.
+    pub recipients: Vec<Address>,
+    /// Those from which keys may come.
+    pub senders: Vec<Address>,
+}
+
 /// The place of stored keys. Without a directory: in memory only, until the service ends.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -101,9 +110,11 @@ pub struct KeysConfig {
     pub explicit_decryption_errors: Vec<String>,
     /// Files with the addresses of services to which keys may be sent, read at start.
     pub send_to: Vec<PathBuf>,
-    /// These addresses, once read: `None`: the service reads the files itself.
+    /// Files with the addresses of services from which keys may come, read at start.
+    pub receive_from: Vec<PathBuf>,
+    /// The addresses of both, once read. `None`: the service reads the files itself.
     #[serde(skip)]
-    pub recipients: Option<Vec<Address>>,
+    pub partners: Option<Partners>,
     /// Users who may have keys made for themselves.
     pub creators: CreatorsConfig,
 }
@@ -430,12 +441,18 @@ impl KeysConfig {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
     }
 
-    /// Reads the addresses of `send_to`, for a process that can no longer read the files when the service starts.
+    /// Reads the addresses of `send_to` and `receive_from`, for a process that can no longer read the files when the
+    /// service starts.
     ///
     /// # Errors
     /// A file cannot be read, others may write it, or there is no address in it.
-    pub fn read_recipients(&self) -> Result<Vec<Address>, StoreError> {
-        Ok(self.send_to.iter().map(|file| read_recipient(file)).collect::<Result<_, _>>()?)
+    pub fn read_partners(&self) -> Result<Partners, StoreError> {
+        let read = |setting, files: &[PathBuf]| {
+            let addresses = files.iter().map(|file| read_partner(file)).collect::<Result<_, _>>();
+            addresses.map_err(|why| StoreError::Partner { setting, why })
+        };
+        let (recipients, senders) = (read("send_to", &self.send_to)?, read("receive_from", &self.receive_from)?);
+        Ok(Partners { recipients, senders })
     }
 
     /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.

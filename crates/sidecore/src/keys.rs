@@ -25,7 +25,7 @@ pub(crate) use material::{Material, public_part};
 pub use named::{public_of_private, unknown_kind};
 pub use public::read_public_key;
 pub(crate) use sealed::{Opened, Receipts};
-pub use sealed::{RecipientError, TransferError, read_recipient};
+pub use sealed::{PartnerError, TransferError, read_partner};
 pub use sidecore_client::keys::*;
 pub(crate) use store::{Arriving, Changed, Described, Ready, Resealed, Resealing, Sent, Store, UsablePage};
 pub use vault::{Unsealing, VaultError, VaultErrorKind};

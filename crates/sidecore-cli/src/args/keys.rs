@@ -246,7 +246,7 @@ pub(crate) enum KeysCommand {
     Send(Sending),
     /// Seal keys to another machine's service, have a command bring them there, and delete each one here after its receipt
     Move(Moving),
-    /// Take sealed keys from another machine's service, and print a receipt for each
+    /// Take sealed keys from a service that the configuration names under `keys.receive_from`, and print a receipt for each
     Receive {
         /// The file with the sealed keys; - for standard input
         #[arg(value_name = "FILE", default_value = "-")]

@@ -17,8 +17,8 @@ topics! {
 pub(super) fn judge(path: &Path, config: &Config) -> Finding {
     let cores = check_cpus(config).err().map(|error| error.to_string());
     let passphrase = || config.keys.passphrase().map_err(CliError::library).err().map(|error| error.to_string());
-    let recipients = || config.keys.read_recipients().err().map(|error| error.to_string());
-    let wrong = cores.or_else(|| no_user(config)).or_else(passphrase).or_else(recipients);
+    let partners = || config.keys.read_partners().err().map(|error| error.to_string());
+    let wrong = cores.or_else(|| no_user(config)).or_else(passphrase).or_else(partners);
     let fine = wrong.is_none();
     CONFIGURATION
         .ok_if(fine, wrong.unwrap_or_else(|| format!("{} was read, and what it names is here", path.display())))
@@ -45,6 +45,7 @@ mod tests {
             ("[sandbox]\nuser = 'nobody-of-this-name'", "sandbox.user: there is no user"),
             ("[keys]\ndirectory = '/x'\npassphrase_file = '/no/such/file'", "/no/such/file"),
             ("[keys]\nsend_to = ['/no/such/address']", "keys.send_to: /no/such/address"),
+            ("[keys]\nreceive_from = ['/no/such/address']", "keys.receive_from: /no/such/address"),
         ] {
             let found = judged(text);
             assert!(found.breaks_a_promise() && found.found.contains(said), "{text}: {}", found.found);

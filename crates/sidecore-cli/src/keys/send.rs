@@ -10,12 +10,14 @@ use crate::args::keys::{Moving, Sending, Way};
 use crate::error::{CliError, failed, unusable};
 use courier::{Carried, carry};
 use sidecore::client::{Admin, Error};
+use sidecore::control::Ground;
 use sidecore::keys::Site;
 use sidecore::keys::transfer::{Address, MAX_ADDRESS_FILE, sealed_to_pem};
 use sidecore_terminal::output;
 use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::Read;
+use std::io::{self, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -24,11 +26,12 @@ pub(super) const MAX_KEYS: usize = 4096;
 /// Longest text with sealed keys, bytes.
 pub(super) const MAX_TEXT: usize = 64 << 20;
 
-/// The sealed keys, and their names.
+/// The sealed keys, their names, and what is to be moved and is not here, as after an earlier run.
 #[derive(Default)]
 struct Load {
     names: BTreeSet<String>,
     text: String,
+    gone: Vec<String>,
 }
 
 pub(super) fn send(service: &mut Admin, sending: Sending) -> Result<(), CliError> {
@@ -36,7 +39,7 @@ pub(super) fn send(service: &mut Admin, sending: Sending) -> Result<(), CliError
     let names = if all { sendable(service)? } else { names };
     let load = seal(service, &names, all && !again && file.is_none(), &way)?;
     if let Some(file) = file {
-        return std::fs::write(&file, load.text).map_err(unusable(file.display(), "name a file that can be written"));
+        return write(&file, &load.text).map_err(unusable(file.display(), "name a file that can be written"));
     }
     if load.names.is_empty() {
         return Ok(output::print("nothing to send: there is a receipt for each key as it is now\n")?);
@@ -53,6 +56,12 @@ pub(super) fn move_away(service: &mut Admin, moving: &Moving) -> Result<(), CliE
     bring(service, load, way, true)
 }
 
+/// For this user alone: the recipient's master key opens it, also later.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true).mode(0o600).open(file)?.write_all(text.as_bytes())
+}
+
 /// The keys that can be sent.
 fn sendable(service: &mut Admin) -> Result<Vec<String>, CliError> {
     let keys = service.my_keys(None)?.map(|listed| listed.keys).unwrap_or_default();
@@ -67,13 +76,23 @@ fn seal(service: &mut Admin, names: &[String], if_changed: bool, way: &Way) -> R
     }
     let mut load = Load::default();
     for name in names.iter().collect::<BTreeSet<_>>() {
-        let sealed = service.seal(name, to, if_changed).map_err(failed(way.to.display()))?;
-        let Some(sealed) = sealed else { continue };
+        let sealed = match service.seal(name, to, if_changed) {
+            Ok(Some(sealed)) => sealed,
+            Ok(None) => continue,
+            Err(Error::Service(why)) if why.ground == Ground::NoKey && names.len() > 1 => {
+                load.gone.push(why.text);
+                continue;
+            }
+            Err(why) => return Err(failed(way.to.display())(why)),
+        };
         load.text += &sealed_to_pem(&sealed);
         load.names.insert(name.clone());
         if load.text.len() > MAX_TEXT {
             return Err(CliError::Usage(format!("at most {MAX_TEXT} bytes are sent at a time: name fewer keys")));
         }
+    }
+    if load.names.is_empty() && !load.gone.is_empty() {
+        return Err(CliError::NotSent(load.gone.join("; ")));
     }
     Ok(load)
 }
@@ -90,11 +109,11 @@ fn address(path: &Path) -> Result<Address, CliError> {
 
 /// Has the command bring the keys, and has the service check each receipt.
 fn bring(service: &mut Admin, load: Load, way: &Way, delete: bool) -> Result<(), CliError> {
-    let Load { mut names, text } = load;
+    let Load { mut names, text, gone } = load;
     let command = way.by.as_deref().unwrap_or_default();
     let carried = carry(command, text, Duration::from_secs(way.timeout.into())).map_err(failed("sh"))?;
     let Carried { received, failure } = carried;
-    let (done, mut wrong) = (if delete { "moved" } else { "sent" }, Vec::new());
+    let (done, mut wrong) = (if delete { "moved" } else { "sent" }, gone);
     for received in received {
         if !names.remove(&received.name) {
             continue;
@@ -103,7 +122,12 @@ fn bring(service: &mut Admin, load: Load, way: &Way, delete: bool) -> Result<(),
             // The receipt counts even if nobody reads this line.
             Ok(()) => drop(output::written(&format!("{}: {done} ({})\n", received.name, received.outcome.name()))),
             Err(Error::Service(why)) => wrong.push(why.text),
-            Err(other) => return Err(other.into()),
+            Err(other) => {
+                names.insert(received.name);
+                let names = names.into_iter().collect::<Vec<_>>().join(", ");
+                let which = format!("{names}: `sidecore keys list` says what is still here: {other}");
+                return Err(CliError::NotSent(which));
+            }
         }
     }
     if !names.is_empty() {

@@ -22,7 +22,11 @@ impl Machines {
 
     fn with(more: &str) -> Self {
         let (home, other) = (Home::new(), Home::new());
-        let to = other.serve();
+        // Keys at rest keep the address.
+        let first = home.serve();
+        fs::write(other.path("sender.pem"), first.done(&["keys", "address"])).unwrap();
+        first.end();
+        let to = other.serve_with(&receives(&other));
         fs::write(home.path("other.pem"), to.done(&["keys", "address"])).unwrap();
         let from = home.serve_with(&format!("send_to = ['{}']\n{more}", home.path("other.pem").display()));
         Self { home, from, other, to }
@@ -65,6 +69,11 @@ impl Machines {
     fn lists(&self) -> [String; 2] {
         [&self.from, &self.to].map(list)
     }
+}
+
+/// Lines of the section `[keys]`.
+fn receives(home: &Home) -> String {
+    format!("receive_from = ['{}']\n", home.path("sender.pem").display())
 }
 
 fn list(service: &Serving) -> String {
@@ -179,6 +188,8 @@ fn a_sealed_key_that_was_changed_or_cut_or_is_for_another_service_stores_nothing
     let machines = Machines::new();
     import_www(&machines.from);
     let file = machines.sealed("www");
+    let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
+    assert_eq!(mode & 0o777, 0o600);
     let sealed = fs::read(&file).unwrap();
     let [key] = &sealed_from_pem(&sealed).unwrap()[..] else { panic!("one key was sealed") };
     let receive = |bytes: &[u8]| {
@@ -189,7 +200,10 @@ fn a_sealed_key_that_was_changed_or_cut_or_is_for_another_service_stores_nothing
         let mut changed = key.clone();
         changed[at] ^= 1;
         let said = receive(sealed_to_pem(&changed).as_bytes());
-        assert!(said.contains("sealed key 1 of 1: ") && said.contains("send it "), "{at}: {said}");
+        assert!(
+            said.contains("sealed key 1 of 1: ") && (said.contains("send it ") || said.contains("receives no key")),
+            "{at}: {said}"
+        );
     }
     assert!(receive(sealed_to_pem(&key[..key.len() - 1]).as_bytes()).contains("damaged or forged"));
     assert!(receive(sealed_to_pem(&[]).as_bytes()).contains("sealed key 1 of it is cut off or damaged"));
@@ -273,7 +287,7 @@ fn a_key_sealed_earlier_replaces_no_later_one() {
     // Nor after a restart, nor a change of users there.
     let Machines { home, from, other, to } = machines;
     to.end();
-    let to = other.serve();
+    let to = other.serve_with(&receives(&other));
     refused(&to, "key \"www\" here is newer");
     let machines = Machines { home, from, other, to };
     let newer = machines.sealed("www");
@@ -282,6 +296,75 @@ fn a_key_sealed_earlier_replaces_no_later_one() {
     assert!(list(&machines.to).contains(r#""uids":[]"#));
     machines.done(&["send", "www"], &machines.by("--replace"));
     assert_eq!(machines.lists()[0], machines.lists()[1]);
+}
+
+#[test]
+fn a_seal_that_was_kept_back_counts_no_more_once_the_same_key_came_again() {
+    let machines = Machines::new();
+    machines.from.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "33"]);
+    machines.done(&["send", "www"], &machines.by(""));
+    machines.from.done(&["keys", "acl", "www", "--add", "--uid", "34"]);
+    let kept = machines.sealed("www");
+    machines.from.done(&["keys", "acl", "www", "--remove", "--uid", "34"]);
+    assert_eq!(machines.done(&["send", "www"], &machines.by("")), "www: sent (same)\n");
+    let refused = |service: &Serving| {
+        assert!(service.refused(&["keys", "receive", &kept, "--replace"]).contains("key \"www\" here is newer"));
+        assert!(list(service).contains(r#""uids":[33]"#));
+    };
+    refused(&machines.to);
+    machines.to.end();
+    refused(&machines.other.serve_with(&receives(&machines.other)));
+}
+
+#[test]
+fn a_seal_from_before_a_change_there_replaces_nothing_after_a_restart_there() {
+    let machines = Machines::new();
+    machines.from.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    let old = machines.sealed("www");
+    machines.to.done(&["keys", "import", "www", &key("p-256.sec1.pem")]);
+    let there = public(&machines.to, "www");
+    machines.to.end();
+    let to = machines.other.serve_with(&receives(&machines.other));
+    assert!(to.refused(&["keys", "receive", &old, "--replace"]).contains("key \"www\" here is newer"));
+    assert_eq!(public(&to, "www"), there, "the only copy of the new key");
+}
+
+#[test]
+fn a_sender_that_the_configuration_does_not_name_replaces_and_plants_nothing() {
+    let machines = Machines::new();
+    machines.from.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    machines.done(&["send", "www"], &machines.by(""));
+    let before = list(&machines.to);
+    // Somebody on the way has a service of its own, and the recipient's address stands in each sealed key.
+    let third = Home::new();
+    let serving = third.serve_with(&format!("send_to = ['{}']\n", machines.file("other.pem")));
+    let sealed = third.path("sealed");
+    let sealed = sealed.to_str().unwrap();
+    for name in ["www", "planted"] {
+        serving.done(&["keys", "generate", name, "--kind", "p-256"]);
+        serving.done(&["keys", "send", name, "--to", &machines.file("other.pem"), "--output", sealed]);
+        let said = machines.to.refused(&["keys", "receive", sealed, "--replace"]);
+        assert!(said.contains("receives no key") && said.contains("receive_from = [\"FILE\"] under [keys]"), "{said}");
+        assert_eq!(list(&machines.to), before);
+    }
+    let own = list(&machines.from);
+    let by = format!("cat - '{sealed}' | {}", machines.by("--replace"));
+    assert!(machines.run(&["move", "www"], &by).status.success(), "what came with it was refused");
+    assert_eq!(list(&machines.to), own);
+}
+
+#[test]
+fn the_keys_that_did_move_do_not_stop_a_second_run() {
+    let machines = Machines::new();
+    for name in ["shop", "www"] {
+        machines.from.done(&["keys", "generate", name, "--kind", "ed25519"]);
+    }
+    machines.to.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    assert!(machines.refused(&["move", "shop", "www"], &machines.by("")).contains("no receipt came for www"));
+    let said = machines.run(&["move", "shop", "www"], &machines.by("--replace"));
+    assert_eq!((text(&said.stdout).as_str(), said.status.code()), ("www: moved (replaced)\n", Some(2)));
+    assert!(text(&said.stderr).contains("there is no key \"shop\""), "{}", text(&said.stderr));
+    assert!(machines.refused(&["move", "shop", "www"], &machines.by("")).contains("there is no key \"www\""));
 }
 
 #[test]
@@ -308,7 +391,7 @@ fn a_service_without_a_directory_gives_no_receipt_that_deletes_a_key_at_rest() {
     machines.from.done(&["keys", "generate", "www", "--kind", "p-256"]);
     let Machines { home, from, other, to } = machines;
     to.end();
-    let to = other.serve_in_memory();
+    let to = other.serve_in_memory(&receives(&other));
     fs::write(home.path("memory.pem"), to.done(&["keys", "address"])).unwrap();
     from.end();
     let recipients = format!("send_to = ['{}']\n", home.path("memory.pem").display());

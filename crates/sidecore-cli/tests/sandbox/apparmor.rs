@@ -69,31 +69,39 @@ impl Place {
     fn new() -> Self {
         let folder = ServiceFolder::new("", "");
         let (run, state, passphrase) = (folder.file("run/sidecore"), folder.file("state"), folder.file("passphrase"));
+        let changes = folder.file("changes");
         create_dir_all(&run).unwrap();
         create_dir(&state).unwrap();
+        create_dir(&changes).unwrap();
         fs::write(&passphrase, "correct horse").unwrap();
         fs::set_permissions(&passphrase, std::os::unix::fs::PermissionsExt::from_mode(0o400)).unwrap();
-        for path in [&run, &state, &passphrase] {
+        for path in [&run, &state, &changes, &passphrase] {
             chown(path, Some(USER_ID), Some(USER_ID)).unwrap();
         }
         let recipient = folder.file("other.pem");
         fs::write(&recipient, Address([9; 32]).to_pem()).unwrap();
-        let keys = format!(
-            "[keys]\ndirectory = '{}/keys'\npassphrase_file = '{}'\nsend_to = ['{}']\n",
+        let tables = format!(
+            "[keys]\ndirectory = '{}/keys'\npassphrase_file = '{}'\nsend_to = ['{}']\nchanges_file = '{}/number'\n\
+             [[device]]\nname = 'here'\nkind = 'inline'\n\
+             [[device]]\nname = 'far'\nkind = 'remote'\nfarm = 'keys'\nuser = 'root'\n",
             state.display(),
             passphrase.display(),
-            recipient.display()
+            recipient.display(),
+            changes.display()
         );
-        fs::write(folder.config(), fs::read_to_string(folder.config()).unwrap() + &keys).unwrap();
+        let record = format!("record = '{}'\n", run.join("sidecore.record").display());
+        fs::write(folder.config(), record + &fs::read_to_string(folder.config()).unwrap() + &tables).unwrap();
         Self(folder)
     }
 
     /// Paths here, and those of the package that they stand for.
-    fn paths(&self) -> [(String, &'static str); 6] {
+    fn paths(&self) -> [(String, &'static str); 8] {
         let shown = |path: &Path| path.to_str().unwrap().to_owned();
         [
             (shown(Path::new(sidecore().get_program())), "/usr/bin/sidecore"),
             (shown(&self.0.socket()), "/run/sidecore/sidecore.sock"),
+            (shown(&self.0.file("run/sidecore/sidecore.record")), "/run/sidecore/sidecore.record"),
+            (shown(&self.0.file("changes")), "/var/lib/sidecore-changes"),
             (shown(&self.0.file("state")), "/var/lib/sidecore"),
             (shown(&self.0.config()), "/etc/sidecore/sidecore.toml"),
             (shown(&self.0.file("other.pem")), "/etc/sidecore/other.pem"),

@@ -33,7 +33,7 @@ fn keys_are_backed_up_and_restored_on_another_machine_word_for_word() {
 
 #[test]
 fn keys_go_to_another_machine_word_for_word() {
-    let [once, timer] = &steps(&page("keys.md#to-another-machine"))[..] else { panic!("two scripts") };
+    let [here, there, once, timer] = &steps(&page("keys.md#to-another-machine"))[..] else { panic!("four scripts") };
     // The other machine is a service with another socket, and `ssh` a program that reaches it.
     let other = "mkdir /etc/other\n(umask 077 && echo open sesame >/etc/other/passphrase)\n\
         printf 'socket = \"/run/other/socket\"\\n[keys]\\ndirectory = \"/var/lib/other\"\\n' >/etc/other/sidecore.toml\n\
@@ -43,7 +43,20 @@ fn keys_go_to_another_machine_word_for_word() {
     let between = "sidecore keys list --json >/srv/here\nif grep www /srv/here; then exit 1; fi\n";
     let compared = "ssh other sidecore keys pem www | cmp - /srv/www.key\n\
         ssh other sidecore keys list --json | grep -v '\"www\"' | cmp - /srv/here\necho it works\n";
-    let followed = with_keys(vec![run(other), once.clone(), run(between), timer.clone(), run(compared)]);
+    let Step::Do(there) = there else { panic!("commands") };
+    let there = there
+        .replace("/etc/sidecore/sidecore.toml", "/etc/other/sidecore.toml")
+        .replace("restart sidecore", "restart other")
+        + "\nuntil ssh other sidecore keys list; do sleep 0.1; done\n";
+    let followed = with_keys(vec![
+        run(other),
+        here.clone(),
+        run(&there),
+        once.clone(),
+        run(between),
+        timer.clone(),
+        run(compared),
+    ]);
     let said = &followed.said;
     for line in ["www: sent (new)", "www: moved (same)", "api: sent (new)", "it works"] {
         assert!(said.lines().any(|found| found == line), "{line}: {said}");

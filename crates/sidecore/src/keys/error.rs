@@ -1,7 +1,7 @@
 //! Errors of keys: in files, as they are read, and in the store.
 
 use super::certificate::CertificateError;
-use super::sealed::{RecipientError, TransferError};
+use super::sealed::{PartnerError, TransferError};
 use super::vault::VaultError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
@@ -192,9 +192,14 @@ pub enum StoreError {
     /// The passphrase file.
     #[error(transparent)]
     Passphrase(#[from] PassphraseError),
-    /// A file of `keys.send_to`.
-    #[error("keys.send_to: {0}")]
-    Recipient(#[from] RecipientError),
+    /// A file with another service's address.
+    #[error("keys.{setting}: {why}")]
+    Partner {
+        /// Its setting.
+        setting: &'static str,
+        /// The reason.
+        why: PartnerError,
+    },
     /// A key to or from another service.
     #[error(transparent)]
     Transfer(#[from] TransferError),

@@ -6,6 +6,7 @@
 use super::attributes::Attributes;
 use crate::ffi::hpke::{Context, KEY_LEN, public_of};
 use crate::spec::Secret;
+use crate::sys::packet::MAX_PACKET;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::{constant_time, rand};
 use serde::{Deserialize, Serialize};
@@ -25,6 +26,8 @@ const AT_REST_LABEL: &[u8] = b"sidecore receipt v1: at rest";
 const IN_MEMORY_LABEL: &[u8] = b"sidecore receipt v1: in memory";
 /// Largest key with its attributes, bytes.
 const MAX_PLAIN: usize = 64 * 1024;
+/// Longest private key, bytes: that of a message. Attributes of PKCS#8 may make one of any length.
+const MAX_PKCS8: usize = MAX_PACKET;
 const HOUR_MS: u64 = 3_600_000;
 /// A sealed key opens for this time.
 const MAX_AGE_MS: u64 = 24 * HOUR_MS;
@@ -67,6 +70,12 @@ pub enum TransferError {
         /// This service's address.
         own: Address,
     },
+    /// The sender's address is not in the configuration.
+    #[error(
+        "it comes from address {0}, from which this service receives no key: if it is that of `sidecore keys address` there, name a \
+         file with it in this service's configuration, receive_from = [\"FILE\"] under [keys], and start the service anew"
+    )]
+    NotSender(Address),
     /// It was changed on its way.
     #[error("the sealed key is damaged or forged, and does not open: send it again")]
     Damaged,
@@ -216,12 +225,16 @@ impl Transfer {
         Ok(([LINE, &body].concat(), receipts))
     }
 
-    pub(super) fn open(&self, sealed: &[u8], now_ms: u64) -> Result<Opened, TransferError> {
+    /// Opens what one of these senders sealed.
+    pub(super) fn open(&self, sealed: &[u8], senders: &[Address], now_ms: u64) -> Result<Opened, TransferError> {
         let body = sealed.strip_prefix(LINE).filter(|_| sealed.len() <= MAX_SEALED).ok_or(TransferError::Foreign)?;
         let Ok((parcel, [])) = postcard::take_from_bytes::<Parcel>(body) else { return Err(TransferError::Damaged) };
         let Parcel { to, from, encapsulated, sealed } = parcel;
         if to != self.address {
             return Err(TransferError::OtherRecipient { to, own: self.address });
+        }
+        if !senders.contains(&from) {
+            return Err(TransferError::NotSender(from));
         }
         let context = Context::from(&from.0, &encapsulated, self.private(), LINE);
         let mut context = context.ok_or(TransferError::Damaged)?;
@@ -230,6 +243,9 @@ impl Transfer {
         let Ok((contents, [])) = postcard::take_from_bytes(&plain) else { return Err(TransferError::Foreign) };
         let (sealed_ms, name, attributes, pkcs8): (u64, String, Attributes, Secret) = contents;
         check_time(sealed_ms, now_ms)?;
+        if pkcs8.expose().len() > MAX_PKCS8 {
+            return Err(TransferError::Foreign);
+        }
         let attributes = Attributes { received: Some(sealed_ms), ..attributes };
         Ok(Opened { name, attributes, pkcs8, from, receipts })
     }
@@ -248,7 +264,7 @@ fn check_time(sealed_ms: u64, now_ms: u64) -> Result<(), TransferError> {
 
 /// A file without an address, or one that others may write.
 #[derive(Debug, thiserror::Error)]
-pub enum RecipientError {
+pub enum PartnerError {
     /// It cannot be read.
     #[error("{}: {error}; name a file with the address of a service that this user may read", path.display())]
     Unreadable {
@@ -258,7 +274,7 @@ pub enum RecipientError {
         error: io::Error,
     },
     /// Other users can put their address there.
-    #[error("{}: others may write it (user {uid}, mode {mode:o}), and get keys so: give it to root with chmod 644", path.display())]
+    #[error("{}: others may write it (user {uid}, mode {mode:o}), and send or get keys so: give it to root with chmod 644", path.display())]
     Open {
         /// The file.
         path: PathBuf,
@@ -281,17 +297,17 @@ pub enum RecipientError {
 ///
 /// # Errors
 /// It cannot be read, others may write it, or there is no address in it.
-pub fn read_recipient(path: &Path) -> Result<Address, RecipientError> {
-    let system = |error| RecipientError::Unreadable { path: path.to_owned(), error };
+pub fn read_partner(path: &Path) -> Result<Address, PartnerError> {
+    let system = |error| PartnerError::Unreadable { path: path.to_owned(), error };
     let file = File::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     let (uid, mode) = (metadata.uid(), metadata.mode() & 0o777);
     if mode & 0o022 != 0 || ![0, rustix::process::geteuid().as_raw()].contains(&uid) {
-        return Err(RecipientError::Open { path: path.to_owned(), uid, mode });
+        return Err(PartnerError::Open { path: path.to_owned(), uid, mode });
     }
     let mut text = Vec::new();
     file.take(MAX_ADDRESS_FILE).read_to_end(&mut text).map_err(system)?;
-    Address::from_pem(&text).map_err(|why| RecipientError::Unfit { path: path.to_owned(), why })
+    Address::from_pem(&text).map_err(|why| PartnerError::Unfit { path: path.to_owned(), why })
 }
 
 #[cfg(test)]
@@ -317,6 +333,10 @@ mod tests {
         from.seal(to.address, at, "www", &attributes(), &b"private"[..].into()).unwrap()
     }
 
+    fn open(by: &Transfer, from: &Transfer, bytes: &[u8]) -> Result<Opened, TransferError> {
+        by.open(bytes, &[from.address], NOW)
+    }
+
     #[test]
     fn a_master_key_has_one_address_and_another_has_another() {
         let (a, b) = pair();
@@ -331,7 +351,7 @@ mod tests {
         let (a, b) = pair();
         let (bytes, receipts) = sealed(&a, &b, NOW);
         assert!(!bytes.windows(7).any(|window| window == b"private"));
-        let Opened { name, attributes: found, pkcs8, from, receipts: theirs } = b.open(&bytes, NOW).unwrap();
+        let Opened { name, attributes: found, pkcs8, from, receipts: theirs } = open(&b, &a, &bytes).unwrap();
         assert_eq!((name.as_str(), pkcs8.expose(), from), ("www", &b"private"[..], a.address));
         assert_eq!((found.as_sent(), found.received), (attributes(), Some(NOW)));
         assert_eq!(theirs, receipts);
@@ -339,7 +359,7 @@ mod tests {
         assert_eq!(receipts.is_at_rest(&theirs.in_memory), Some(false));
         let (_, others) = sealed(&a, &b, NOW);
         assert_eq!(receipts.is_at_rest(&others.at_rest), None, "each seal has its own");
-        assert!(matches!(a.open(&bytes, NOW), Err(TransferError::OtherRecipient { .. })));
+        assert!(matches!(open(&a, &a, &bytes), Err(TransferError::OtherRecipient { .. })));
     }
 
     #[test]
@@ -349,16 +369,36 @@ mod tests {
         let (bytes, _) = sealed(&a, &b, NOW);
         let mut forged = bytes.clone();
         forged[LINE.len()..LINE.len() + KEY_LEN].copy_from_slice(&c.address.0);
-        assert_eq!(c.open(&forged, NOW).unwrap_err(), TransferError::Damaged);
+        assert_eq!(open(&c, &a, &forged).unwrap_err(), TransferError::Damaged);
         let mut forged = bytes;
         forged[LINE.len() + KEY_LEN..LINE.len() + 2 * KEY_LEN].copy_from_slice(&c.address.0);
-        assert_eq!(b.open(&forged, NOW).unwrap_err(), TransferError::Damaged);
+        assert_eq!(open(&b, &c, &forged).unwrap_err(), TransferError::Damaged);
+    }
+
+    #[test]
+    fn a_sender_that_is_not_named_gives_nothing_even_with_a_good_seal() {
+        let (a, b) = pair();
+        let (bytes, _) = sealed(&a, &b, NOW);
+        for senders in [&[][..], &[b.address]] {
+            assert_eq!(b.open(&bytes, senders, NOW).unwrap_err(), TransferError::NotSender(a.address));
+        }
+        assert!(b.open(&bytes, &[b.address, a.address], NOW).is_ok());
+    }
+
+    #[test]
+    fn a_private_key_is_no_longer_than_a_message() {
+        let (a, b) = pair();
+        let opened = |len: usize| {
+            let (bytes, _) = a.seal(b.address, NOW, "www", &attributes(), &vec![7; len][..].into()).unwrap();
+            open(&b, &a, &bytes).map(|_| ())
+        };
+        assert_eq!((opened(MAX_PKCS8), opened(MAX_PKCS8 + 1)), (Ok(()), Err(TransferError::Foreign)));
     }
 
     #[test]
     fn a_sealed_key_opens_for_a_day() {
         let (a, b) = pair();
-        let opened = |at: u64| b.open(&sealed(&a, &b, at).0, NOW).map(|_| ()).map_err(|why| why.to_string());
+        let opened = |at: u64| open(&b, &a, &sealed(&a, &b, at).0).map(|_| ()).map_err(|why| why.to_string());
         for at in [NOW, NOW - MAX_AGE_MS, NOW + MAX_AHEAD_MS] {
             assert_eq!(opened(at), Ok(()));
         }
@@ -374,7 +414,7 @@ mod tests {
         fs::write(file.path(), a.address.to_pem()).unwrap();
         let read = |mode| {
             fs::set_permissions(file.path(), Permissions::from_mode(mode)).unwrap();
-            read_recipient(file.path()).map_err(|why| why.to_string())
+            read_partner(file.path()).map_err(|why| why.to_string())
         };
         assert_eq!(read(0o644), Ok(a.address));
         for mode in [0o664, 0o646] {
@@ -382,7 +422,7 @@ mod tests {
         }
         fs::write(file.path(), "no address").unwrap();
         assert!(read(0o644).unwrap_err().contains("sidecore keys address"));
-        assert!(read_recipient(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
+        assert!(read_partner(Path::new("no/such/file")).unwrap_err().to_string().contains("no/such/file"));
     }
 
     proptest! {
@@ -390,17 +430,17 @@ mod tests {
         fn any_changed_bit_is_found(place: prop::sample::Index, bit in 0..8_u32, cut: prop::sample::Index) {
             let (a, b) = pair();
             let (mut bytes, _) = sealed(&a, &b, NOW);
-            prop_assert!(b.open(&bytes[..cut.index(bytes.len())], NOW).is_err());
+            prop_assert!(open(&b, &a, &bytes[..cut.index(bytes.len())]).is_err());
             let at = place.index(bytes.len());
             bytes[at] ^= 1 << bit;
-            prop_assert!(b.open(&bytes, NOW).is_err());
+            prop_assert!(open(&b, &a, &bytes).is_err());
         }
 
         #[test]
         fn any_bytes_are_refused(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
             let (a, _) = pair();
-            prop_assert!(a.open(&bytes, NOW).is_err());
-            prop_assert!(a.open(&[LINE, &bytes].concat(), NOW).is_err());
+            prop_assert!(open(&a, &a, &bytes).is_err());
+            prop_assert!(open(&a, &a, &[LINE, &bytes].concat()).is_err());
         }
     }
 }

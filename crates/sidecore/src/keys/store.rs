@@ -10,7 +10,7 @@ use super::limiter::Limiter;
 use super::material::Material;
 use super::sealed::Transfer;
 use super::vault::{Found, Vault, VaultError, VaultWarning};
-use crate::config::{KeysConfig, check_passphrase};
+use crate::config::{KeysConfig, Partners, check_passphrase};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
 use crate::sys::clock;
@@ -116,8 +116,8 @@ pub(crate) struct Store {
     doubted: bool,
     /// Without a directory: its transfer key.
     transient: Option<Transfer>,
-    /// Services to which keys are sealed.
-    recipients: Vec<Address>,
+    /// Services to which keys are sealed, and those from which they come.
+    partners: Partners,
     /// Time of the last seal, ms since 1970: each has another.
     sealed_ms: u64,
     /// Number of the last change of any key.
@@ -144,7 +144,7 @@ impl Store {
             rest: Rest::None,
             doubted: false,
             transient: None,
-            recipients: recipients(config)?,
+            partners: config.partners.clone().map_or_else(|| config.read_partners(), Ok)?,
             sealed_ms: 0,
             changes: 0,
             revisions: RandomState::new(),
@@ -159,7 +159,8 @@ impl Store {
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, attributes, pkcs8 } in found {
-            let since = attributes.received.unwrap_or(0);
+            // The time of its last change here is not at rest.
+            let since = attributes.received.unwrap_or_else(clock::wall_ms);
             let entered = store
                 .check_new(&name, &attributes.acl)
                 .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes, since));
@@ -494,11 +495,6 @@ impl Key {
         let unused = self.sessions.iter().position(|(_, session)| Arc::strong_count(session) == 1);
         unused.map(|at| self.sessions.remove(at)).is_some()
     }
-}
-
-/// The recipients that were read before, or those in the files.
-fn recipients(config: &KeysConfig) -> Result<Vec<Address>, StoreError> {
-    config.recipients.clone().map_or_else(|| config.read_recipients(), Ok)
 }
 
 fn fingerprint(public: &[u8]) -> String {

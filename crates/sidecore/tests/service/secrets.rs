@@ -28,7 +28,7 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::Path;
-use transfers::{Sealing, transfers};
+use transfers::{Sealing, partner, transfers};
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const SPKI: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
@@ -464,9 +464,10 @@ impl Pieces {
 fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("socket");
-    let other = start(Config::default());
-    let mut to = administer(&other);
-    let (address, recipient) = (to.transfer_address().unwrap(), directory.path().join("other.pem"));
+    // With keys at rest it has the same address again.
+    let other = at_rest(directory.path());
+    let address = administer(&partner(other.clone(), None, None)).transfer_address().unwrap();
+    let recipient = directory.path().join("other.pem");
     fs::write(&recipient, address.to_pem()).unwrap();
     let service = Peer::serve(&path, &format!("[keys]\nsend_to = ['{}']\n", recipient.display()));
     let pieces = Pieces::of(&numbers().0);
@@ -485,6 +486,8 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     // The control: while there is a key, the search finds it.
     assert!(pieces.in_process(service.pid()) > 100);
     // It was sealed to another service before, whose receipt deletes it.
+    let other = partner(other, None, Some(admin.transfer_address().unwrap()));
+    let mut to = administer(&other);
     let receipt = to.receive(&admin.seal("www", address, false).unwrap().unwrap(), false).unwrap().receipt;
     admin.confirm("www", receipt, true).unwrap();
     assert!(sign(&mut client).is_err());

@@ -48,7 +48,7 @@ impl Store {
             // A receipt from here would let the only copy be deleted.
             return Err(TransferError::Itself.into());
         }
-        if !self.recipients.contains(&to) {
+        if !self.partners.recipients.contains(&to) {
             return Err(TransferError::NotRecipient.into());
         }
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
@@ -91,7 +91,7 @@ impl Store {
     }
 
     pub(crate) fn open_sealed(&self, sealed: &[u8], now_ms: u64) -> Result<Opened, StoreError> {
-        let opened = self.transfer()?.open(sealed, now_ms)?;
+        let opened = self.transfer()?.open(sealed, &self.partners.senders, now_ms)?;
         check_name(&opened.name)?;
         Ok(opened)
     }
@@ -137,14 +137,20 @@ impl Store {
         Ok(changed)
     }
 
-    /// After a change that the disk did not confirm: writes this key again.
-    pub(crate) fn make_certain(&mut self, name: &str) -> Result<VaultWarning, StoreError> {
-        if !self.doubted {
+    /// The same key came, sealed at this time: earlier seals count no more. It is also written again after a change that
+    /// the disk did not confirm.
+    pub(crate) fn came_again(&mut self, name: &str, received: Option<u64>) -> Result<VaultWarning, StoreError> {
+        let Key { material, attributes, since, .. } = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        let (bytes, mut attributes, later) = (material.at_rest(), attributes.clone(), received.filter(|at| at > since));
+        if later.is_none() && !self.doubted {
             return Ok(None);
         }
-        let Key { material, attributes, .. } = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let (bytes, attributes) = (material.at_rest(), attributes.clone());
-        self.at_rest(|vault| vault.write(name, &attributes, &bytes))
+        attributes.received = later.or(attributes.received);
+        let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
+        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
+        key.since = later.unwrap_or(key.since);
+        key.attributes = attributes;
+        Ok(doubt)
     }
 
     pub(crate) fn receipt(&self, receipts: &Receipts) -> Receipt {

@@ -145,7 +145,8 @@ impl Master {
         let secret = Sealed::new(&self.key, &associated(line, name, number), used.map_err(|_| Unsealing::System)?)?;
         let file = KeyFile { name: name.to_owned(), number, secret };
         let body = postcard::to_stdvec(&file).map_err(|_| Unsealing::System)?;
-        Ok([line, &body].concat())
+        let file = [line, &body].concat();
+        if file.len() > MAX_FILE { Err(Unsealing::System) } else { Ok(file) }
     }
 
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Attributes, Secret), Unsealing> {

@@ -106,7 +106,9 @@ impl Listener {
                 Outcome::New
             }
             Arriving::Same => {
-                self.setup.store.make_certain(&name)?.map_or(Ok(()), Err)?;
+                let doubt = self.setup.store.came_again(&name, attributes.received)?;
+                self.changed(&change, doubt.as_ref());
+                doubt.map_or(Ok(()), Err)?;
                 Outcome::Same
             }
             Arriving::OtherTerms | Arriving::OtherKey => {

@@ -1,8 +1,8 @@
 //! Requests of transfers, with a key that another service sealed.
 
-use super::RSA;
+use super::{RSA, at_rest};
 use crate::common::{Running, administer, start};
-use sidecore::config::{Config, KeysConfig};
+use sidecore::config::{Config, KeysConfig, Partners};
 use sidecore::control::Request;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::transfer::{Address, Receipt};
@@ -17,11 +17,15 @@ pub(super) struct Sealing {
 
 impl Sealing {
     pub(super) fn new() -> Self {
+        // With keys at rest a service has the same address again.
+        let scratch = tempfile::tempdir().unwrap();
+        let keys = at_rest(scratch.path());
+        let from = administer(&partner(keys.clone(), None, None)).transfer_address().unwrap();
         // Any point is an address.
         let to = Address([9; 32]);
-        let service = sends_to(to);
+        let service = partner(KeysConfig::default(), Some(to), Some(from));
         let own = administer(&service).transfer_address().unwrap();
-        let other = sends_to(own);
+        let other = partner(keys, Some(own), None);
         let mut sender = administer(&other);
         let sent = KeyCommand::Import { name: "sent".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
         sender.keys(sent).unwrap();
@@ -30,9 +34,10 @@ impl Sealing {
     }
 }
 
-fn sends_to(recipient: Address) -> Running {
-    let keys = KeysConfig { recipients: Some(vec![recipient]), ..KeysConfig::default() };
-    start(Config { keys, ..Config::default() })
+/// A service that sends and receives keys.
+pub(super) fn partner(keys: KeysConfig, to: Option<Address>, from: Option<Address>) -> Running {
+    let partners = Partners { recipients: Vec::from_iter(to), senders: Vec::from_iter(from) };
+    start(Config { keys: KeysConfig { partners: Some(partners), ..keys }, ..Config::default() })
 }
 
 pub(super) fn transfers(to: Address, sealed: &[u8]) -> Vec<Request> {
