@@ -28,9 +28,10 @@ fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
     for file in artifact.filenames.iter().filter(|file| is_library && file.extension() == Some("so")) {
         let (Some(deps), Some(name)) = (file.parent(), file.file_name()) else { continue };
         if let Some(programs) = deps.parent().filter(|_| deps.file_name() == Some("deps")) {
-            // The file there may be a hard link to one of cargo's own.
-            let _ = fs::remove_file(programs.join(name));
-            fs::copy(file, programs.join(name))?;
+            // At once, since a test may load it. The file there may be a hard link to one of cargo's own.
+            let new = programs.join(name).with_extension("new");
+            fs::copy(file, &new)?;
+            fs::rename(new, programs.join(name))?;
         }
     }
     Ok(())

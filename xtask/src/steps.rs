@@ -74,7 +74,10 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
             let (services, beside) = tests(root, &built, &machine.path);
-            let beside = computations(root, count)?.into_iter().chain(beside).map(Program::at_rest).collect();
+            let mut computing = computations(root, count)?;
+            // Documentation is tested last: it would wait for the lints, which have the directory of builds.
+            let last = computing.pop();
+            let beside = computing.into_iter().chain(beside).chain(last).map(Program::at_rest).collect();
             let told = Mutex::new(|ended: Ended| tell(&ended, &mut counts));
             let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
             thread::scope(|scope| {

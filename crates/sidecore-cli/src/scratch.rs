@@ -4,14 +4,16 @@ use nix::unistd::mkdtemp;
 use std::env;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Path, PathBuf, absolute};
 
 /// A directory that only this user may enter. Dropping it removes it with all in it.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
     pub(crate) fn new() -> io::Result<Self> {
-        Ok(Self(mkdtemp(&env::temp_dir().join("sidecore-XXXXXX"))?))
+        // Programs that are told of it may change their directory.
+        let parent = absolute(env::temp_dir())?;
+        Ok(Self(mkdtemp(&parent.join("sidecore-XXXXXX"))?))
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -15,9 +15,10 @@ use sidecore::keys::Site;
 use sidecore::keys::transfer::{Address, MAX_ADDRESS_FILE, sealed_to_pem};
 use sidecore_terminal::output;
 use std::collections::BTreeSet;
-use std::fs::File;
+use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::mem;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 use std::time::Duration;
 
@@ -39,7 +40,8 @@ pub(super) fn send(service: &mut Admin, sending: Sending) -> Result<(), CliError
     let names = if all { sendable(service)? } else { names };
     let load = seal(service, &names, all && !again && file.is_none(), &way)?;
     if let Some(file) = file {
-        return write(&file, &load.text).map_err(unusable(file.display(), "name a file that can be written"));
+        write(&file, &load.text).map_err(unusable(file.display(), "name a file that can be written"))?;
+        return if load.gone.is_empty() { Ok(()) } else { Err(CliError::NotSent(load.gone.join("; "))) };
     }
     if load.names.is_empty() {
         return Ok(output::print("nothing to send: there is a receipt for each key as it is now\n")?);
@@ -58,8 +60,11 @@ pub(super) fn move_away(service: &mut Admin, moving: &Moving) -> Result<(), CliE
 
 /// For this user alone: the recipient's master key opens it, also later.
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    let mut options = File::options();
-    options.write(true).create(true).truncate(true).mode(0o600).open(file)?.write_all(text.as_bytes())
+    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    if file.metadata()?.is_file() {
+        file.set_permissions(Permissions::from_mode(0o600))?;
+    }
+    file.write_all(text.as_bytes())
 }
 
 /// The keys that can be sent.
@@ -124,9 +129,9 @@ fn bring(service: &mut Admin, load: Load, way: &Way, delete: bool) -> Result<(),
             Err(Error::Service(why)) => wrong.push(why.text),
             Err(other) => {
                 names.insert(received.name);
-                let names = names.into_iter().collect::<Vec<_>>().join(", ");
-                let which = format!("{names}: `sidecore keys list` says what is still here: {other}");
-                return Err(CliError::NotSent(which));
+                let unsure = mem::take(&mut names).into_iter().collect::<Vec<_>>().join(", ");
+                wrong.push(format!("{unsure}: `sidecore keys list` says what is still here: {other}"));
+                break;
             }
         }
     }

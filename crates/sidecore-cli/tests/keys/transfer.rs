@@ -187,6 +187,8 @@ fn no_key_is_sealed_to_an_address_that_the_configuration_does_not_name() {
 fn a_sealed_key_that_was_changed_or_cut_or_is_for_another_service_stores_nothing() {
     let machines = Machines::new();
     import_www(&machines.from);
+    fs::write(machines.file("sealed"), "an earlier one").unwrap();
+    fs::set_permissions(machines.file("sealed"), std::os::unix::fs::PermissionsExt::from_mode(0o644)).unwrap();
     let file = machines.sealed("www");
     let mode = std::os::unix::fs::PermissionsExt::mode(&fs::metadata(&file).unwrap().permissions());
     assert_eq!(mode & 0o777, 0o600);
@@ -365,6 +367,11 @@ fn the_keys_that_did_move_do_not_stop_a_second_run() {
     assert_eq!((text(&said.stdout).as_str(), said.status.code()), ("www: moved (replaced)\n", Some(2)));
     assert!(text(&said.stderr).contains("there is no key \"shop\""), "{}", text(&said.stderr));
     assert!(machines.refused(&["move", "shop", "www"], &machines.by("")).contains("there is no key \"www\""));
+    machines.from.done(&["keys", "generate", "www", "--kind", "p-256"]);
+    let to = machines.file("other.pem");
+    let file = machines.file("sealed");
+    let said = machines.from.refused(&["keys", "send", "shop", "www", "--to", &to, "--output", &file]);
+    assert!(said.contains("there is no key \"shop\"") && machines.home.path("sealed").exists(), "{said}");
 }
 
 #[test]

@@ -194,7 +194,8 @@ fn one_user_at_its_limits_keeps_no_other_waiting() {
     assert!(answers() > before, "the throng is served as well");
 }
 
-/// Number of a user's connections for each one made here meanwhile: the median of the rounds.
+/// Number of a user's connections for each one made here meanwhile, in a quarter of the rounds at most: other load of this
+/// machine lengthens some, and a queue before ours all.
 fn churned(churner: &mut Peer, mut attach: impl FnMut()) -> u64 {
     const ROUNDS: usize = 41;
     let mut connections = || {
@@ -211,8 +212,8 @@ fn churned(churner: &mut Peer, mut attach: impl FnMut()) -> u64 {
         })
         .collect();
     meanwhile.sort_unstable();
-    println!("{} connections of another meanwhile, {} at most", meanwhile[ROUNDS / 2], meanwhile[ROUNDS - 1]);
-    meanwhile[ROUNDS / 2]
+    println!("{} connections of another meanwhile, {} at most", meanwhile[ROUNDS / 4], meanwhile[ROUNDS - 1]);
+    meanwhile[ROUNDS / 4]
 }
 
 #[test]

@@ -6,7 +6,6 @@ use crate::keys::certificate::check_chain;
 use crate::keys::error::StoreError;
 use crate::keys::material::Material;
 use crate::keys::sealed::{Opened, Receipts, Transfer, TransferError};
-use crate::keys::vault::VaultWarning;
 use sidecore_client::keys::transfer::{Address, Receipt};
 use sidecore_client::keys::{MAX_RATE, Site, Usage, check_name};
 
@@ -138,19 +137,19 @@ impl Store {
     }
 
     /// The same key came, sealed at this time: earlier seals count no more. It is also written again after a change that
-    /// the disk did not confirm.
-    pub(crate) fn came_again(&mut self, name: &str, received: Option<u64>) -> Result<VaultWarning, StoreError> {
+    /// the disk did not confirm. Returns whether either was the case.
+    pub(crate) fn came_again(&mut self, name: &str, received: Option<u64>) -> Result<Changed<bool>, StoreError> {
         let Key { material, attributes, since, .. } = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let (bytes, mut attributes, later) = (material.at_rest(), attributes.clone(), received.filter(|at| at > since));
         if later.is_none() && !self.doubted {
-            return Ok(None);
+            return Ok(Changed { what: false, doubt: None });
         }
         attributes.received = later.or(attributes.received);
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.since = later.unwrap_or(key.since);
         key.attributes = attributes;
-        Ok(doubt)
+        Ok(Changed { what: true, doubt })
     }
 
     pub(crate) fn receipt(&self, receipts: &Receipts) -> Receipt {

@@ -106,8 +106,10 @@ impl Listener {
                 Outcome::New
             }
             Arriving::Same => {
-                let doubt = self.setup.store.came_again(&name, attributes.received)?;
-                self.changed(&change, doubt.as_ref());
+                let Changed { what: is_written, doubt } = self.setup.store.came_again(&name, attributes.received)?;
+                if is_written {
+                    self.changed(&change, doubt.as_ref());
+                }
                 doubt.map_or(Ok(()), Err)?;
                 Outcome::Same
             }
