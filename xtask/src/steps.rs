@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that start services wait much, so two run at a time. What
-//! only computes, as the lints, has the processor time that these leave.
+//! build come next; then all tests are built, once. Programs that start services wait for them, so one runs for each two
+//! cores. What only computes, as the lints, has the processor time that these leave.
 
 mod counts;
 mod machine;
@@ -79,10 +79,11 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             let last = computing.pop();
             let beside = computing.into_iter().chain(beside).chain(last).map(Program::at_rest).collect();
             let told = Mutex::new(|ended: Ended| tell(&ended, &mut counts));
+            let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
             let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
             thread::scope(|scope| {
                 scope.spawn(|| pool::run(beside, 2, LIMIT, &output, tell));
-                pool::run(services, 2, LIMIT, &output, tell);
+                pool::run(services, at_a_time, LIMIT, &output, tell);
             });
         }
         None => counts.failed = 1,
