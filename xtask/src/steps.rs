@@ -1,6 +1,6 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
 //! build come next; then all tests are built, once. Programs that start services wait for them, so one runs for each two
-//! cores. What only computes, as the lints, has the processor time that these leave.
+//! cores. Lints and other computations have the processor time that these leave.
 
 mod counts;
 mod machine;

@@ -145,15 +145,15 @@ fn nginx(
 }
 
 fn killed(fixture: &mut Fixture, other: &Server) -> Result<String, TryError> {
-    let others = fixture.lanes()?;
     let mut victim = fixture.server_with_service()?;
     let load = fixture.handshakes(victim.port(), SECONDS)?;
-    let before = fixture.wait_for_lanes(|lanes| lanes > others, "a server under load did not ask the service")?;
+    fixture.wait_for_lane(victim.id(), true, "a server under load did not ask the service: try again")?;
+    let before = fixture.lanes()?;
     victim.kill()?;
     // The load ends because its server did.
     drop(load.ended());
-    let kept = "the service kept the lane of a process that was killed";
-    let after = fixture.wait_for_lanes(|lanes| lanes < before, kept)?;
+    fixture.wait_for_lane(victim.id(), false, "the service kept the lane of a process that was killed")?;
+    let after = fixture.lanes()?;
     fixture.handshake(other.port())?;
     Ok(format!(
         "try: a server was killed (SIGKILL) while it signed: the service gave its lane back ({before} lanes before, {after} after), and \

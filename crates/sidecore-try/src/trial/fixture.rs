@@ -130,23 +130,16 @@ impl Fixture {
         Ok(self.counters()?.lanes.len())
     }
 
-    /// Waits for such a number of lanes.
-    pub(super) fn wait_for_lanes(
-        &self,
-        fits: impl Fn(usize) -> bool,
-        otherwise: &'static str,
-    ) -> Result<usize, TryError> {
+    /// Waits until the service has a lane of this process, or has none.
+    pub(super) fn wait_for_lane(&self, pid: u32, exists: bool, otherwise: &'static str) -> Result<(), TryError> {
         let until = clock::now() + MAX_WAIT_NS;
-        loop {
-            let lanes = self.lanes()?;
-            if fits(lanes) {
-                return Ok(lanes);
-            }
+        while self.counters()?.lanes.iter().any(|lane| lane.pid == pid) != exists {
             if clock::now() > until {
                 return Err(TryError::State(otherwise));
             }
             thread::sleep(Duration::from_millis(10));
         }
+        Ok(())
     }
 }
 
