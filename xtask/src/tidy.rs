@@ -6,8 +6,6 @@
 mod arrows;
 mod docs;
 mod links;
-mod pages;
-mod prose;
 mod safety;
 mod size;
 mod threats;
@@ -34,7 +32,6 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let tree = Tree::load(root)?;
     let (sources, mut findings) = parse(&tree);
     findings.extend(arrows::check(root, &tree)?);
-    findings.extend(prose::check(&tree)?);
     findings.extend(check(&tree, &sources));
     findings.sort();
     for finding in &findings {
@@ -78,7 +75,7 @@ fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
             [size::check, safety::check, safety::core_attributes, words::check, docs::module_doc, arrows::paths];
         checks.into_iter().flat_map(move |check| check(source))
     });
-    let whole = [docs::architecture, pages::check, docs::modules, links::check, words::machine_paths];
+    let whole = [docs::architecture, docs::modules, links::check, words::machine_paths];
     let whole = whole.into_iter().flat_map(|check| check(tree));
     each.chain(whole).chain(threats::check(tree, sources)).collect()
 }
