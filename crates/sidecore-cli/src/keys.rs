@@ -18,8 +18,8 @@ use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{
-    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, check_name, public_of_private, read_passphrase, read_private_key,
-    read_public_key, unknown_kind,
+    Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, Usage, check_name, public_of_private, read_passphrase,
+    read_private_key, read_public_key, unknown_kind,
 };
 use sidecore_terminal::output;
 use std::fmt::Display;
@@ -62,6 +62,15 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             output::print(&list::render(&keys, &terms, json))?;
         }
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
+        KeysCommand::Rename { name, new } => {
+            check_name(&new).map_err(CliError::library)?;
+            drop(connect()?.keys(KeyCommand::Rename { name: name.clone(), new: new.clone() })?);
+            let next = format!(
+                "The key {name} is called {new} now. Programs whose files name {name} fail from their next start or reload on: \
+                 `sidecore keys pem {new} --output FILE`, then reload them\n"
+            );
+            report(&format!("the key {name} was renamed to {new}"), &next)?;
+        }
         KeysCommand::Passphrase { new_passphrase_file } => {
             let new = read_passphrase(&new_passphrase_file).map_err(CliError::library)?;
             let file = connect()?.change_passphrase(new)?;
@@ -76,7 +85,16 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
         KeysCommand::Send(sending) => send::send(&mut connect()?, sending)?,
         KeysCommand::Move(moving) => send::move_away(&mut connect()?, &moving)?,
         KeysCommand::Receive { file, replace } => receive::run(&args.socket, &file, replace)?,
-        KeysCommand::Usage { name, usage } => drop(connect()?.keys(KeyCommand::SetUsage { name, usage })?),
+        KeysCommand::Usage { name, usage } => {
+            drop(connect()?.keys(KeyCommand::SetUsage { name: name.clone(), usage })?);
+            if usage.contains(Usage::SSH) {
+                let next = format!(
+                    "Agents offer {name} to SSH. One whose user may use {name} no longer offers keys without this usage, unless \
+                     --keys names them\n"
+                );
+                report(&format!("the usage of {name} was set"), &next)?;
+            }
+        }
         KeysCommand::Limit { name, rate, .. } => drop(connect()?.keys(KeyCommand::SetRate { name, rate })?),
         KeysCommand::Cert { name, file: Some(file), .. } => terms::set_certificates(&mut connect()?, &name, &file)?,
         KeysCommand::Cert { name, .. } => drop(connect()?.keys(KeyCommand::RemoveCertificates { name })?),

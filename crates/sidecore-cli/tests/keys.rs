@@ -2,6 +2,8 @@
 
 #[path = "servers/library.rs"]
 mod library;
+#[path = "keys/rename.rs"]
+mod rename;
 #[path = "keys/renew.rs"]
 mod renew;
 #[path = "keys/terms.rs"]

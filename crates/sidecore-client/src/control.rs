@@ -324,7 +324,7 @@ mod tests {
         };
         let last = Request::Certificate { name: String::new(), index: 0 };
         assert_eq!(number(&last).0 + 1, Request::COUNT);
-        let last = KeyCommand::Confirm { name: String::new(), receipt: Receipt([0; 32]), delete: false };
+        let last = KeyCommand::Rename { name: String::new(), new: String::new() };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
         for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
             assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");

@@ -324,11 +324,18 @@ pub enum KeyCommand {
         /// Then delete the key here, unless it was changed since.
         delete: bool,
     },
+    /// Give the key another name; its users, terms, certificates and open sessions stay.
+    Rename {
+        /// Its name so far.
+        name: String,
+        /// Its name from then on, which must be free.
+        new: String,
+    },
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 20;
+    pub(crate) const COUNT: u8 = 21;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

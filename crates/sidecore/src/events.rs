@@ -115,7 +115,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 38] = [
+pub const EVENTS: [(Level, &str); 39] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
@@ -128,6 +128,7 @@ pub const EVENTS: [(Level, &str); 38] = [
     (Level::Notice, "key-generated"),
     (Level::Notice, "key-kept"),
     (Level::Notice, "key-replaced"),
+    (Level::Notice, "key-renamed"),
     (Level::Notice, "key-deleted"),
     (Level::Notice, "key-users-changed"),
     (Level::Notice, "key-site-changed"),
@@ -276,6 +277,7 @@ pub(crate) fn key_changed(
     let before = |field: fn(&Described) -> String| before.map(field).filter(|old| *old != field(key));
     say!(Notice event,
         key = key.entry.name,
+        key_before = before(|key| key.entry.name.clone()),
         kind = key.entry.kind.name(),
         fingerprint = key.fingerprint,
         fingerprint_before = before(|key| key.fingerprint.clone()),
@@ -309,6 +311,7 @@ fn done_to_key(event: &str) -> &'static str {
         "key-generated" => "a key was made",
         "key-kept" => "a program's key was stored",
         "key-replaced" => "another key was put in a stored key's place",
+        "key-renamed" => "a stored key has another name",
         "key-deleted" => "a stored key was deleted",
         "key-users-changed" => "others may use a stored key",
         "key-usage-changed" => "a stored key may do other operations",

@@ -168,6 +168,14 @@ pub(crate) enum KeysCommand {
         #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
     },
+    /// Give a key another name: its users, terms and certificates stay, and so do requests and open sessions
+    Rename {
+        /// Its name so far
+        #[arg(add = ArgValueCandidates::new(stored))]
+        name: String,
+        /// Its name from now on, which no key has
+        new: String,
+    },
     /// Change the passphrase: the service seals all keys anew
     Passphrase {
         /// The file with the new one, which the service must find at its next start
@@ -212,7 +220,7 @@ pub(crate) enum KeysCommand {
         /// Its name
         #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
-        /// The operations, with commas between them: sign, decrypt, derive
+        /// The operations, with commas between them: sign, decrypt, derive; ssh for a key that signs and is meant for SSH
         #[arg(value_name = "USAGE", value_parser = clap::value_parser!(Usage))]
         usage: Usage,
     },

@@ -36,6 +36,14 @@ fn a_restriction_a_limit_and_a_chain_are_set_listed_and_survive_a_restart() {
     service.done(&["keys", "import", "ec", &key("p-256.sec1.pem"), "--replace"]);
     service.done(&["keys", "limit", "www", "--remove"]);
     service.done(&["keys", "usage", "www", "sign,decrypt"]);
+    // A key that is meant for SSH signs, and is unrestricted otherwise where it was.
+    service.done(&["keys", "usage", "ec", "ssh"]);
+    assert!(service.done(&["keys", "list", "--json"]).contains(r#""usage":["sign","ssh"]"#));
+    service.done(&["keys", "usage", "ec", "sign,derive,ssh"]);
+    assert!(service.done(&["keys", "list", "--json"]).contains(r#""usage":["sign","derive","ssh"]"#));
+    service.done(&["keys", "generate", "kem", "--kind", "ml-kem-768"]);
+    let said = service.refused(&["keys", "usage", "kem", "derive,ssh"]);
+    assert!(said.contains("never for sign,ssh: use derive"), "{said}");
     let after = service.done(&["keys", "list", "--json"]);
     assert!(!after.contains(r#""limit":100"#) && after.contains(r#""usage":["sign","decrypt"]"#), "{after}");
     assert!(!after.contains(r#""certificates":1"#), "{after}");

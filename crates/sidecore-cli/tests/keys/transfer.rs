@@ -8,15 +8,15 @@ use std::fs;
 use std::process::{Command, Output, Stdio};
 
 /// The service that has keys, the other one, and the way between them.
-struct Machines {
+pub(super) struct Machines {
     home: Home,
-    from: Serving,
+    pub(super) from: Serving,
     other: Home,
     to: Serving,
 }
 
 impl Machines {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::with("")
     }
 
@@ -32,12 +32,12 @@ impl Machines {
         Self { home, from, other, to }
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(super) fn file(&self, name: &str) -> String {
         self.home.path(name).to_str().unwrap().to_owned()
     }
 
     /// Stands for `ssh other sidecore keys receive`.
-    fn by(&self, more: &str) -> String {
+    pub(super) fn by(&self, more: &str) -> String {
         let (program, socket) = (env!("CARGO_BIN_EXE_sidecore"), self.to.socket.display());
         format!("SIDECORE_SOCKET='{socket}' '{program}' keys receive {more}")
     }
@@ -48,13 +48,13 @@ impl Machines {
         run.env("SIDECORE_SOCKET", &self.from.socket).stdin(Stdio::null()).output().unwrap()
     }
 
-    fn done(&self, arguments: &[&str], by: &str) -> String {
+    pub(super) fn done(&self, arguments: &[&str], by: &str) -> String {
         let done = self.run(arguments, by);
         assert!(done.status.success(), "{arguments:?}: {}", text(&done.stderr));
         text(&done.stdout)
     }
 
-    fn refused(&self, arguments: &[&str], by: &str) -> String {
+    pub(super) fn refused(&self, arguments: &[&str], by: &str) -> String {
         let done = self.run(arguments, by);
         assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stdout));
         text(&done.stderr)
@@ -76,16 +76,16 @@ fn receives(home: &Home) -> String {
     format!("receive_from = ['{}']\n", home.path("sender.pem").display())
 }
 
-fn list(service: &Serving) -> String {
+pub(super) fn list(service: &Serving) -> String {
     service.done(&["keys", "list", "--json"])
 }
 
-fn public(service: &Serving, name: &str) -> String {
+pub(super) fn public(service: &Serving, name: &str) -> String {
     service.done(&["keys", "pem", name])
 }
 
 /// A key with users and all terms.
-fn import_www(service: &Serving) {
+pub(super) fn import_www(service: &Serving) {
     service.done(&["keys", "import", "www", &key("p-256.pkcs8.pem"), "--uid", "33", "--gid", "4711"]);
     service.done(&["keys", "usage", "www", "sign"]);
     service.done(&["keys", "limit", "www", "100/s"]);

@@ -47,11 +47,14 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
         (vec!["cert", "www", &certificate], "key-certificates-changed", P256, "uid:33,gid:7"),
         (vec!["delete", "www"], "key-deleted", P256, "uid:33,gid:7"),
     ];
+        (vec!["rename", "www", "shop"], "key-renamed", P256, "uid:33,gid:7"),
+        (vec!["rename", "shop", "www"], "key-renamed", P256, "uid:33,gid:7"),
     for (arguments, event, fingerprint, users) in changes {
         let arguments: Vec<&str> = ["keys"].into_iter().chain(arguments).collect();
         let pid = service.done(&arguments);
         let line = service.wait_for(event);
-        assert_eq!((field(&line, "level"), field(&line, "key")), ("notice".to_owned(), "www".to_owned()));
+        let name = if arguments.ends_with(&["shop"]) { "shop" } else { "www" };
+        assert_eq!((field(&line, "level"), field(&line, "key")), ("notice".to_owned(), name.to_owned()));
         assert_eq!((field(&line, "fingerprint"), field(&line, "users")), (fingerprint.to_owned(), users.to_owned()));
         let who = (number(&line, "uid"), number(&line, "gid"), number(&line, "pid"), field(&line, "from"));
         let own = (u64::from(geteuid().as_raw()), u64::from(getegid().as_raw()), pid, "socket".to_owned());

@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// A set of private operations. Verification and encryption take the public part only, and belong to none.
+/// A set of private operations, and whether the key is meant for SSH. Verification and encryption take the public part
+/// only, and belong to none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Usage(u8);
 
@@ -14,10 +15,10 @@ pub struct Usage(u8);
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UsageError {
     /// A word that is none of the usages.
-    #[error("there is no usage {0:?}: write sign, decrypt or derive, with commas between them")]
+    #[error("there is no usage {0:?}: write sign, decrypt, derive or ssh, with commas between them")]
     Unknown(String),
     /// There is no word.
-    #[error("a key without any usage is of no use: write sign, decrypt or derive, or delete the key")]
+    #[error("a key without any usage is of no use: write sign, decrypt, derive or ssh, or delete the key")]
     Empty,
 }
 
@@ -30,11 +31,16 @@ impl Usage {
     pub const DECRYPT: Self = Self(2);
     /// Key agreement and decapsulation.
     pub const DERIVE: Self = Self(4);
-    /// All.
+    /// All operations.
     pub const ALL: Self = Self(7);
+    /// The key is meant for SSH: agents offer it to SSH's clients. It adds no operation, so it goes with [`Self::SIGN`],
+    /// and services and clients that do not know it take the key for one that signs.
+    pub const SSH: Self = Self(8);
+    /// All that this version knows.
+    pub const KNOWN: Self = Self(15);
 
-    const WORDS: [(Self, &'static str); 3] =
-        [(Self::SIGN, "sign"), (Self::DECRYPT, "decrypt"), (Self::DERIVE, "derive")];
+    const WORDS: [(Self, &'static str); 4] =
+        [(Self::SIGN, "sign"), (Self::DECRYPT, "decrypt"), (Self::DERIVE, "derive"), (Self::SSH, "ssh")];
 
     /// The usage of a session of this scheme.
     pub fn of_scheme(scheme: &Scheme) -> Self {
@@ -52,7 +58,15 @@ impl Usage {
         }
     }
 
-    /// All usages of a key of this kind.
+    /// All that may be set for a key of this kind.
+    pub fn settable(kind: Kind) -> Self {
+        match kind {
+            Kind::X25519 | Kind::MlKem768 | Kind::MlDsa65 => Self::of_kind(kind),
+            _ => Self::of_kind(kind).with(Self::SSH),
+        }
+    }
+
+    /// All operations of a key of this kind.
     pub fn of_kind(kind: Kind) -> Self {
         match kind {
             _ if kind.is_rsa() => Self::SIGN.with(Self::DECRYPT),
@@ -114,7 +128,8 @@ impl FromStr for Usage {
         text.split(',').try_fold(Self::NONE, |usage, word| {
             let known = Self::WORDS.into_iter().find(|(_, known)| *known == word.trim());
             let (more, _) = known.ok_or_else(|| UsageError::Unknown(word.chars().take(80).collect()))?;
-            Ok(usage.with(more))
+            // Whoever writes `ssh` means a key that signs.
+            Ok(usage.with(if more == Self::SSH { more.with(Self::SIGN) } else { more }))
         })
     }
 }
@@ -128,11 +143,12 @@ mod tests {
         for text in ["sign", "decrypt", "sign,decrypt", "sign,decrypt,derive"] {
             assert_eq!(text.parse::<Usage>().unwrap().to_string(), text);
         }
+        assert_eq!("ssh".parse::<Usage>().unwrap().to_string(), "sign,ssh");
         assert_eq!("derive, sign,sign".parse::<Usage>().unwrap().to_string(), "sign,derive");
         for wrong in ["", " ", "signs", "sign,", ",sign", "sign\0", "SIGN", "raw", "sign;decrypt"] {
             assert!(wrong.parse::<Usage>().is_err(), "{wrong:?}");
         }
-        assert!("raw".parse::<Usage>().unwrap_err().to_string().contains("sign, decrypt or derive"));
+        assert!("raw".parse::<Usage>().unwrap_err().to_string().contains("sign, decrypt, derive or ssh"));
     }
 
     #[test]
@@ -141,6 +157,7 @@ mod tests {
             [Scheme::Ecdh, Scheme::EcdsaRaw, Scheme::Ed25519, Scheme::X25519, Scheme::MlKem768, Scheme::MlDsa65];
         for kind in Kind::ALL {
             assert_ne!(Usage::of_kind(kind), Usage::NONE);
+            assert!(Usage::ALL.contains(Usage::of_kind(kind)) && Usage::KNOWN.contains(Usage::settable(kind)));
             for scheme in schemes.iter().filter(|scheme| kind.does(scheme)) {
                 assert!(Usage::of_kind(kind).contains(Usage::of_scheme(scheme)), "{kind:?} {scheme:?}");
             }

@@ -118,7 +118,7 @@ pub enum StoreError {
         needs: Usage,
     },
     /// Keys of its kind do not do this.
-    #[error("a key of kind {kind} is never for {more}: use {all}", kind = kind.name(), all = Usage::of_kind(*kind))]
+    #[error("a key of kind {kind} is never for {more}: use {all}", kind = kind.name(), all = Usage::settable(*kind))]
     NoSuchUsage {
         /// The key's kind.
         kind: Kind,
@@ -126,7 +126,7 @@ pub enum StoreError {
         more: Usage,
     },
     /// A usage of a later version, or none.
-    #[error("this usage is none: use sign, decrypt or derive")]
+    #[error("the service does not know this usage: use sign, decrypt, derive or ssh")]
     UnknownUsage,
     /// A limit that is none.
     #[error("a key's limit is 1 to {MAX_RATE} requests a second")]
@@ -166,6 +166,12 @@ pub enum StoreError {
     /// The key is on other machines, too.
     #[error("key {0:?} is on other machines: replace it there, or delete it here first")]
     Remote(String),
+    /// Other machines know the key by its name.
+    #[error(
+        "key {0:?} is also on other machines, which know it by this name: end that first with `sidecore keys remote {0} \
+         --never`; if only they have it, delete it here and import its public part under the name that it has there"
+    )]
+    NamedElsewhere(String),
     /// A user had the key made for itself: that user would use and delete the new one.
     #[error(
         "key {name:?} is user {owner}'s own (keys.creators), who would use the new one, too: take another name, or delete it \

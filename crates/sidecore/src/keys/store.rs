@@ -336,6 +336,31 @@ impl Store {
         Ok(Changed { what: place, doubt })
     }
 
+    /// Gives a key another name, in one step on the disk. Its users, terms, certificates and place stay, and so do open
+    /// sessions. Receipts of other services are for the former name, so none counts any more. Returns its place.
+    pub(crate) fn rename(&mut self, name: &str, new: &str) -> Result<Changed<u16>, StoreError> {
+        check_name(new)?;
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        if self.keys.contains_key(new) {
+            return Err(StoreError::Exists(new.to_owned()));
+        }
+        if key.material.site != Site::Here {
+            return Err(StoreError::NamedElsewhere(name.to_owned()));
+        }
+        let (attributes, bytes) = (key.attributes.clone().changed_here(), key.material.at_rest());
+        let doubt = self.at_rest(|vault| vault.rename(name, new, &attributes, &bytes))?;
+        let changed = self.next_change();
+        let mut key = self.keys.remove(name).ok_or_else(|| unknown(name))?;
+        key.set(attributes, changed);
+        key.confirmed.clear();
+        // Whether decryption errors are explicit is configured by name, so later lanes get sessions made for the new one.
+        key.sessions.clear();
+        let place = key.place;
+        self.places[usize::from(place)] = Some(new.to_owned());
+        self.keys.insert(new.to_owned(), key);
+        Ok(Changed { what: place, doubt })
+    }
+
     /// Sets a key's users. Returns its place, whose sessions are to be closed where they are no longer permitted.
     pub(crate) fn set_acl(&mut self, name: &str, acl: Acl) -> Result<Changed<u16>, StoreError> {
         check_acl(&acl)?;
@@ -453,9 +478,9 @@ impl Key {
         (self.attributes, self.changed) = (attributes, changed);
     }
 
-    /// Of the operations of its kind.
+    /// Without what keys of its kind do not do.
     fn usage(&self) -> Usage {
-        self.attributes.usage.both(Usage::of_kind(self.material.kind))
+        self.attributes.usage.both(Usage::settable(self.material.kind))
     }
 
     fn check_usage(&self, name: &str, scheme: &Scheme) -> Result<(), StoreError> {

@@ -146,6 +146,21 @@ impl Vault {
         self.change(None, self.list.with(name, number), &[file])
     }
 
+    /// The key's file under its new name and the end of the old one take effect with the same list.
+    pub(super) fn rename(
+        &mut self,
+        name: &str,
+        new: &str,
+        attributes: &Attributes,
+        pkcs8: &Secret,
+    ) -> Result<VaultWarning, VaultError> {
+        let number = self.number();
+        let sealed = self.master.seal(new, number, attributes, pkcs8).map_err(|_| VaultError::NotSealed)?;
+        let file = file_of(new, number);
+        self.stage(&file, &sealed)?;
+        self.change(None, self.list.without(name, number).with(new, number), &[file])
+    }
+
     pub(super) fn delete(&mut self, name: &str) -> Result<VaultWarning, VaultError> {
         let number = self.number();
         self.change(None, self.list.without(name, number), &[])

@@ -12,17 +12,17 @@ const RESERVED: usize = 8;
 impl Store {
     /// Sets the operations that a key may do. Returns its place, whose sessions for others are to be closed.
     pub(crate) fn set_usage(&mut self, name: &str, usage: Usage) -> Result<Changed<u16>, StoreError> {
-        if usage == Usage::NONE || !Usage::ALL.contains(usage) {
+        if usage.both(Usage::ALL) == Usage::NONE || !Usage::KNOWN.contains(usage) {
             return Err(StoreError::UnknownUsage);
         }
         let kind = self.keys.get(name).ok_or_else(|| unknown(name))?.material.kind;
-        let of_kind = Usage::of_kind(kind);
-        let more = usage.without(of_kind);
+        let more = usage.without(Usage::settable(kind));
         if more != Usage::NONE {
             return Err(StoreError::NoSuchUsage { kind, more });
         }
         // Without a restriction, a replacement of another kind has none either.
-        let usage = if usage == of_kind { Usage::ALL } else { usage };
+        let is_unrestricted = usage.both(Usage::ALL) == Usage::of_kind(kind);
+        let usage = if is_unrestricted { usage.with(Usage::ALL) } else { usage };
         self.alter(name, |attributes| attributes.usage = usage)
     }
 

@@ -169,13 +169,14 @@ fn the_place_of_a_deleted_key_permits_nothing_until_it_is_taken_again() {
 fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
     const KEYS: [&str; 3] = ["mail", "new", "www"];
     type Change = fn(&mut Store) -> Result<VaultWarning, StoreError>;
-    let changes: [Change; 4] = [
+    let changes: [Change; 5] = [
         |store| {
             store.insert("new", Material::read(EC.into()).unwrap(), Attributes::default()).map(|changed| changed.doubt)
         },
         |store| store.set_acl("www", Acl { uids: vec![9], gids: vec![] }).map(|changed| changed.doubt),
         |store| store.change_acl("www", &Acl::default(), &Acl { uids: vec![7], gids: vec![] }).map(|it| it.doubt),
         |store| store.delete("mail").map(|changed| changed.doubt),
+        |store| store.rename("mail", "new").map(|changed| changed.doubt),
     ];
     for (change, step) in changes.iter().flat_map(|change| (0..vault::tests::STEPS).map(move |step| (change, step))) {
         let scratch = tempfile::tempdir().unwrap();

@@ -170,7 +170,7 @@ fn check_attributes(material: &Material, attributes: &Attributes) -> Result<(), 
     let Attributes { acl, usage, rate, owner, certificates, .. } = attributes;
     check_acl(acl)?;
     let does = Usage::of_kind(material.kind);
-    if !Usage::ALL.contains(*usage) || usage.both(does) == Usage::NONE {
+    if !Usage::KNOWN.contains(*usage) || usage.both(does) == Usage::NONE {
         return Err(StoreError::UnknownUsage);
     }
     if rate.is_some_and(|rate| !(1..=MAX_RATE).contains(&rate)) {

@@ -93,6 +93,7 @@ impl Listener {
             }
             KeyCommand::List { after } => return Ok(Some(Reply::Keys(self.list(&after)))),
             KeyCommand::Delete { name } => self.setup.store.delete(&name)?,
+            KeyCommand::Rename { name, new } => return self.rename(key, &name, new).map(Some),
             KeyCommand::SetAcl { name, acl } => self.setup.store.set_acl(&name, acl)?,
             KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
             KeyCommand::SetUsage { name, usage } => self.setup.store.set_usage(&name, usage)?,
@@ -124,6 +125,18 @@ impl Listener {
             self.changed(&change, doubt.as_ref());
         }
         doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
+    }
+
+    fn rename(&mut self, key: LaneKey, name: &str, new: String) -> Result<Reply, Refused> {
+        let change = self.change("key-renamed", key, name);
+        let Changed { what: place, doubt } = self.setup.store.rename(name, &new)?;
+        // The key has its blocks already. Counters of another name begin at 0.
+        if let Err(error) = self.setup.counters.open_key(place.into(), &new) {
+            events::warning(&format!("{error}: the counters of the key {new} still have its former name, {name}"));
+        }
+        self.usage.begin(place.into(), clock::now());
+        self.changed(&Change { name: new, ..change }, doubt.as_ref());
+        doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
     fn replace(&mut self, key: LaneKey, name: &str, pkcs8: Secret) -> Result<(), Refused> {

@@ -150,10 +150,11 @@ fn seen(path: &Path) -> Seen {
 
 type Change = fn(&mut Vault) -> Result<VaultWarning, VaultError>;
 
-const CHANGES: [(&str, Change); 4] = [
+const CHANGES: [(&str, Change); 5] = [
     ("write", |vault| vault.write("new", &acl(9), &secret("new"))),
     ("users", |vault| vault.write("www", &acl(9), &secret("www"))),
     ("delete", |vault| vault.delete("mail")),
+    ("rename", |vault| vault.rename("mail", "post", &acl(7), &secret("post"))),
     ("passphrase", |vault| vault.change_passphrase(&secret(NEW))),
 ];
 
@@ -163,6 +164,7 @@ fn as_seen(what: &str) -> Seen {
         "write" => (OLD, keys(&[("mail", 7), ("new", 9), ("www", 7)])),
         "users" => (OLD, keys(&[("mail", 7), ("www", 9)])),
         "delete" => (OLD, keys(&[("www", 7)])),
+        "rename" => (OLD, keys(&[("post", 7), ("www", 7)])),
         "passphrase" => (NEW, keys(&[("mail", 7), ("www", 7)])),
         _ => (OLD, keys(&[("mail", 7), ("www", 7)])),
     }
