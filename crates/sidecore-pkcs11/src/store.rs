@@ -5,7 +5,7 @@ use crate::certificate::Certificate;
 use crate::config::Setup;
 use crate::life;
 use crate::objects::snapshot::{self, Snapshot};
-use crate::objects::{Object, Pair, What};
+use crate::objects::{Object, Pair, What, own};
 use crate::rv::{Doing, Rv, told};
 use cryptoki_sys::{
     CK_OBJECT_HANDLE, CKR_ATTRIBUTE_VALUE_INVALID, CKR_FUNCTION_FAILED, CKR_TEMPLATE_INCONSISTENT,
@@ -26,14 +26,20 @@ pub(crate) fn generate(setup: &Setup, name: &str, kind: Kind) -> Result<(CK_OBJE
     Ok((of(|what| matches!(what, What::Public(_)))?, of(|what| matches!(what, What::Private(_)))?))
 }
 
-/// Has the service store a key that it made for this program.
-pub(crate) fn keep(setup: &Setup, pair: &Pair, name: &str) -> Result<CK_OBJECT_HANDLE, Rv> {
+/// Has the service store a key that it made for this program. Its objects are those of the stored key afterwards.
+pub(crate) fn keep(setup: &Setup, pair: &Arc<Pair>, name: &str) -> Result<CK_OBJECT_HANDLE, Rv> {
     check(name)?;
     let Some(Private::Made(made)) = pair.private.as_ref().map(|key| &key.private) else {
         return Err(Rv(CKR_TOKEN_WRITE_PROTECTED));
     };
     let snapshot = change(setup, vec![KeyCommand::KeepMade { token: *made.token(), name: name.to_owned() }])?;
-    find(&snapshot, |object| object.label == name && matches!(object.what, What::Private(_)))
+    let kept = snapshot.all().find_map(|object| match &object.what {
+        What::Private(stored) if object.label == name => Some((object.handle, stored)),
+        _ => None,
+    });
+    let (handle, stored) = kept.ok_or(Rv(CKR_FUNCTION_FAILED))?;
+    own::now_stored(pair, stored)?;
+    Ok(handle)
 }
 
 /// The stored public object of this key, which is there with the private one.

@@ -1,6 +1,6 @@
 //! Objects of this program: they end with the session that made them.
 
-use super::{Object, What};
+use super::{Object, Pair, What};
 use crate::life;
 use crate::rv::Rv;
 use crate::sys::lock::{Guard, OwnedLock};
@@ -64,6 +64,20 @@ pub(crate) fn rename(handle: CK_OBJECT_HANDLE, label: Option<String>, id: Option
     renamed.label = label.unwrap_or(renamed.label);
     renamed.id = id.unwrap_or(renamed.id);
     *object = Arc::new(renamed);
+    Ok(())
+}
+
+/// The pair was stored: its objects of this process use the stored key from now on, since the token of the former one
+/// serves no more.
+pub(crate) fn now_stored(made: &Arc<Pair>, stored: &Arc<Pair>) -> Result<(), Rv> {
+    for (_, object) in lock()?.objects.values_mut() {
+        let what = match &object.what {
+            What::Private(pair) if Arc::ptr_eq(pair, made) => What::Private(stored.clone()),
+            What::Public(pair) if Arc::ptr_eq(pair, made) => What::Public(stored.clone()),
+            _ => continue,
+        };
+        *object = Arc::new(Object { what, ..Object::clone(object) });
+    }
     Ok(())
 }
 

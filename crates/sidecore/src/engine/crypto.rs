@@ -72,6 +72,9 @@ const ENTRIES: u64 = 256;
 /// Charge of the session itself with its entries, bytes.
 const SESSION: u64 = 512;
 
+/// No place: above all places.
+const NOT_STORED: u32 = u32::MAX;
+
 /// Wrong results of batches in a row after which a session joins no more batches.
 const MAX_WRONG_RESULTS: u32 = 3;
 
@@ -83,10 +86,12 @@ pub struct Session {
     wrong: AtomicU32,
     algorithm: Algorithm,
     classes: [Option<Class>; Op::COUNT],
-    key: Option<u16>,
+    /// Place of its stored key, or [`NOT_STORED`]. A key that was made for a program may be stored while sessions on it
+    /// are open: [`bind`](Self::bind) gives them the place, and with it the key's users and terms.
+    key: AtomicU32,
     /// The operations that its stored key must be permitted to do.
     usage: Usage,
-    /// That of its stored key.
+    /// That of the key, shared by all sessions on it.
     limiter: Option<Arc<Limiter>>,
     key_location: [KeyLocation; Op::COUNT],
     remote: Option<Box<RemoteSession>>,
@@ -116,7 +121,7 @@ impl Session {
             algorithm,
             classes,
             mechanism,
-            key: None,
+            key: AtomicU32::new(NOT_STORED),
             usage: Usage::NONE,
             limiter: None,
             key_location,
@@ -156,11 +161,27 @@ impl Session {
                 key_location[op] = class.map_or(KeyLocation::LOCAL, |class| remote.key_location(place, class.op()));
             }
         }
-        Self { key: Some(place), usage, key_location, ..self }
+        Self { key: AtomicU32::new(place.into()), usage, key_location, ..self }
     }
 
     pub(crate) fn with_limiter(self, limiter: Arc<Limiter>) -> Self {
         Self { limiter: Some(limiter), ..self }
+    }
+
+    /// Makes it a session on a key that the service made for a program, which may be stored later.
+    pub(crate) fn of_made(self, usage: Usage, limiter: Arc<Limiter>) -> Self {
+        Self { usage, limiter: Some(limiter), ..self }
+    }
+
+    /// Whether this is the limiter of its key.
+    pub(crate) fn is_limited_by(&self, limiter: &Arc<Limiter>) -> bool {
+        self.limiter.as_ref().is_some_and(|own| Arc::ptr_eq(own, limiter))
+    }
+
+    /// Its key is stored from now on, at this place.
+    pub(crate) fn bind(&self, place: u16) {
+        // No memory is published by it: sidecores see the place at their next request.
+        self.key.store(place.into(), Ordering::Relaxed);
     }
 
     /// The limiter of its stored key's private operations, if there is a limit and this is one.
@@ -190,10 +211,11 @@ impl Session {
         self.heap_bytes
     }
 
-    /// The place of its stored key, below `limits.keys`; `None` where the client brought the key.
+    /// The place of its stored key, below `limits.keys`; `None` where the client brought the key, or the service made it
+    /// for a program.
     #[inline]
     pub fn key(&self) -> Option<u16> {
-        self.key
+        u16::try_from(self.key.load(Ordering::Relaxed)).ok()
     }
 
     /// The operations that its stored key must be permitted to do.

@@ -26,7 +26,7 @@ pub(crate) enum Admission {
 }
 
 impl Limiter {
-    pub(super) fn new(rate: Option<u32>) -> Self {
+    pub(crate) fn new(rate: Option<u32>) -> Self {
         let limiter = Self::default();
         limiter.set(rate);
         limiter

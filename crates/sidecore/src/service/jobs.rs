@@ -7,9 +7,10 @@ use super::command::ClientKey;
 use super::key_change::Change;
 use crate::control::Refused;
 use crate::engine::crypto::Session;
-use crate::keys::{Attributes, Kind, Material, Receipts, Resealed, Resealing, StoreError, public_part};
-use crate::spec::{KeyMaterial, Scheme, Secret, SessionSpec};
+use crate::keys::{Attributes, Kind, Limiter, Material, Receipts, Resealed, Resealing, StoreError, public_part};
+use crate::spec::{KeyMaterial, KeyToken, Scheme, Secret, SessionSpec};
 use crate::sys::peer::Credentials;
+use sidecore_client::keys::Usage;
 use std::sync::Arc;
 
 pub(super) enum ControlJob {
@@ -25,8 +26,16 @@ pub(super) enum ControlJob {
 
 pub(super) enum SessionKey {
     Sent(KeyMaterial),
-    Made(Arc<Material>),
+    Made(KeyToken, MadeKey),
     Stored(String, Arc<Material>),
+}
+
+/// A key that the service made for a program.
+#[derive(Clone, Debug)]
+pub(super) struct MadeKey {
+    pub(super) material: Arc<Material>,
+    /// All its sessions have it, and the key as well once it is stored.
+    pub(super) limiter: Arc<Limiter>,
 }
 
 pub(super) struct NewKey {
@@ -50,6 +59,7 @@ pub(super) enum KeyPart {
 
 pub(super) enum JobOutput {
     Session(Arc<Session>),
+    MadeSession(KeyToken, Arc<Session>),
     StoredSession { name: String, material: Arc<Material>, scheme: Scheme, session: Box<Session> },
     Imported(NewKey, Material),
     Replaced(Change, Material),
@@ -106,20 +116,25 @@ impl ControlJob {
 }
 
 fn open(scheme: Scheme, key: SessionKey, client: ClientKey, gathers: bool) -> JobResult {
-    let (session, stored) = match key {
-        SessionKey::Sent(key) => (Session::open(&SessionSpec { scheme: scheme.clone(), key })?.of_client(client), None),
-        SessionKey::Made(material) => (material.open(&scheme, "")?.of_client(client), None),
+    let ready = |session: Session| {
+        if gathers {
+            session.make_ready();
+        }
+        session
+    };
+    Ok(match key {
+        SessionKey::Sent(key) => {
+            let session = Session::open(&SessionSpec { scheme, key })?.of_client(client);
+            JobOutput::Session(Arc::new(ready(session)))
+        }
+        SessionKey::Made(token, MadeKey { material, limiter }) => {
+            let session = material.open(&scheme, "")?.of_client(client).of_made(Usage::of_scheme(&scheme), limiter);
+            JobOutput::MadeSession(token, Arc::new(ready(session)))
+        }
         SessionKey::Stored(name, material) => match material.open(&scheme, &name) {
-            Ok(session) => (session, Some((name, material))),
+            Ok(session) => JobOutput::StoredSession { name, material, scheme, session: Box::new(ready(session)) },
             Err(why) => return Err(StoreError::Key { name, why }.into()),
         },
-    };
-    if gathers {
-        session.make_ready();
-    }
-    Ok(match stored {
-        Some((name, material)) => JobOutput::StoredSession { name, material, scheme, session: Box::new(session) },
-        None => JobOutput::Session(Arc::new(session)),
     })
 }
 
@@ -152,8 +167,13 @@ mod tests {
     fn a_session_on_a_key_that_was_sent_or_made_is_the_clients() {
         let spec = sample(Class::from_name("p-256-sign").unwrap(), 64, 1).spec;
         let material = Arc::new(Material::read(PKCS8.into()).unwrap());
-        for key in [SessionKey::Sent(spec.key), SessionKey::Made(material)] {
-            let Ok(JobOutput::Session(session)) = session(spec.scheme.clone(), key) else { panic!("no session") };
+        let made = MadeKey { material, limiter: Arc::new(Limiter::new(None)) };
+        for key in [SessionKey::Sent(spec.key), SessionKey::Made(KeyToken([7; 16]), made)] {
+            let (JobOutput::Session(session) | JobOutput::MadeSession(_, session)) =
+                session(spec.scheme.clone(), key).unwrap_or_else(|refused| panic!("{refused}"))
+            else {
+                panic!("no session")
+            };
             assert_eq!(session.owner(), Some(CLIENT));
             assert!(session.class(Op::Sign).is_some());
         }

@@ -24,6 +24,9 @@ pub(crate) fn run(socket: &str, uid: &str, gids: &str) {
         let words: Vec<&str> = line.split(' ').collect();
         match words[..] {
             ["open", name] => println!("{}", said(open(&mut client, name).map(|opened| session = Some(opened)))),
+            ["open-made", token] => {
+                println!("{}", said(open_made(&mut client, token).map(|opened| session = Some(opened))));
+            }
             ["sign"] => println!("{}", said(sign(&mut client, session))),
             ["info", name] => println!("{}", said(client.key_info(name).map(|_| ()))),
             ["list"] => println!("{}", said(change(&mut admin, KeyCommand::List { after: String::new() }))),
@@ -108,6 +111,11 @@ fn said(result: Result<(), Error>) -> String {
 fn open(client: &mut Client, name: &str) -> Result<Session, Error> {
     let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
     client.open_session(&SessionSpec { scheme, key: KeyMaterial::Stored(name.to_owned()) })
+}
+
+/// The key is of kind Ed25519.
+fn open_made(client: &mut Client, token: &str) -> Result<Session, Error> {
+    client.open_session(&SessionSpec { scheme: Scheme::Ed25519, key: KeyMaterial::Made(read_token(token)) })
 }
 
 fn sign(client: &mut Client, session: Option<Session>) -> Result<(), Error> {

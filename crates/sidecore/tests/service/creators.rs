@@ -7,7 +7,7 @@ use crate::peer::{Peer, until};
 use sidecore::client::Admin;
 use sidecore::config::{Config, CreatorsConfig, KeysConfig, LimitsConfig};
 use sidecore::engine::crypto::Secret;
-use sidecore::keys::{Acl, KeyCommand};
+use sidecore::keys::{Acl, KeyCommand, Usage};
 use sidecore::spec::KeyToken;
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -88,10 +88,10 @@ fn a_creator_keeps_a_key_that_was_made_for_its_program() {
     assert!(hears(&mut one, &none).contains("the service has no such key"));
     assert!(hears(&mut one, &format!("keep {token} ../a")).contains("letters, digits"));
     assert_eq!(hears(&mut one, &format!("keep {token} a")), "done");
-    assert!(hears(&mut one, &format!("keep {token} a")).contains("already"));
+    assert!(hears(&mut one, &format!("keep {token} a")).contains("is stored as \"a\""));
     let command = KeyCommand::KeepMade { token: read_token(&token), name: "roots".to_owned() };
     let said = root.keys(command).map(|_| ()).unwrap_err().to_string();
-    assert!(said.contains("for a program of another user"), "{said}");
+    assert!(said.contains("is stored as \"a\""), "{said}");
     assert_eq!(hears(&mut one, "drop"), "done");
     assert_eq!((hears(&mut one, "mine"), hears(&mut two, "mine")), ("a".to_owned(), String::new()));
     assert_eq!(root.my_keys(None).unwrap().unwrap().keys[0].owner, Some(64_001));
@@ -106,6 +106,43 @@ fn a_creator_keeps_a_key_that_was_made_for_its_program() {
     let said = hears(&mut one, &format!("keep {token} c"));
     assert!(said.contains("user 64001 has 2 keys already (keys.creators.per_user)"), "{said}");
     assert_eq!(hears(&mut one, "mine"), "a b");
+}
+
+#[test]
+fn sessions_by_a_makers_token_are_the_stored_keys_once_it_is_kept() {
+    let Some((service, mut root)) = serve() else { return };
+    let terms: [(&str, fn(String) -> KeyCommand, &str); 4] = [
+        ("limited", |name| KeyCommand::SetRate { name, rate: Some(1) }, "limit"),
+        ("restricted", |name| KeyCommand::SetUsage { name, usage: Usage::SIGN }, "done"),
+        ("withdrawn", |name| KeyCommand::SetAcl { name, acl: Acl::default() }, "no session of this handle"),
+        ("deleted", |name| KeyCommand::Delete { name }, "no session of this handle"),
+    ];
+    for (name, term, expected) in terms {
+        // Each has its quota.
+        let (mut maker, mut friend) = (peer(&service, "64001", MEMBERS), peer(&service, "64003", "64003"));
+        let token = hears(&mut maker, "make");
+        for process in [&mut maker, &mut friend] {
+            assert_eq!(hears(process, &format!("open-made {token}")), "done");
+            assert_eq!(hears(process, "sign"), "done");
+        }
+        assert_eq!(hears(&mut maker, &format!("keep {token} {name}")), "done");
+        assert_eq!(hears(&mut maker, "sign"), "done", "the session of who may use the stored key goes on");
+        let said = hears(&mut friend, "sign");
+        assert!(said.contains("no session of this handle"), "who holds the token and is not on the list: {said}");
+        for process in [&mut maker, &mut friend] {
+            let said = hears(process, &format!("open-made {token}"));
+            assert!(said.contains(&format!("is stored as {name:?}")), "{said}");
+        }
+        root.keys(term(name.to_owned())).unwrap();
+        // The bucket of one second holds one.
+        let said = (0..3).map(|_| hears(&mut maker, "sign")).last().unwrap();
+        assert!(said.contains(expected), "{name}: {said}");
+        if name != "deleted" {
+            root.keys(KeyCommand::Delete { name: name.to_owned() }).unwrap();
+        }
+        let said = hears(&mut maker, "sign");
+        assert!(said.contains("no session of this handle"), "{name}: {said}");
+    }
 }
 
 #[test]

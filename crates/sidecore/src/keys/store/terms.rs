@@ -3,8 +3,10 @@
 use super::{Changed, Store, unknown};
 use crate::keys::certificate::check_chain;
 use crate::keys::error::StoreError;
+use crate::keys::limiter::Limiter;
 use crate::sys::peer::Asker;
 use sidecore_client::keys::{MAX_RATE, Usage};
+use std::sync::Arc;
 
 /// Divisor of the number of places for keys: this part of them is not for creators.
 const RESERVED: usize = 8;
@@ -35,6 +37,14 @@ impl Store {
             key.limiter.set(rate);
         }
         Ok(changed)
+    }
+
+    /// Gives a key the limiter that sessions on it have already, from the time before it was stored.
+    pub(crate) fn take_limiter(&mut self, name: &str, limiter: Arc<Limiter>) {
+        if let Some(key) = self.keys.get_mut(name) {
+            limiter.set(key.attributes.rate);
+            key.limiter = limiter;
+        }
     }
 
     /// Replaces a key's certificates. None: removes them.

@@ -10,6 +10,11 @@ impl Listener {
     pub(super) fn complete(&mut self, key: LaneKey, result: JobResult) -> Result<Reply, Refused> {
         match result? {
             JobOutput::Session(session) => self.enter(key, session),
+            JobOutput::MadeSession(token, session) => {
+                // Meanwhile the key may have been stored, and is used by its name from then on.
+                self.made_key(token)?;
+                self.enter(key, session)
+            }
             JobOutput::StoredSession { name, material, scheme, session } => {
                 let asker = self.asker(key)?;
                 let session = self.setup.store.keep(&name, &material, &scheme, *session, &asker)?;

@@ -6,6 +6,7 @@ use crate::control::Token;
 use crate::counters::{LaneBlock, LaneCounter};
 use crate::device::Control;
 use crate::service::command::ClientKey;
+use crate::service::jobs::MadeKey;
 use crate::service::reaper::ClosedConnection;
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
@@ -45,6 +46,14 @@ pub(super) struct Chain {
 pub(super) struct OwnKey {
     /// `None`: it is being made.
     pub(super) token: Option<KeyToken>,
+}
+
+/// What a token of a made key stands for, until the connection that had it made ends.
+#[derive(Debug)]
+pub(super) enum MadeState {
+    Live(MadeKey),
+    /// Stored under this name. The token serves no more: what it could do is decided by the stored key's users and terms.
+    Stored(String),
 }
 
 /// An ended connection, which still counts until its objects are closed.

@@ -5,15 +5,17 @@
 //! process that asked for it does not end it.
 
 use super::attach::random;
-use super::connection::{Connection, OwnKey};
+use super::connection::{Connection, MadeState, OwnKey};
 use super::state::Listener;
 use crate::control::{Ground, Refused, Reply};
 use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
-use crate::keys::{Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Material, Resealed, UsablePage};
+use crate::keys::{
+    Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Limiter, Material, Resealed, UsablePage,
+};
 use crate::service::command::{ClientKey, LaneKey};
-use crate::service::jobs::{ControlJob, KeyPart, NewKey};
+use crate::service::jobs::{ControlJob, KeyPart, MadeKey, NewKey};
 use crate::service::key_change::Change;
 use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
@@ -314,13 +316,15 @@ impl Listener {
         let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
         own.token = Some(token);
         let public = material.public.clone();
-        self.made.insert(token, Arc::new(material));
+        let made = MadeKey { material: Arc::new(material), limiter: Arc::new(Limiter::new(None)) };
+        self.made.insert(token, MadeState::Live(made));
         Ok(Reply::KeyMade { token, public })
     }
 
-    /// Stores a key that was made for a program. `creator`: the user it then belongs to.
+    /// Stores a key that was made for a program. `creator`: the user it then belongs to. The token serves no more, and
+    /// sessions that were opened by it are the stored key's, with its users, usage and limit.
     fn keep_made(&mut self, key: LaneKey, token: KeyToken, name: &str, creator: Option<u32>) -> Result<Reply, Refused> {
-        let material = self.made_key(token)?;
+        let made = self.made_key(token)?.clone();
         // A token alone is not enough, e.g. of a key that another user's program passed on.
         let holds = |connection: &Connection| connection.own.as_ref().is_some_and(|own| own.token == Some(token));
         let maker =
@@ -330,11 +334,29 @@ impl Listener {
             "the key was made for a program of another user: have one made, and keep that"
         );
         let attributes = match creator {
-            Some(user) => self.own_attributes(user, material.kind(), &Acl::default())?,
+            Some(user) => self.own_attributes(user, made.material.kind(), &Acl::default())?,
             None => Attributes::default(),
         };
         let change = self.change("key-kept", key, name);
-        self.stored(NewKey { change, attributes }, material.copy())
+        self.setup.store.check_new(name, &attributes.acl)?;
+        let stored = self.stored(NewKey { change, attributes }, made.material.copy());
+        // Also where the disk did not confirm it.
+        if let Some(place) = self.setup.store.place(name) {
+            self.made.insert(token, MadeState::Stored(name.to_owned()));
+            self.bind_sessions(&made.limiter, name, place);
+        }
+        stored
+    }
+
+    fn bind_sessions(&mut self, limiter: &Arc<Limiter>, name: &str, place: u16) {
+        self.setup.store.take_limiter(name, limiter.clone());
+        let attached = self.connections.values().filter_map(|connection| connection.attached.as_ref());
+        for (_, session) in attached.flat_map(|attached| attached.sessions.all()) {
+            if session.is_limited_by(limiter) {
+                session.bind(place);
+            }
+        }
+        self.close_sessions_on(place, Keep::Permitted);
     }
 
     /// The key's connection is gone. Open sessions on it stay.
@@ -345,8 +367,17 @@ impl Listener {
         self.quotas.forget_key(client, KEY_BYTES);
     }
 
-    pub(super) fn made_key(&self, token: KeyToken) -> Result<Arc<Material>, Refused> {
-        let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
-        self.made.get(&token).cloned().ok_or_else(|| Refused::new(Ground::NoKey, gone))
+    pub(super) fn made_key(&self, token: KeyToken) -> Result<&MadeKey, Refused> {
+        match self.made.get(&token) {
+            Some(MadeState::Live(made)) => Ok(made),
+            Some(MadeState::Stored(name)) => {
+                let text = format!("the key that was made for this program is stored as {name:?}: use it by that name");
+                Err(Refused::new(Ground::NoKey, text))
+            }
+            None => {
+                let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
+                Err(Refused::new(Ground::NoKey, gone))
+            }
+        }
     }
 }

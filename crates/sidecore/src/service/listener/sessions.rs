@@ -24,7 +24,7 @@ impl Listener {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
                 Ready::Material(material) => SessionKey::Stored(name, material),
             },
-            KeyMaterial::Made(token) => SessionKey::Made(self.made_key(token)?),
+            KeyMaterial::Made(token) => SessionKey::Made(token, self.made_key(token)?.clone()),
             sent => SessionKey::Sent(sent),
         };
         self.jobs.push(user, key, ControlJob::Session { scheme, key: key_of_session, client, gathers });

@@ -1,7 +1,7 @@
 //! State of the control thread: its connections, their lanes and keys, and work that waits for a turn.
 
 use super::complaints::{Complaints, complaints};
-use super::connection::{Connection, Ending, Gateway};
+use super::connection::{Connection, Ending, Gateway, MadeState};
 use super::creators::{Changes, changes};
 use super::descriptors;
 use super::usage::Usage;
@@ -9,7 +9,7 @@ use super::waiting::Queue;
 use crate::config::Config;
 use crate::control::{self, Token};
 use crate::counters::Counters;
-use crate::keys::{Material, Store};
+use crate::keys::Store;
 use crate::service::advice::Advice;
 use crate::service::command::{ClientKey, Event, LaneKey, SidecoreHandle};
 use crate::service::door::Door;
@@ -82,7 +82,7 @@ pub(in crate::service) struct Listener {
     pub(super) blocks: Vec<usize>,
     pub(super) jobs: JobQueues,
     pub(super) results: Receiver<(LaneKey, JobResult)>,
-    pub(super) made: HashMap<KeyToken, Arc<Material>>,
+    pub(super) made: HashMap<KeyToken, MadeState>,
     pub(super) gateways: HashMap<LaneKey, Gateway>,
     pub(super) reaper: Reaper,
     pub(super) complaints: Complaints,
