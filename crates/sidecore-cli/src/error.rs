@@ -58,6 +58,8 @@ pub(crate) enum CliError {
     NotSent(String),
     #[error("{refused} of {of} sealed keys were refused; the others are stored")]
     NotReceived { refused: usize, of: usize },
+    #[error("{0}")]
+    NoSuchUsers(String),
     #[error("the service has the new key no more")]
     KeyGone,
     #[error("{} wrote no pages: {status}", program.display())]

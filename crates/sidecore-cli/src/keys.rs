@@ -16,6 +16,7 @@ use sidecore::client::Admin;
 use sidecore::config::counters_beside;
 use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
+use sidecore::keys::transfer::Replace;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, Usage, check_name, public_of_private, read_passphrase,
@@ -84,7 +85,6 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
         KeysCommand::Address => output::print(&connect()?.transfer_address()?.to_pem())?,
         KeysCommand::Send(sending) => send::send(&mut connect()?, sending)?,
         KeysCommand::Move(moving) => send::move_away(&mut connect()?, &moving)?,
-        KeysCommand::Receive { file, replace } => receive::run(&args.socket, &file, replace)?,
         KeysCommand::Usage { name, usage } => {
             drop(connect()?.keys(KeyCommand::SetUsage { name: name.clone(), usage })?);
             if usage.contains(Usage::SSH) {
@@ -94,6 +94,14 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
                 );
                 report(&format!("the usage of {name} was set"), &next)?;
             }
+        }
+        KeysCommand::Receive { file, replace, force, mapping } => {
+            let replace = match (replace, force) {
+                (_, true) => Replace::Always,
+                (true, false) => Replace::Newer,
+                (false, false) => Replace::Never,
+            };
+            receive::run(&args.socket, &file, replace, &mapping)?;
         }
         KeysCommand::Limit { name, rate, .. } => drop(connect()?.keys(KeyCommand::SetRate { name, rate })?),
         KeysCommand::Cert { name, file: Some(file), .. } => terms::set_certificates(&mut connect()?, &name, &file)?,

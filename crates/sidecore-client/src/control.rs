@@ -266,6 +266,15 @@ pub enum Reply {
     },
     /// A key was received and stored.
     Received(Received),
+    /// The sealed key is for these users and groups of its sender's machine. [`KeyCommand::Users`] gives their numbers here.
+    Users {
+        /// The key's name.
+        name: String,
+        /// Names of users.
+        users: Vec<String>,
+        /// Names of groups.
+        groups: Vec<String>,
+    },
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ mod usage;
 use crate::spec::{KeyToken, Scheme, Secret};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
-use transfer::{Address, Receipt};
+use transfer::{AclNames, Address, Receipt, Replace};
 pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_RATE, UsableKey, UsableKeys};
 pub use usage::{Usage, UsageError};
 
@@ -303,17 +303,20 @@ pub enum KeyCommand {
         to: Address,
         /// Not if the running service has a receipt for the key as it is now.
         if_changed: bool,
+        /// Names of its users and groups on this machine.
+        names: AclNames,
     },
     /// The next part of the key that was sealed last on this connection.
     NextPart,
-    /// A part of a sealed key. The last one makes the service open, try and store the key.
+    /// A part of a sealed key. The last one makes the service open, try and store the key, or ask for the numbers of its
+    /// users and groups.
     Receive {
         /// Up to [`PART`](transfer::PART) bytes.
         part: Vec<u8>,
         /// Another part follows.
         more: bool,
-        /// Put it in the place of another key of this name, or of another state of it.
-        replace: bool,
+        /// What it may replace.
+        replace: Replace,
     },
     /// Check the receipt for a key that was sealed on this connection.
     Confirm {
@@ -321,7 +324,7 @@ pub enum KeyCommand {
         name: String,
         /// The receipt.
         receipt: Receipt,
-        /// Then delete the key here, unless it was changed since.
+        /// Then delete the key here, unless it was changed since, or a receipt was given for it.
         delete: bool,
     },
     /// Give the key another name; its users, terms, certificates and open sessions stay.
@@ -331,11 +334,14 @@ pub enum KeyCommand {
         /// Its name from then on, which must be free.
         new: String,
     },
+    /// The numbers here of the users and groups that [`Reply::Users`](crate::control::Reply::Users) named, in its order.
+    /// The service goes on with the sealed key.
+    Users(Acl),
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 21;
+    pub(crate) const COUNT: u8 = 22;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

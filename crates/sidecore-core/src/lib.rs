@@ -24,6 +24,7 @@
 //! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
 //! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
+//! |`custody`|which copy of a key may be deleted once another service has it|
 //! |`nodes`|nodes of a farm over `dispatch`: next node, lost nodes and their events; `nodes/node` is a node's window of credit|
 #![no_std]
 #![forbid(unsafe_code)]
@@ -32,6 +33,7 @@ extern crate alloc;
 #[cfg(loom)]
 extern crate std;
 
+pub mod custody;
 pub mod dispatch;
 pub mod doorbell;
 pub mod flag;

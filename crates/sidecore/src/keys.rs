@@ -8,6 +8,7 @@ mod certificate;
 mod error;
 mod file;
 mod limiter;
+mod lineage;
 mod material;
 mod named;
 mod public;

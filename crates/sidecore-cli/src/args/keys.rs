@@ -79,6 +79,17 @@ pub(crate) struct Moving {
     pub(crate) way: Way,
 }
 
+/// Users and groups that have other names here than at the sender of a key.
+#[derive(Debug, Args)]
+pub(crate) struct Mapping {
+    /// Take the user LOCAL, by name or number, for the sender's user NAME; several times for several
+    #[arg(long, value_name = "NAME=LOCAL", value_parser = mapped_user)]
+    pub(crate) map_user: Vec<(String, u32)>,
+    /// Take the group LOCAL, by name or number, for the sender's group NAME; several times for several
+    #[arg(long, value_name = "NAME=LOCAL", value_parser = mapped_group)]
+    pub(crate) map_group: Vec<(String, u32)>,
+}
+
 /// A certificate's renewal, which brought a key.
 #[derive(Debug, Args)]
 pub(crate) struct Renewal {
@@ -259,9 +270,14 @@ pub(crate) enum KeysCommand {
         /// The file with the sealed keys; - for standard input
         #[arg(value_name = "FILE", default_value = "-")]
         file: PathBuf,
-        /// Put them in the place of other keys of their names, and of other users and terms, unless those are newer
+        /// Put them in the place of earlier states of the same keys, also of keys that they replaced at the sender
         #[arg(long)]
         replace: bool,
+        /// Put them in the place of whatever has their names, also where that is newer or was changed independently
+        #[arg(long, conflicts_with = "replace")]
+        force: bool,
+        #[command(flatten)]
+        mapping: Mapping,
     },
     /// Set the users of a key, in addition to root and the service's own user
     #[command(group = clap::ArgGroup::new("how").args(["add", "remove", "set", "nobody"]).required(true))]
@@ -343,6 +359,21 @@ fn user(text: &str) -> Result<u32, CliError> {
     }
     let found = nix::unistd::User::from_name(text).map_err(CliError::library)?.map(|user| user.uid.as_raw());
     found.ok_or_else(|| CliError::usage("there is no such user here, name one of `getent passwd`"))
+}
+
+fn mapped_user(text: &str) -> Result<(String, u32), CliError> {
+    mapped(text, user)
+}
+
+fn mapped_group(text: &str) -> Result<(String, u32), CliError> {
+    mapped(text, group)
+}
+
+fn mapped(text: &str, local: fn(&str) -> Result<u32, CliError>) -> Result<(String, u32), CliError> {
+    let (name, here) = text.split_once('=').ok_or_else(|| {
+        CliError::usage("write NAME=LOCAL: the name at the sender, and the name or number here that stands for it")
+    })?;
+    Ok((name.to_owned(), local(here)?))
 }
 
 fn group(text: &str) -> Result<u32, CliError> {

@@ -9,12 +9,13 @@ mod courier;
 use crate::args::keys::{Moving, Sending, Way};
 use crate::error::{CliError, failed, unusable};
 use courier::{Carried, carry};
+use nix::unistd::{Gid, Group, Uid, User};
 use sidecore::client::{Admin, Error};
 use sidecore::control::Ground;
-use sidecore::keys::Site;
-use sidecore::keys::transfer::{Address, MAX_ADDRESS_FILE, sealed_to_pem};
+use sidecore::keys::transfer::{AclNames, Address, MAX_ADDRESS_FILE, sealed_to_pem};
+use sidecore::keys::{KeyEntry, Site};
 use sidecore_terminal::output;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, Permissions};
 use std::io::{self, Read, Write};
 use std::mem;
@@ -79,9 +80,10 @@ fn seal(service: &mut Admin, names: &[String], if_changed: bool, way: &Way) -> R
     if names.len() > MAX_KEYS {
         return Err(CliError::Usage(format!("at most {MAX_KEYS} keys are sent at a time: name fewer")));
     }
+    let of_here = acl_names(service)?;
     let mut load = Load::default();
     for name in names.iter().collect::<BTreeSet<_>>() {
-        let sealed = match service.seal(name, to, if_changed) {
+        let sealed = match service.seal(name, to, if_changed, of_here.get(name).cloned().unwrap_or_default()) {
             Ok(Some(sealed)) => sealed,
             Ok(None) => continue,
             Err(Error::Service(why)) if why.ground == Ground::NoKey && names.len() > 1 => {
@@ -100,6 +102,36 @@ fn seal(service: &mut Admin, names: &[String], if_changed: bool, way: &Way) -> R
         return Err(CliError::NotSent(load.gone.join("; ")));
     }
     Ok(load)
+}
+
+/// For each key, the names of its users and groups on this machine: numbers mean others on another one.
+fn acl_names(service: &mut Admin) -> Result<BTreeMap<String, AclNames>, CliError> {
+    let user = |uid| Ok::<_, nix::Error>(User::from_uid(Uid::from_raw(uid))?.map(|user| user.name));
+    let group = |gid| Ok::<_, nix::Error>(Group::from_gid(Gid::from_raw(gid))?.map(|group| group.name));
+    let (mut users, mut groups) = (BTreeMap::new(), BTreeMap::new());
+    let mut names = BTreeMap::new();
+    for KeyEntry { name, acl, .. } in super::all(service)? {
+        let of_key = AclNames {
+            users: named(&acl.uids, &mut users, user).map_err(CliError::library)?,
+            groups: named(&acl.gids, &mut groups, group).map_err(CliError::library)?,
+        };
+        names.insert(name, of_key);
+    }
+    Ok(names)
+}
+
+/// Each name is looked up once: the database may be on another machine.
+fn named(
+    ids: &[u32],
+    known: &mut BTreeMap<u32, Option<String>>,
+    look_up: impl Fn(u32) -> nix::Result<Option<String>>,
+) -> nix::Result<Vec<(u32, String)>> {
+    for id in ids {
+        if !known.contains_key(id) {
+            known.insert(*id, look_up(*id)?);
+        }
+    }
+    Ok(ids.iter().filter_map(|id| Some((*id, known.get(id)?.clone()?))).collect())
 }
 
 fn address(path: &Path) -> Result<Address, CliError> {

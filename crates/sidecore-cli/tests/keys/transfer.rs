@@ -251,6 +251,92 @@ fn a_key_stays_unless_a_right_receipt_came_and_a_second_run_finishes() {
     assert_eq!(machines.lists(), [String::new(), before]);
 }
 
+/// Two services that each send to the other and receive from it.
+fn partners() -> (Machines, String) {
+    let mut machines = Machines::new();
+    let address = |home: &Home, name: &str| home.path(name).display().to_string();
+    let to_other = address(&machines.home, "other.pem");
+    let to_first = address(&machines.other, "sender.pem");
+    machines.from.end();
+    machines.to.end();
+    machines.from = machines.home.serve_with(&format!("send_to = ['{to_other}']\nreceive_from = ['{to_other}']\n"));
+    machines.to = machines.other.serve_with(&format!("send_to = ['{to_first}']\nreceive_from = ['{to_first}']\n"));
+    let (program, to, from) =
+        (env!("CARGO_BIN_EXE_sidecore"), machines.to.socket.display(), machines.from.socket.display());
+    let back = format!(
+        "SIDECORE_SOCKET='{to}' '{program}' keys move www --to '{to_first}' --by \
+         \"SIDECORE_SOCKET='{from}' '{program}' keys receive\""
+    );
+    (machines, back)
+}
+
+#[test]
+fn a_key_that_is_moved_back_while_its_move_hangs_stays_in_one_service() {
+    let (machines, back) = partners();
+    import_www(&machines.from);
+    let [before, _] = machines.lists();
+    // The other service has it, and its receipt is on the way, when the operator moves it back.
+    let said = machines.refused(&["move", "www"], &format!("r=$({}); {back} >&2; echo \"$r\"", machines.by("")));
+    assert!(said.contains("www: moved (same)"), "the way back: {said}");
+    assert!(said.contains("key \"www\" stays here") && said.contains("gave another one a receipt for it"), "{said}");
+    assert_eq!(machines.lists(), [before.clone(), String::new()]);
+    // It is as movable as before.
+    assert_eq!(machines.done(&["move", "www"], &machines.by("")), "www: moved (new)\n");
+    assert_eq!(machines.lists(), [String::new(), before]);
+}
+
+#[test]
+fn two_services_that_move_one_key_to_each_other_do_not_both_delete_it() {
+    let (machines, back) = partners();
+    import_www(&machines.from);
+    machines.done(&["send", "www"], &machines.by(""));
+    let [before, there] = machines.lists();
+    assert_eq!(before, there);
+    // Each seals before the other's key arrives: the way back waits until this way has its receipt, and the reverse.
+    let sealed = machines.file("first-sealed");
+    let both = format!("cat >'{sealed}'; ({back}) >&2; {} <'{sealed}'", machines.by(""));
+    let outcome = machines.run(&["move", "www"], &both);
+    let held: Vec<String> = machines.lists().into_iter().filter(|list| !list.is_empty()).collect();
+    assert_eq!(held, [before], "{}", text(&outcome.stderr));
+}
+
+#[test]
+fn users_travel_by_name_and_those_who_lack_are_named() {
+    let machines = Machines::new();
+    machines.from.done(&["keys", "generate", "www", "--kind", "p-256", "--uid", "www-data", "--uid", "4711"]);
+    machines.from.done(&["keys", "acl", "www", "--add", "--gid", "shadow"]);
+    let file = machines.sealed("www");
+    // A machine with other numbers: its databases of users and groups stand in the place of this one's.
+    let there = |users: &str, groups: &str, more: &[&str]| {
+        fs::write(machines.home.path("passwd"), format!("root:x:0:0::/:/bin/sh\n{users}")).unwrap();
+        fs::write(machines.home.path("group"), format!("root:x:0:\n{groups}")).unwrap();
+        let files = [("passwd", "/etc/passwd"), ("group", "/etc/group")];
+        let binds = files.map(|(from, to)| format!("mount --bind '{}' {to}", machines.file(from)));
+        let program = env!("CARGO_BIN_EXE_sidecore");
+        let script = format!("{} && {} && exec '{program}' keys receive '{file}' \"$@\"", binds[0], binds[1]);
+        let mut run = Command::new("unshare");
+        run.args(["--mount", "sh", "-c", &script, "sh"]).args(more);
+        run.env("SIDECORE_SOCKET", &machines.to.socket).output().unwrap()
+    };
+    if !geteuid().is_root() {
+        return skipped("only root can put other users in the place of this machine's");
+    }
+    let lacks = there("nginx:x:101:101::/:/bin/sh\n", "", &[]);
+    let said = text(&lacks.stderr);
+    assert_eq!(lacks.status.code(), Some(2), "{said}");
+    for what in ["user \"www-data\" (create it, or name another by --map-user www-data=LOCAL)", "group \"shadow\""] {
+        assert!(said.contains("key \"www\" was not stored") && said.contains(what), "{said}");
+    }
+    assert_eq!(list(&machines.to), "");
+    let stored = there("nginx:x:101:101::/:/bin/sh\n", "shadow:x:15:\n", &["--map-user", "www-data=nginx"]);
+    assert!(stored.status.success(), "{}", text(&stored.stderr));
+    assert!(list(&machines.to).contains(r#""gids":[15]"#), "{}", list(&machines.to));
+    assert!(list(&machines.to).contains(r#""uids":[101,4711]"#), "a number without a name stays what it is");
+    for wrong in ["www-data", "www-data=no-such-user"] {
+        assert_eq!(there("", "", &["--map-user", wrong]).status.code(), Some(2));
+    }
+}
+
 #[test]
 fn a_key_that_was_changed_while_it_travelled_stays() {
     let machines = Machines::new();
@@ -295,9 +381,15 @@ fn a_key_sealed_earlier_replaces_no_later_one() {
     let newer = machines.sealed("www");
     machines.to.done(&["keys", "acl", "www", "--nobody"]);
     assert!(machines.to.refused(&["keys", "receive", &newer, "--replace"]).contains("here is newer"));
+    // Nor does one that is sealed later, whatever the clocks say: it is the state that is older.
+    assert!(machines.refused(&["send", "www"], &machines.by("--replace")).contains("no receipt came"));
+    assert!(machines.to.refused(&["keys", "receive", &machines.sealed("www"), "--replace"]).contains("here is newer"));
     assert!(list(&machines.to).contains(r#""uids":[]"#));
-    machines.done(&["send", "www"], &machines.by("--replace"));
+    machines.done(&["send", "www"], &machines.by("--force"));
     assert_eq!(machines.lists()[0], machines.lists()[1]);
+    // What was forced takes the sender's next changes without force.
+    machines.from.done(&["keys", "limit", "www", "7/s"]);
+    assert_eq!(machines.done(&["send", "www"], &machines.by("--replace")), "www: sent (replaced)\n");
 }
 
 #[test]
@@ -327,7 +419,8 @@ fn a_seal_from_before_a_change_there_replaces_nothing_after_a_restart_there() {
     let there = public(&machines.to, "www");
     machines.to.end();
     let to = machines.other.serve_with(&receives(&machines.other));
-    assert!(to.refused(&["keys", "receive", &old, "--replace"]).contains("key \"www\" here is newer"));
+    let said = to.refused(&["keys", "receive", &old, "--replace"]);
+    assert!(said.contains("changed independently") && said.contains("receive --force"), "{said}");
     assert_eq!(public(&to, "www"), there, "the only copy of the new key");
 }
 
@@ -362,8 +455,8 @@ fn the_keys_that_did_move_do_not_stop_a_second_run() {
         machines.from.done(&["keys", "generate", name, "--kind", "ed25519"]);
     }
     machines.to.done(&["keys", "generate", "www", "--kind", "p-256"]);
-    assert!(machines.refused(&["move", "shop", "www"], &machines.by("")).contains("no receipt came for www"));
-    let said = machines.run(&["move", "shop", "www"], &machines.by("--replace"));
+    assert!(machines.refused(&["move", "shop", "www"], &machines.by("--replace")).contains("no receipt came for www"));
+    let said = machines.run(&["move", "shop", "www"], &machines.by("--force"));
     assert_eq!((text(&said.stdout).as_str(), said.status.code()), ("www: moved (replaced)\n", Some(2)));
     assert!(text(&said.stderr).contains("there is no key \"shop\""), "{}", text(&said.stderr));
     assert!(machines.refused(&["move", "shop", "www"], &machines.by("")).contains("there is no key \"www\""));
@@ -381,12 +474,20 @@ fn a_key_there_is_replaced_only_on_demand() {
     machines.to.done(&["keys", "generate", "www", "--kind", "ed25519", "--uid", "7"]);
     let (here, there) = (list(&machines.from), list(&machines.to));
     let file = machines.sealed("www");
-    let said = machines.to.refused(&["keys", "receive", &file]);
-    assert!(said.contains("another key \"www\" here: `sidecore keys receive --replace`"), "{said}");
-    assert_eq!(list(&machines.to), there);
-    let printed = machines.to.done(&["keys", "receive", &file, "--replace"]);
+    for more in [&[][..], &["--replace"]] {
+        let said = machines.to.refused(&[&["keys", "receive", &file], more].concat());
+        assert!(said.contains("changed independently") && said.contains("receive --force"), "{said}");
+        assert_eq!(list(&machines.to), there);
+    }
+    let printed = machines.to.done(&["keys", "receive", &file, "--force"]);
     assert_eq!(Received::from_line(&printed).unwrap().name, "www");
     assert_eq!(list(&machines.to), here);
+    machines.from.done(&["keys", "import", "www", &key("p-256.sec1.pem"), "--replace"]);
+    let said = machines.to.refused(&["keys", "receive", &machines.sealed("www")]);
+    assert!(said.contains("another key \"www\" here: `sidecore keys receive --replace`"), "{said}");
+    assert_eq!(list(&machines.to), here);
+    machines.done(&["send", "www"], &machines.by("--replace"));
+    let here = list(&machines.to);
     machines.from.done(&["keys", "acl", "www", "--add", "--uid", "34"]);
     assert!(machines.refused(&["send", "www"], &machines.by("")).contains("no receipt came"));
     assert_eq!(list(&machines.to), here, "other users are no reason to change them unasked");

@@ -4,9 +4,10 @@
 //! is total: any text is one of these or an error in words.
 
 use super::pem::first_block;
-use super::{MAX_NAME, check_name};
+use super::{Acl, MAX_NAME, check_name};
 use der::pem::{self, LineEnding};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
 use std::fmt::{self, Write};
 use zeroize::Zeroizing;
 
@@ -61,6 +62,68 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.to_pem().lines().nth(1).unwrap_or_default())
     }
+}
+
+/// Longest name of a user or group that travels, bytes.
+pub const MAX_USER_NAME: usize = 64;
+
+/// Names of the users and groups of an access list. Their numbers differ between machines, so the list goes by names, and
+/// the receiver puts its own numbers in their place. A number without a name stays what it is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AclNames {
+    /// Users, by their numbers on the sender's machine.
+    pub users: Vec<(u32, String)>,
+    /// Groups, likewise.
+    pub groups: Vec<(u32, String)>,
+}
+
+impl AclNames {
+    /// Those of the numbers of this list, each once, as far as they may be names.
+    #[must_use]
+    pub fn of(self, acl: &Acl) -> Self {
+        let kept = |names: Vec<(u32, String)>, ids: &[u32]| {
+            let mut kept = Vec::<(u32, String)>::new();
+            for (id, name) in names {
+                let is_name = (1..=MAX_USER_NAME).contains(&name.len()) && !name.contains(char::is_control);
+                if is_name && ids.contains(&id) && kept.iter().all(|(other, _)| *other != id) {
+                    kept.push((id, name));
+                }
+            }
+            kept
+        };
+        Self { users: kept(self.users, &acl.uids), groups: kept(self.groups, &acl.gids) }
+    }
+
+    /// The list with other numbers for the named users and groups, in the order of the names.
+    ///
+    /// # Errors
+    /// There are more or fewer numbers than names.
+    pub fn mapped(&self, acl: &Acl, to: &Acl) -> Result<Acl, AclNumbersError> {
+        let mapped = |ids: &[u32], names: &[(u32, String)], to: &[u32]| {
+            if names.len() != to.len() {
+                return Err(AclNumbersError);
+            }
+            let of = |id: u32| names.iter().zip(to).find(|((known, _), _)| *known == id).map_or(id, |(_, to)| *to);
+            Ok(ids.iter().map(|id| of(*id)).collect::<BTreeSet<_>>().into_iter().collect())
+        };
+        Ok(Acl { uids: mapped(&acl.uids, &self.users, &to.uids)?, gids: mapped(&acl.gids, &self.groups, &to.gids)? })
+    }
+}
+
+/// Reason why numbers do not belong to the names of a list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("a number is needed for each name of a user or group of the sealed key: receive it again")]
+pub struct AclNumbersError;
+
+/// What a received key may replace.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Replace {
+    /// Nothing.
+    Never,
+    /// An earlier state of the same key, also another key that this one replaced at the sender.
+    Newer,
+    /// Whatever key has its name.
+    Always,
 }
 
 /// Proof that a service opened a sealed key. Never printed by `Debug`.
@@ -237,6 +300,23 @@ mod tests {
         ] {
             assert_eq!(Received::from_line(other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn a_list_gets_the_receivers_numbers_for_names_and_keeps_those_without() {
+        let acl = Acl { uids: vec![33, 1000, 70_000], gids: vec![33] };
+        let named = |id: u32, name: &str| (id, name.to_owned());
+        let users = vec![named(33, "www-data"), named(33, "again"), named(7, "other"), named(1000, &"x".repeat(65))];
+        let names = AclNames { users, groups: vec![named(33, "www-data"), named(4, "a\nb")] }.of(&acl);
+        assert_eq!(names, AclNames { users: vec![named(33, "www-data")], groups: vec![named(33, "www-data")] });
+        let to = Acl { uids: vec![101], gids: vec![82] };
+        let expected = Acl { uids: vec![101, 1000, 70_000], gids: vec![82] };
+        assert_eq!(names.mapped(&acl, &to), Ok(expected));
+        assert_eq!(names.mapped(&acl, &Acl::default()), Err(AclNumbersError));
+        // Two users of there may be one here, and numbers may be exchanged.
+        let both = AclNames { users: vec![named(33, "a"), named(1000, "b")], groups: vec![] };
+        let mapped = |uids| both.mapped(&acl, &Acl { uids, gids: vec![] }).unwrap().uids;
+        assert_eq!((mapped(vec![5, 5]), mapped(vec![1000, 33])), (vec![5, 70_000], vec![33, 1000, 70_000]));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! What is stored with a key besides its parts.
 
-use crate::sys::clock;
+use super::lineage::Lineage;
 use serde::{Deserialize, Serialize};
 use sidecore_client::keys::{Acl, Usage};
 
@@ -14,22 +14,16 @@ pub(crate) struct Attributes {
     pub(crate) owner: Option<u32>,
     /// DER: that of the key, each followed by that of its issuer.
     pub(crate) certificates: Vec<Vec<u8>>,
-    /// Of a key that another service sent: time of its seal, or of a later change here, ms since 1970. In files it stands
-    /// beside the others, and it is not sent on.
+    /// Of a key that other services have or may get. In files and sealed keys it stands beside the others. `None`: no
+    /// change of it was recorded.
     #[serde(skip)]
-    pub(crate) received: Option<u64>,
+    pub(crate) lineage: Option<Lineage>,
 }
 
 impl Attributes {
     /// As a service sends them: independent of their way here.
     pub(super) fn as_sent(&self) -> Self {
-        Self { received: None, ..self.clone() }
-    }
-
-    /// Before a change here: no key that was sealed earlier may undo it.
-    pub(super) fn changed_here(self) -> Self {
-        let received = self.received.map(|before| clock::wall_ms().max(before.saturating_add(1)));
-        Self { received, ..self }
+        Self { lineage: None, ..self.clone() }
     }
 
     /// Whether it holds no more than a list of users.

@@ -4,13 +4,14 @@
 //! which no other process can compute. Reading is total.
 
 use super::attributes::Attributes;
+use super::lineage::Lineage;
 use crate::ffi::hpke::{Context, KEY_LEN, public_of};
 use crate::spec::Secret;
 use crate::sys::packet::MAX_PACKET;
 use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::{constant_time, rand};
 use serde::{Deserialize, Serialize};
-use sidecore_client::keys::transfer::{Address, AddressError, MAX_ADDRESS_FILE, MAX_SEALED, Receipt};
+use sidecore_client::keys::transfer::{AclNames, Address, AddressError, MAX_ADDRESS_FILE, MAX_SEALED, Receipt};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
 /// Begins a sealed key. Authenticated with it.
-const LINE: &[u8] = b"sidecore sealed key v1\n";
+const LINE: &[u8] = b"sidecore sealed key v2\n";
 /// Separates the transfer key from other uses of the master key.
 const TRANSFER_LABEL: &[u8] = b"sidecore transfer key v1";
 const AT_REST_LABEL: &[u8] = b"sidecore receipt v1: at rest";
@@ -87,9 +88,18 @@ pub enum TransferError {
         "it was sealed {0} minutes from now by this machine's clock: set the clocks of both machines, and send it again"
     )]
     Ahead(u64),
-    /// The key here is from a later seal or change.
-    #[error("key {0:?} here is newer than this sealed one: send it again, if it is to replace the key here")]
+    /// The key here was changed after the state that was sealed.
+    #[error(
+        "key {0:?} here is newer than this sealed one: send that of here there, or `sidecore keys receive --force` puts the \
+         older one in its place"
+    )]
     Older(String),
+    /// The key here and the sealed one were changed independently.
+    #[error(
+        "key {0:?} here and the sealed one have been changed independently of each other, so neither is the newer one: \
+         `sidecore keys receive --force` puts the sealed one in the place of that of here"
+    )]
+    Apart(String),
     /// Another key has this name here.
     #[error("there is another key {0:?} here: `sidecore keys receive --replace` puts this one in its place")]
     OtherKey(String),
@@ -107,6 +117,12 @@ pub enum TransferError {
     /// The key was changed after it was sealed.
     #[error("key {0:?} was changed since it was sealed: it stays here; move it again")]
     ChangedSince(String),
+    /// The service promised another one to keep the key.
+    #[error(
+        "key {0:?} stays here: after it was sealed, this service gave another one a receipt for it, which promises to keep it; \
+         move it again if it is to leave"
+    )]
+    Promised(String),
     /// The connection sealed no such key.
     #[error("key {0:?} was not sealed on this connection: seal it first")]
     NotSealed(String),
@@ -148,10 +164,22 @@ impl fmt::Debug for Receipts {
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) name: String,
+    /// Users and groups by their numbers on the sender's machine.
     pub(crate) attributes: Attributes,
+    /// Names of these users and groups.
+    pub(crate) names: AclNames,
     pub(crate) pkcs8: Secret,
     pub(crate) from: Address,
     pub(crate) receipts: Receipts,
+}
+
+/// What is sealed with a private key.
+#[derive(Serialize)]
+pub(crate) struct Contents<'a> {
+    pub(crate) name: &'a str,
+    pub(crate) lineage: Lineage,
+    pub(crate) names: AclNames,
+    pub(crate) attributes: &'a Attributes,
 }
 
 /// The service's own key pair for transfers.
@@ -210,13 +238,12 @@ impl Transfer {
         &self,
         to: Address,
         sealed_ms: u64,
-        name: &str,
-        attributes: &Attributes,
+        contents: &Contents<'_>,
         pkcs8: &Secret,
     ) -> Result<(Vec<u8>, Receipts), TransferError> {
         let mut plain = Zeroizing::new(vec![0; MAX_PLAIN]);
-        let used = postcard::to_slice(&(sealed_ms, name, attributes, pkcs8), &mut plain);
-        let used = used.map_err(|_| TransferError::Large(name.to_owned()))?;
+        let used = postcard::to_slice(&(sealed_ms, contents, pkcs8), &mut plain);
+        let used = used.map_err(|_| TransferError::Large(contents.name.to_owned()))?;
         let (mut context, encapsulated) = Context::to(&to.0, self.private(), LINE).ok_or(TransferError::Library)?;
         let sealed = context.seal(used, &[]).ok_or(TransferError::Library)?;
         let receipts = Receipts::of(&context).ok_or(TransferError::Library)?;
@@ -241,13 +268,14 @@ impl Transfer {
         let plain = context.open(&sealed, &[]).ok_or(TransferError::Damaged)?;
         let receipts = Receipts::of(&context).ok_or(TransferError::Library)?;
         let Ok((contents, [])) = postcard::take_from_bytes(&plain) else { return Err(TransferError::Foreign) };
-        let (sealed_ms, name, attributes, pkcs8): (u64, String, Attributes, Secret) = contents;
+        let (sealed_ms, (name, lineage, names, attributes), pkcs8): (u64, (_, _, AclNames, Attributes), Secret) =
+            contents;
         check_time(sealed_ms, now_ms)?;
-        if pkcs8.expose().len() > MAX_PKCS8 {
+        if pkcs8.expose().len() > MAX_PKCS8 || names != names.clone().of(&attributes.acl) {
             return Err(TransferError::Foreign);
         }
-        let attributes = Attributes { received: Some(sealed_ms), ..attributes };
-        Ok(Opened { name, attributes, pkcs8, from, receipts })
+        let attributes = Attributes { lineage: Some(lineage), ..attributes };
+        Ok(Opened { name, attributes, names, pkcs8, from, receipts })
     }
 }
 
@@ -325,12 +353,18 @@ mod tests {
         Attributes { usage: Usage::SIGN, rate: Some(7), certificates: vec![vec![7; 100]], ..acl.into() }
     }
 
+    fn names() -> AclNames {
+        AclNames { users: vec![(33, "www-data".to_owned())], groups: vec![] }
+    }
+
     fn pair() -> (Transfer, Transfer) {
         (Transfer::of_master(&[1; 32]).unwrap(), Transfer::of_master(&[2; 32]).unwrap())
     }
 
     fn sealed(from: &Transfer, to: &Transfer, at: u64) -> (Vec<u8>, Receipts) {
-        from.seal(to.address, at, "www", &attributes(), &b"private"[..].into()).unwrap()
+        let (lineage, names) = (Lineage::of(b"public", &attributes()), names());
+        let contents = Contents { name: "www", lineage, names, attributes: &attributes() };
+        from.seal(to.address, at, &contents, &b"private"[..].into()).unwrap()
     }
 
     fn open(by: &Transfer, from: &Transfer, bytes: &[u8]) -> Result<Opened, TransferError> {
@@ -351,9 +385,11 @@ mod tests {
         let (a, b) = pair();
         let (bytes, receipts) = sealed(&a, &b, NOW);
         assert!(!bytes.windows(7).any(|window| window == b"private"));
-        let Opened { name, attributes: found, pkcs8, from, receipts: theirs } = open(&b, &a, &bytes).unwrap();
+        let Opened { name, attributes: found, names: of_users, pkcs8, from, receipts: theirs } =
+            open(&b, &a, &bytes).unwrap();
         assert_eq!((name.as_str(), pkcs8.expose(), from), ("www", &b"private"[..], a.address));
-        assert_eq!((found.as_sent(), found.received), (attributes(), Some(NOW)));
+        assert_eq!((found.as_sent(), of_users), (attributes(), names()));
+        assert_eq!(found.lineage, Some(Lineage::of(b"public", &attributes())));
         assert_eq!(theirs, receipts);
         assert_eq!(receipts.is_at_rest(&theirs.at_rest), Some(true));
         assert_eq!(receipts.is_at_rest(&theirs.in_memory), Some(false));
@@ -389,7 +425,13 @@ mod tests {
     fn a_private_key_is_no_longer_than_a_message() {
         let (a, b) = pair();
         let opened = |len: usize| {
-            let (bytes, _) = a.seal(b.address, NOW, "www", &attributes(), &vec![7; len][..].into()).unwrap();
+            let contents = Contents {
+                name: "www",
+                lineage: Lineage::default(),
+                names: AclNames::default(),
+                attributes: &attributes(),
+            };
+            let (bytes, _) = a.seal(b.address, NOW, &contents, &vec![7; len][..].into()).unwrap();
             open(&b, &a, &bytes).map(|_| ())
         };
         assert_eq!((opened(MAX_PKCS8), opened(MAX_PKCS8 + 1)), (Ok(()), Err(TransferError::Foreign)));

@@ -7,17 +7,18 @@ mod usable;
 use super::attributes::Attributes;
 use super::error::StoreError;
 use super::limiter::Limiter;
+use super::lineage::Lineage;
 use super::material::Material;
 use super::sealed::Transfer;
 use super::vault::{Found, Vault, VaultError, VaultWarning};
 use crate::config::{KeysConfig, Partners, check_passphrase};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
-use crate::sys::clock;
 use crate::sys::peer::{Asker, Peer};
 use aws_lc_rs::digest::{SHA256, digest};
 use sidecore_client::keys::transfer::Address;
 use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, Usage, check_name};
+use sidecore_core::custody::Custody;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::RandomState;
@@ -38,8 +39,7 @@ struct Key {
     attributes: Attributes,
     /// Number of the last change.
     changed: u64,
-    /// No key that another service sealed before takes its place, ms since 1970.
-    since: u64,
+    custody: Custody,
     /// Services with a receipt for it, and the change that they have.
     confirmed: Vec<(Address, u64)>,
     /// All its sessions have it.
@@ -118,8 +118,6 @@ pub(crate) struct Store {
     transient: Option<Transfer>,
     /// Services to which keys are sealed, and those from which they come.
     partners: Partners,
-    /// Time of the last seal, ms since 1970: each has another.
-    sealed_ms: u64,
     /// Number of the last change of any key.
     changes: u64,
     /// Another one for each store: revisions of two services differ.
@@ -145,7 +143,6 @@ impl Store {
             doubted: false,
             transient: None,
             partners: config.partners.clone().map_or_else(|| config.read_partners(), Ok)?,
-            sealed_ms: 0,
             changes: 0,
             revisions: RandomState::new(),
         };
@@ -159,11 +156,9 @@ impl Store {
         };
         let (vault, found) = Vault::open(directory, config, &read)?;
         for Found { name, attributes, pkcs8 } in found {
-            // The time of its last change here is not at rest.
-            let since = attributes.received.unwrap_or_else(clock::wall_ms);
             let entered = store
                 .check_new(&name, &attributes.acl)
-                .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes, since));
+                .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes));
             entered.map_err(|why| StoreError::AtRest { directory: directory.clone(), name, why: Box::new(why) })?;
         }
         store.rest = Rest::Vault(Box::new(vault));
@@ -244,19 +239,20 @@ impl Store {
     ) -> Result<Changed<KeyEntry>, StoreError> {
         self.check_new(name, &attributes.acl)?;
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &material.at_rest()))?;
-        let since = attributes.received.unwrap_or_else(clock::wall_ms);
-        Ok(Changed { what: self.enter(name, material, attributes, since)?, doubt })
+        Ok(Changed { what: self.enter(name, material, attributes)?, doubt })
     }
 
     pub(crate) fn replace(&mut self, name: &str, material: Material) -> Result<Changed<u16>, StoreError> {
         self.check_replaceable(name)?;
-        let attributes = self.keys.get(name).ok_or_else(|| unknown(name))?.attributes.clone();
-        let (kind, usage) = (material.kind, attributes.usage);
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        let (kind, usage) = (material.kind, key.attributes.usage);
         if usage.both(Usage::of_kind(kind)) == Usage::NONE {
             return Err(StoreError::NoSuchUsage { kind, more: usage });
         }
         // They are of the old key.
-        self.give(name, material, Attributes { certificates: Vec::new(), ..attributes.changed_here() })
+        let attributes = Attributes { certificates: Vec::new(), ..key.attributes.clone() };
+        let attributes = key.changed(&material.public, attributes, self.replicates());
+        self.give(name, material, attributes)
     }
 
     pub(crate) fn check_replaceable(&self, name: &str) -> Result<(), StoreError> {
@@ -289,17 +285,12 @@ impl Store {
         !matches!(self.rest, Rest::None)
     }
 
-    fn enter(
-        &mut self,
-        name: &str,
-        material: Material,
-        attributes: Attributes,
-        since: u64,
-    ) -> Result<KeyEntry, StoreError> {
+    fn enter(&mut self, name: &str, material: Material, attributes: Attributes) -> Result<KeyEntry, StoreError> {
         let (place, changed) = (self.free_place()?, self.next_change());
         let limiter = Arc::new(Limiter::new(attributes.rate));
         let (material, confirmed, sessions) = (Arc::new(material), Vec::new(), Vec::new());
-        let key = Key { place, material, attributes, changed, since, confirmed, limiter, sessions };
+        let custody = Custody::new(changed);
+        let key = Key { place, material, attributes, changed, custody, confirmed, limiter, sessions };
         let entry = key.entry(name, self.is_at_rest());
         self.places[usize::from(key.place)] = Some(name.to_owned());
         self.keys.insert(name.to_owned(), key);
@@ -347,7 +338,7 @@ impl Store {
         if key.material.site != Site::Here {
             return Err(StoreError::NamedElsewhere(name.to_owned()));
         }
-        let (attributes, bytes) = (key.attributes.clone().changed_here(), key.material.at_rest());
+        let (attributes, bytes) = (key.attributes.clone(), key.material.at_rest());
         let doubt = self.at_rest(|vault| vault.rename(name, new, &attributes, &bytes))?;
         let changed = self.next_change();
         let mut key = self.keys.remove(name).ok_or_else(|| unknown(name))?;
@@ -374,14 +365,20 @@ impl Store {
 
     fn alter(&mut self, name: &str, alter: impl FnOnce(&mut Attributes)) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let (mut attributes, bytes) = (key.attributes.clone().changed_here(), key.material.at_rest());
+        let (mut attributes, bytes) = (key.attributes.clone(), key.material.at_rest());
         alter(&mut attributes);
+        let attributes = key.changed(&key.material.public, attributes, self.replicates());
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
         let changed = self.next_change();
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         key.sessions.retain(|(scheme, _)| attributes.usage.contains(Usage::of_scheme(scheme)));
         key.set(attributes, changed);
         Ok(Changed { what: key.place, doubt })
+    }
+
+    /// Whether other services send keys here or get some from here.
+    fn replicates(&self) -> bool {
+        !self.partners.recipients.is_empty() || !self.partners.senders.is_empty()
     }
 
     fn next_change(&mut self) -> u64 {
@@ -394,7 +391,7 @@ impl Store {
     pub(crate) fn share(&mut self, name: &str, also: bool) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
         let material = key.material.shared(also).map_err(|why| StoreError::Key { name: name.to_owned(), why })?;
-        let attributes = key.attributes.clone().changed_here();
+        let attributes = key.attributes.clone();
         self.give(name, material, attributes)
     }
 
@@ -474,8 +471,20 @@ impl Key {
     }
 
     fn set(&mut self, attributes: Attributes, changed: u64) {
-        self.since = attributes.received.unwrap_or_else(clock::wall_ms);
-        (self.attributes, self.changed) = (attributes, changed);
+        (self.attributes, self.changed, self.custody) = (attributes, changed, Custody::new(changed));
+    }
+
+    fn lineage(&self) -> Lineage {
+        let Self { material, attributes, .. } = self;
+        attributes.lineage.clone().unwrap_or_else(|| Lineage::of(&material.public, attributes))
+    }
+
+    /// Attributes after a change here, with the lineage of the key that has them. Where no other service has the key,
+    /// changes need no record, and its file stays readable for older versions.
+    fn changed(&self, public: &[u8], attributes: Attributes, replicates: bool) -> Attributes {
+        let is_recorded = replicates || self.attributes.lineage.is_some();
+        let lineage = is_recorded.then(|| self.lineage().changed(public, &attributes));
+        Attributes { lineage, ..attributes }
     }
 
     /// Without what keys of its kind do not do.

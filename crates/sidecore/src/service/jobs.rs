@@ -11,6 +11,7 @@ use crate::keys::{Attributes, Kind, Limiter, Material, Receipts, Resealed, Resea
 use crate::spec::{KeyMaterial, KeyToken, Scheme, Secret, SessionSpec};
 use crate::sys::peer::Credentials;
 use sidecore_client::keys::Usage;
+use sidecore_client::keys::transfer::Replace;
 use std::sync::Arc;
 
 pub(super) enum ControlJob {
@@ -47,7 +48,7 @@ pub(super) struct NewKey {
 pub(super) struct Arrival {
     pub(super) new: NewKey,
     pub(super) receipts: Receipts,
-    pub(super) replace: bool,
+    pub(super) replace: Replace,
 }
 
 pub(super) enum KeyPart {

@@ -20,6 +20,7 @@ use sidecore::engine::crypto::{
     DecryptionPadding, Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding,
 };
 use sidecore::gateway::Hello;
+use sidecore::keys::transfer::{AclNames, Replace};
 use sidecore::keys::{Acl, KeyCommand, Kind, Usage, read_certificates};
 use sidecore::service::Service;
 use sidecore::spec::KeyToken;
@@ -167,6 +168,8 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
         Request::Keys(KeyCommand::RemoveCertificates { name: text("ec") }),
         Request::Keys(KeyCommand::SetUsage { name: text("ec"), usage: Usage::SIGN }),
         Request::Keys(KeyCommand::KeepMade { token: KeyToken([0; 16]), name: text("kept") }),
+        Request::Keys(KeyCommand::Rename { name: text("ec"), new: text("other") }),
+        Request::Keys(KeyCommand::Rename { name: text("other"), new: text("ec") }),
         Request::Keys(KeyCommand::SetRate { name: text("ec"), rate: Some(1) }),
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
@@ -252,6 +255,8 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::NextPart) => 28,
         Request::Keys(KeyCommand::Receive { .. }) => 29,
         Request::Keys(KeyCommand::Confirm { .. }) => 30,
+        Request::Keys(KeyCommand::Users(_)) => 31,
+        Request::Keys(KeyCommand::Rename { .. }) => 32,
     }
 }
 
@@ -272,18 +277,19 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Address(_) => 11,
         Reply::Sealed { .. } => 12,
         Reply::Received(_) => 13,
+        Reply::Users { .. } => 14,
         // Sent only to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 14,
+        Reply::Ended(_) => 15,
         // Sent only to those who ask for a lane beyond the limits: their request, and the limit.
-        Reply::TooLarge(_) => 15,
+        Reply::TooLarge(_) => 16,
         // Sent only where keys are at rest, with the name of a file.
-        Reply::PassphraseChanged { .. } => 16,
+        Reply::PassphraseChanged { .. } => 17,
         // Sent only for a new random key, and built of its public part.
-        Reply::KeyMade { .. } => 17,
+        Reply::KeyMade { .. } => 18,
         // Sent only to gateways of a device: the name of a farm, and limits.
-        Reply::Gateway(_) => 18,
+        Reply::Gateway(_) => 19,
         // Nothing is in it.
-        Reply::Unchanged => 19,
+        Reply::Unchanged => 20,
     }
 }
 
@@ -308,8 +314,8 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..31).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..14).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..33).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..15).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];
@@ -488,7 +494,9 @@ fn a_deleted_key_leaves_nothing_in_the_services_memory() {
     // It was sealed to another service before, whose receipt deletes it.
     let other = partner(other, None, Some(admin.transfer_address().unwrap()));
     let mut to = administer(&other);
-    let receipt = to.receive(&admin.seal("www", address, false).unwrap().unwrap(), false).unwrap().receipt;
+    let sealed = admin.seal("www", address, false, AclNames::default()).unwrap().unwrap();
+    let nobody = |_: &str, _: &[String], _: &[String]| Ok::<_, sidecore::client::Error>(Acl::default());
+    let receipt = to.receive(&sealed, Replace::Never, nobody).unwrap().receipt;
     admin.confirm("www", receipt, true).unwrap();
     assert!(sign(&mut client).is_err());
     assert_eq!(pieces.in_process(service.pid()), 0);

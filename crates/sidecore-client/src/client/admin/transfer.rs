@@ -3,8 +3,8 @@
 use super::{Admin, CHANGE};
 use crate::client::Error;
 use crate::control::{Reply, Request};
-use crate::keys::KeyCommand;
-use crate::keys::transfer::{Address, MAX_SEALED, PART, Receipt, Received};
+use crate::keys::transfer::{AclNames, Address, MAX_SEALED, PART, Receipt, Received, Replace};
+use crate::keys::{Acl, KeyCommand};
 
 impl Admin {
     /// The address to which other services seal keys for this one.
@@ -18,13 +18,19 @@ impl Admin {
         }
     }
 
-    /// Seals a key to the service of this address. `None`: with `if_changed`, the running service has a receipt for the key
-    /// as it is now.
+    /// Seals a key to the service of this address. `names` has the names of its users and groups on this machine, perhaps
+    /// of others as well. `None`: with `if_changed`, the running service has a receipt for the key as it is now.
     ///
     /// # Errors
     /// The service refused, with its reason, or is gone.
-    pub fn seal(&mut self, name: &str, to: Address, if_changed: bool) -> Result<Option<Vec<u8>>, Error> {
-        let seal = KeyCommand::Seal { name: name.to_owned(), to, if_changed };
+    pub fn seal(
+        &mut self,
+        name: &str,
+        to: Address,
+        if_changed: bool,
+        names: AclNames,
+    ) -> Result<Option<Vec<u8>>, Error> {
+        let seal = KeyCommand::Seal { name: name.to_owned(), to, if_changed, names };
         let (mut sealed, mut question) = (Vec::new(), Request::Keys(seal));
         loop {
             match self.ask(&question, CHANGE)? {
@@ -41,11 +47,17 @@ impl Admin {
         }
     }
 
-    /// Has the service open and store a sealed key.
+    /// Has the service open and store a sealed key. `numbers` gives the numbers here of the key's users and groups, whose
+    /// names it gets with the key's name; its error ends the call.
     ///
     /// # Errors
     /// The service refused, with its reason, or is gone.
-    pub fn receive(&mut self, sealed: &[u8], replace: bool) -> Result<Received, Error> {
+    pub fn receive<E: From<Error>>(
+        &mut self,
+        sealed: &[u8],
+        replace: Replace,
+        numbers: impl FnOnce(&str, &[String], &[String]) -> Result<Acl, E>,
+    ) -> Result<Received, E> {
         let mut parts = sealed.chunks(PART).peekable();
         while let Some(part) = parts.next() {
             let more = parts.peek().is_some();
@@ -53,10 +65,17 @@ impl Admin {
             match self.ask(&Request::Keys(part), CHANGE)? {
                 Reply::Done if more => {}
                 Reply::Received(received) if !more => return Ok(received),
-                other => return Err(Error::unexpected(other)),
+                Reply::Users { name, users, groups } if !more => {
+                    let numbers = KeyCommand::Users(numbers(&name, &users, &groups)?);
+                    return match self.ask(&Request::Keys(numbers), CHANGE)? {
+                        Reply::Received(received) => Ok(received),
+                        other => Err(Error::unexpected(other).into()),
+                    };
+                }
+                other => return Err(Error::unexpected(other).into()),
             }
         }
-        Err(Error::Gone("an empty text is no sealed key".to_owned()))
+        Err(Error::Gone("an empty text is no sealed key".to_owned()).into())
     }
 
     /// Checks a receipt for a key that was sealed on this connection, and then deletes the key here if `delete` is set.

@@ -1,13 +1,15 @@
 //! Keys that go to another service, and keys that come from one.
 
-use super::{Changed, Key, Rest, Store, check_acl, unknown};
+use super::{Changed, Rest, Store, check_acl, unknown};
 use crate::keys::attributes::Attributes;
 use crate::keys::certificate::check_chain;
 use crate::keys::error::StoreError;
+use crate::keys::lineage::{Age, Lineage};
 use crate::keys::material::Material;
-use crate::keys::sealed::{Opened, Receipts, Transfer, TransferError};
-use sidecore_client::keys::transfer::{Address, Receipt};
+use crate::keys::sealed::{Contents, Opened, Receipts, Transfer, TransferError};
+use sidecore_client::keys::transfer::{AclNames, Address, Receipt, Replace};
 use sidecore_client::keys::{MAX_RATE, Site, Usage, check_name};
+use sidecore_core::custody::Seal;
 
 /// A key that was sealed, until its receipt comes.
 #[derive(Debug)]
@@ -15,6 +17,7 @@ pub(crate) struct Sent {
     pub(crate) to: Address,
     /// Number of the key's last change.
     changed: u64,
+    seal: Seal,
     receipts: Receipts,
 }
 
@@ -39,9 +42,9 @@ impl Store {
         name: &str,
         to: Address,
         if_changed: bool,
+        names: AclNames,
         now_ms: u64,
     ) -> Result<Option<(Vec<u8>, Sent)>, StoreError> {
-        let sealed_ms = now_ms.max(self.sealed_ms + 1);
         let transfer = self.transfer()?;
         if to == transfer.address {
             // A receipt from here would let the only copy be deleted.
@@ -60,9 +63,10 @@ impl Store {
         if let Some(owner) = key.attributes.owner {
             return Err(TransferError::Owned { name: name.to_owned(), owner }.into());
         }
-        let (sealed, receipts) = transfer.seal(to, sealed_ms, name, &key.attributes, key.material.private())?;
-        let sent = Sent { to, changed: key.changed, receipts };
-        self.sealed_ms = sealed_ms;
+        let names = names.of(&key.attributes.acl);
+        let parcel = Contents { name, lineage: key.lineage(), names, attributes: &key.attributes };
+        let (sealed, receipts) = transfer.seal(to, now_ms, &parcel, key.material.private())?;
+        let sent = Sent { to, changed: key.changed, seal: key.custody.seal(), receipts };
         Ok(Some((sealed, sent)))
     }
 
@@ -84,6 +88,9 @@ impl Store {
         if key.changed != sent.changed {
             return if delete { Err(TransferError::ChangedSince(name()).into()) } else { Ok(()) };
         }
+        if delete && !key.custody.may_delete(sent.seal) {
+            return Err(TransferError::Promised(name()).into());
+        }
         key.confirmed.retain(|(to, _)| *to != sent.to);
         key.confirmed.push((sent.to, sent.changed));
         Ok(())
@@ -95,29 +102,38 @@ impl Store {
         Ok(opened)
     }
 
-    /// Checks a received key against the one of its name.
+    /// Checks a received key against the one of its name. Its attributes come with the lineage of the sender, and return
+    /// with that which the key has here if it is stored.
     pub(crate) fn arriving(
         &self,
         name: &str,
         material: &Material,
-        attributes: &Attributes,
-        replace: bool,
+        attributes: &mut Attributes,
+        replace: Replace,
     ) -> Result<Arriving, StoreError> {
         check_attributes(material, attributes)?;
         let Some(key) = self.keys.get(name) else { return Ok(Arriving::New) };
+        let own = key.lineage();
+        let theirs = attributes.lineage.clone().unwrap_or_default();
+        let age = own.age_of(&theirs);
         let is_same_key = key.material.site != Site::Elsewhere && key.material.public == material.public;
         if is_same_key && key.attributes.as_sent() == attributes.as_sent() {
+            attributes.lineage = Some(own.joined(theirs));
             return Ok(Arriving::Same);
         }
         self.check_replaceable(name)?;
-        if attributes.received.is_none_or(|sealed| sealed <= key.since) {
-            return Err(TransferError::Older(name.to_owned()).into());
+        match (age, replace) {
+            (_, Replace::Always) | (Age::Same | Age::Newer, _) => {}
+            (Age::Older, _) => return Err(TransferError::Older(name.to_owned()).into()),
+            (Age::Apart, _) => return Err(TransferError::Apart(name.to_owned()).into()),
         }
+        // Those that it replaces count as earlier, also where they were not: no other service undoes what was asked for.
+        attributes.lineage = Some(theirs.following(own));
         match (is_same_key, replace) {
-            (true, true) => Ok(Arriving::OtherTerms),
-            (false, true) => Ok(Arriving::OtherKey),
-            (true, false) => Err(TransferError::OtherTerms(name.to_owned()).into()),
-            (false, false) => Err(TransferError::OtherKey(name.to_owned()).into()),
+            (true, Replace::Never) => Err(TransferError::OtherTerms(name.to_owned()).into()),
+            (false, Replace::Never) => Err(TransferError::OtherKey(name.to_owned()).into()),
+            (true, _) => Ok(Arriving::OtherTerms),
+            (false, _) => Ok(Arriving::OtherKey),
         }
     }
 
@@ -136,24 +152,24 @@ impl Store {
         Ok(changed)
     }
 
-    /// The same key came, sealed at this time: earlier seals count no more. It is also written again after a change that
-    /// the disk did not confirm. Returns whether either was the case.
-    pub(crate) fn came_again(&mut self, name: &str, received: Option<u64>) -> Result<Changed<bool>, StoreError> {
-        let Key { material, attributes, since, .. } = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let (bytes, mut attributes, later) = (material.at_rest(), attributes.clone(), received.filter(|at| at > since));
-        if later.is_none() && !self.doubted {
+    /// The same key came with this lineage. It is also written again after a change that the disk did not confirm.
+    /// Returns whether either made it necessary to write it.
+    pub(crate) fn came_again(&mut self, name: &str, lineage: Option<Lineage>) -> Result<Changed<bool>, StoreError> {
+        let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
+        if !self.doubted && lineage == Some(key.lineage()) {
             return Ok(Changed { what: false, doubt: None });
         }
-        attributes.received = later.or(attributes.received);
+        let (bytes, attributes) = (key.material.at_rest(), Attributes { lineage, ..key.attributes.clone() });
         let doubt = self.at_rest(|vault| vault.write(name, &attributes, &bytes))?;
-        let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
-        key.since = later.unwrap_or(key.since);
-        key.attributes = attributes;
+        self.keys.get_mut(name).ok_or_else(|| unknown(name))?.attributes = attributes;
         Ok(Changed { what: true, doubt })
     }
 
-    pub(crate) fn receipt(&self, receipts: &Receipts) -> Receipt {
-        if self.is_at_rest() { receipts.at_rest } else { receipts.in_memory }
+    /// Promises to keep a received key: no earlier seal of it permits to delete it here.
+    pub(crate) fn receipt(&mut self, name: &str, receipts: &Receipts) -> Result<Receipt, StoreError> {
+        let (number, is_at_rest) = (self.next_change(), self.is_at_rest());
+        self.keys.get_mut(name).ok_or_else(|| unknown(name))?.custody.promise(number);
+        Ok(if is_at_rest { receipts.at_rest } else { receipts.in_memory })
     }
 
     fn transfer(&self) -> Result<&Transfer, StoreError> {

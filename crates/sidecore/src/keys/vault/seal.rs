@@ -7,6 +7,7 @@
 use super::error::Unsealing;
 use super::list::List;
 use crate::keys::Attributes;
+use crate::keys::lineage::Lineage;
 use crate::keys::sealed::Transfer;
 use crate::spec::Secret;
 use argon2::{Algorithm, Argon2, Block, Params, Version};
@@ -22,8 +23,10 @@ const MASTER_LINE: &[u8] = b"sidecore master key v2\n";
 const PLAIN_LINE: &[u8] = b"sidecore key v2\n";
 /// Of a key with all its attributes.
 const KEY_LINE: &[u8] = b"sidecore key v3\n";
-/// Of a key that another service sent, with the time of its seal.
+/// As earlier versions wrote a key that another service sent: with the time of its seal, which decides nothing any more.
 const RECEIVED_LINE: &[u8] = b"sidecore key v4\n";
+/// Of a key with its lineage.
+const LINEAGE_LINE: &[u8] = b"sidecore key v5\n";
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 64 * 1024;
@@ -135,8 +138,8 @@ impl Master {
         pkcs8: &Secret,
     ) -> Result<Vec<u8>, Unsealing> {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let (line, used) = if let Some(received) = attributes.received {
-            (RECEIVED_LINE, postcard::to_slice(&(received, attributes, pkcs8), &mut plain))
+        let (line, used) = if let Some(lineage) = &attributes.lineage {
+            (LINEAGE_LINE, postcard::to_slice(&(lineage, attributes, pkcs8), &mut plain))
         } else if attributes.is_plain() {
             (PLAIN_LINE, postcard::to_slice(&(&attributes.acl, pkcs8), &mut plain))
         } else {
@@ -150,7 +153,10 @@ impl Master {
     }
 
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Attributes, Secret), Unsealing> {
-        let line = [PLAIN_LINE, RECEIVED_LINE].into_iter().find(|line| file.starts_with(line)).unwrap_or(KEY_LINE);
+        let line = [PLAIN_LINE, RECEIVED_LINE, LINEAGE_LINE]
+            .into_iter()
+            .find(|line| file.starts_with(line))
+            .unwrap_or(KEY_LINE);
         let KeyFile { name: found, number: of, secret } = decode(body_of(file, line)?)?;
         if found != name {
             return Err(Unsealing::Name(found.chars().filter(|c| !c.is_control()).take(80).collect()));
@@ -164,8 +170,12 @@ impl Master {
             return Ok((acl.into(), pkcs8));
         }
         if line == RECEIVED_LINE {
-            let (received, attributes, pkcs8) = decode::<(u64, Attributes, Secret)>(&plain)?;
-            return Ok((Attributes { received: Some(received), ..attributes }, pkcs8));
+            let (_, attributes, pkcs8) = decode::<(u64, Attributes, Secret)>(&plain)?;
+            return Ok((attributes, pkcs8));
+        }
+        if line == LINEAGE_LINE {
+            let (lineage, attributes, pkcs8) = decode::<(Lineage, Attributes, Secret)>(&plain)?;
+            return Ok((Attributes { lineage: Some(lineage), ..attributes }, pkcs8));
         }
         decode(&plain)
     }
@@ -275,12 +285,13 @@ mod tests {
         let full = master.seal("www", 7, &attributes(), &longest).unwrap();
         assert!(full.starts_with(b"sidecore key v3\n") && full.len() <= MAX_FILE);
         assert_eq!(master.open_key("www", 7, &full), Ok((attributes(), longest.clone())));
-        let received = Attributes { received: Some(u64::MAX), ..attributes() };
-        let sent = master.seal("www", 7, &received, &longest).unwrap();
-        assert!(sent.starts_with(b"sidecore key v4\n") && sent.len() <= MAX_FILE);
-        assert_eq!(master.open_key("www", 7, &sent), Ok((received, longest)));
+        let lineage = Lineage::of(b"public", &acl()).changed(b"public", &attributes());
+        let shared = Attributes { lineage: Some(lineage), ..attributes() };
+        let sent = master.seal("www", 7, &shared, &longest).unwrap();
+        assert!(sent.starts_with(b"sidecore key v5\n") && sent.len() <= MAX_FILE);
+        assert_eq!(master.open_key("www", 7, &sent), Ok((shared, longest)));
         // The line is authenticated: one version is not read as the other.
-        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE), (&sent, KEY_LINE), (&full, RECEIVED_LINE)] {
+        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE), (&sent, KEY_LINE), (&full, LINEAGE_LINE)] {
             let mixed = [line, &file[line.len()..]].concat();
             assert_eq!(master.open_key("www", 7, &mixed), Err(Unsealing::Damaged));
         }

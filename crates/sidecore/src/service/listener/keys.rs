@@ -108,9 +108,10 @@ impl Listener {
                 stored
             }
             KeyCommand::Address => return Ok(Some(Reply::Address(self.setup.store.address()?))),
-            KeyCommand::Seal { name, to, if_changed } => return self.seal(key, name, to, if_changed),
+            KeyCommand::Seal { name, to, if_changed, names } => return self.seal(key, name, to, if_changed, names),
             KeyCommand::NextPart => return self.next_part(key),
             KeyCommand::Receive { part, more, replace } => return self.receive(key, &part, more, replace),
+            KeyCommand::Users(numbers) => return self.receive_for(key, &numbers),
             KeyCommand::Confirm { name, receipt, delete } => {
                 let Some(gone) = self.confirm(key, &name, &receipt, delete)? else {
                     return Ok(Some(Reply::Done));

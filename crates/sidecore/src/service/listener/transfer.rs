@@ -3,11 +3,11 @@
 use super::keys::Keep;
 use super::state::Listener;
 use crate::control::{Refused, Reply};
-use crate::keys::{Arriving, Changed, Material, Opened, Sent, TransferError};
+use crate::keys::{Acl, Arriving, Changed, Material, Opened, Sent, TransferError};
 use crate::service::command::LaneKey;
 use crate::service::jobs::{Arrival, ControlJob, NewKey};
 use crate::sys::clock;
-use sidecore_client::keys::transfer::{Address, MAX_SEALED, Outcome, PART, Receipt, Received};
+use sidecore_client::keys::transfer::{AclNames, Address, MAX_SEALED, Outcome, PART, Receipt, Received, Replace};
 use std::collections::BTreeMap;
 
 /// Most sealed keys of one connection that wait for receipts: as many as a service can have keys.
@@ -21,6 +21,8 @@ pub(super) struct Transfers {
     /// Rest of the one that goes out.
     outgoing: Vec<u8>,
     sent: BTreeMap<String, Sent>,
+    /// A sealed key that waits for the numbers of its users.
+    waits: Option<(Vec<u8>, Replace)>,
 }
 
 impl Transfers {
@@ -56,11 +58,12 @@ impl Listener {
         name: String,
         to: Address,
         if_changed: bool,
+        names: AclNames,
     ) -> Result<Option<Reply>, Refused> {
         let waiting = &self.transfers(key)?.sent;
         let has_room = waiting.len() < MAX_SENT || waiting.contains_key(&name);
         ensure_limit!(has_room, "{MAX_SENT} sealed keys wait for receipts: send fewer at a time");
-        let Some((sealed, sent)) = self.setup.store.seal(&name, to, if_changed, clock::wall_ms())? else {
+        let Some((sealed, sent)) = self.setup.store.seal(&name, to, if_changed, names, clock::wall_ms())? else {
             return Ok(Some(Reply::Unchanged));
         };
         self.changed(&self.change("key-sealed", key, &name).with(to), None);
@@ -82,31 +85,53 @@ impl Listener {
         key: LaneKey,
         part: &[u8],
         more: bool,
-        replace: bool,
+        replace: Replace,
     ) -> Result<Option<Reply>, Refused> {
         let Some(sealed) = self.transfers(key)?.take(part, more)? else { return Ok(Some(Reply::Done)) };
-        let Opened { name, attributes, pkcs8, from, receipts } =
-            self.setup.store.open_sealed(&sealed, clock::wall_ms())?;
+        let opened = self.setup.store.open_sealed(&sealed, clock::wall_ms())?;
+        if opened.names == AclNames::default() {
+            self.try_opened(key, opened, replace);
+            return Ok(None);
+        }
+        let names = |names: Vec<(u32, String)>| names.into_iter().map(|(_, name)| name).collect();
+        let (users, groups) = (names(opened.names.users), names(opened.names.groups));
+        // Only sealed: no private key waits in the clear for somebody's answer.
+        self.transfers(key)?.waits = Some((sealed, replace));
+        Ok(Some(Reply::Users { name: opened.name, users, groups }))
+    }
+
+    /// Goes on with the sealed key that waits, for users and groups with these numbers here.
+    pub(super) fn receive_for(&mut self, key: LaneKey, numbers: &Acl) -> Result<Option<Reply>, Refused> {
+        let waits = self.transfers(key)?.waits.take();
+        let (sealed, replace) = waits.ok_or("no sealed key waits for its users: send it again")?;
+        let mut opened = self.setup.store.open_sealed(&sealed, clock::wall_ms())?;
+        let mapped = opened.names.mapped(&opened.attributes.acl, numbers);
+        opened.attributes.acl = mapped.map_err(|error| error.to_string())?;
+        self.try_opened(key, opened, replace);
+        Ok(None)
+    }
+
+    fn try_opened(&mut self, key: LaneKey, opened: Opened, replace: Replace) {
+        let Opened { name, attributes, pkcs8, from, receipts, .. } = opened;
         let new = NewKey { change: self.change("key-received", key, &name).with(from), attributes };
         let arrival = Box::new(Arrival { new, receipts, replace });
         self.jobs.push(self.user(key), key, ControlJob::Receive(arrival, pkcs8));
-        Ok(None)
     }
 
     /// Stores a received key. Only then is there a receipt.
     pub(super) fn arrived(&mut self, arrival: Arrival, material: Material) -> Result<Reply, Refused> {
-        let Arrival { new: NewKey { change, attributes }, receipts, replace } = arrival;
+        let Arrival { new: NewKey { change, mut attributes }, receipts, replace } = arrival;
         // The key here may have changed while this one was tried.
         let change = change.of_now(&self.setup.store);
         let name = change.name.clone();
-        let arriving = self.setup.store.arriving(&name, &material, &attributes, replace)?;
+        let arriving = self.setup.store.arriving(&name, &material, &mut attributes, replace)?;
         let outcome = match arriving {
             Arriving::New => {
                 self.stored(NewKey { change, attributes }, material)?;
                 Outcome::New
             }
             Arriving::Same => {
-                let Changed { what: is_written, doubt } = self.setup.store.came_again(&name, attributes.received)?;
+                let Changed { what: is_written, doubt } = self.setup.store.came_again(&name, attributes.lineage)?;
                 if is_written {
                     self.changed(&change, doubt.as_ref());
                 }
@@ -127,7 +152,8 @@ impl Listener {
                 Outcome::Replaced
             }
         };
-        Ok(Reply::Received(Received { name, outcome, receipt: self.setup.store.receipt(&receipts) }))
+        let receipt = self.setup.store.receipt(&name, &receipts)?;
+        Ok(Reply::Received(Received { name, outcome, receipt }))
     }
 
     /// Checks a receipt. With `delete` the key is deleted: the caller closes the sessions of its place.

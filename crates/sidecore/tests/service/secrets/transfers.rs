@@ -5,7 +5,7 @@ use crate::common::{Running, administer, start};
 use sidecore::config::{Config, KeysConfig, Partners};
 use sidecore::control::Request;
 use sidecore::engine::crypto::Secret;
-use sidecore::keys::transfer::{Address, Receipt};
+use sidecore::keys::transfer::{AclNames, Address, Receipt, Replace};
 use sidecore::keys::{Acl, KeyCommand};
 
 /// A service, the address of a recipient, and a sealed key for the service.
@@ -27,11 +27,16 @@ impl Sealing {
         let own = administer(&service).transfer_address().unwrap();
         let other = partner(keys, Some(own), None);
         let mut sender = administer(&other);
-        let sent = KeyCommand::Import { name: "sent".to_owned(), pkcs8: Secret::from(RSA), acl: Acl::default() };
+        let sent = KeyCommand::Import { name: "sent".to_owned(), pkcs8: Secret::from(RSA), acl: users() };
         sender.keys(sent).unwrap();
-        let sealed = sender.seal("sent", own, false).unwrap().unwrap();
+        let names = AclNames { users: vec![(33, "www-data".to_owned())], groups: vec![] };
+        let sealed = sender.seal("sent", own, false, names).unwrap().unwrap();
         Self { service, to, sealed }
     }
+}
+
+fn users() -> Acl {
+    Acl { uids: vec![33], gids: vec![] }
 }
 
 /// A service that sends and receives keys.
@@ -41,8 +46,9 @@ pub(super) fn partner(keys: KeysConfig, to: Option<Address>, from: Option<Addres
 }
 
 pub(super) fn transfers(to: Address, sealed: &[u8]) -> Vec<Request> {
-    let receive = |part: &[u8], more| KeyCommand::Receive { part: part.to_vec(), more, replace: false };
-    let seal = |name: &str, to| KeyCommand::Seal { name: name.to_owned(), to, if_changed: false };
+    let receive = |part: &[u8], more| KeyCommand::Receive { part: part.to_vec(), more, replace: Replace::Never };
+    let names = AclNames::default;
+    let seal = |name: &str, to| KeyCommand::Seal { name: name.to_owned(), to, if_changed: false, names: names() };
     let confirm = |delete| KeyCommand::Confirm { name: "www".to_owned(), receipt: Receipt([0; 32]), delete };
     let commands = [
         KeyCommand::Address,
@@ -51,8 +57,11 @@ pub(super) fn transfers(to: Address, sealed: &[u8]) -> Vec<Request> {
         seal("none", to),
         KeyCommand::NextPart,
         receive(sealed, false),
+        KeyCommand::Users(users()),
+        KeyCommand::Users(users()),
         receive(&sealed[..9], true),
         receive(&sealed[9..], false),
+        KeyCommand::Users(Acl::default()),
         receive(RSA, false),
         confirm(true),
         confirm(false),
