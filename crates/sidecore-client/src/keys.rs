@@ -285,8 +285,8 @@ pub enum KeyCommand {
         /// 1 to [`MAX_RATE`].
         rate: Option<u32>,
     },
-    /// Store a key that the service made for a program of this user. The answer is its entry. The program's own key stays
-    /// until its connection ends.
+    /// Store a key that the service made for a program of this user. The answer is its entry. Its token serves no more, and
+    /// sessions that were opened by it are the stored key's, with its users and terms.
     KeepMade {
         /// The key's token.
         token: KeyToken,
