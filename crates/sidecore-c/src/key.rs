@@ -12,8 +12,8 @@ use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::Usage;
 use sidecore_client::keys::uri::Uri;
+use sidecore_client::named_file::NamedFile;
 use sidecore_digest::input;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use std::sync::Arc;
@@ -40,7 +40,7 @@ impl LoadedKey {
     pub(crate) fn by_file(options: &Arc<Options>, path: &Path) -> Result<Self, Fault> {
         let unread = |error: io::Error| Failure::new(Reason::Key, format!("{}: {error}", path.display()));
         let mut bytes = Vec::new();
-        let file = File::open(path).map_err(unread)?;
+        let file = NamedFile::open(path).map_err(unread)?;
         file.take(MAX_FILE).read_to_end(&mut bytes).map_err(unread)?;
         let named = |error| Failure::new(Reason::Key, format!("{}: {error}", path.display()));
         let uri = Uri::from_pem(&bytes).map_err(named)?;

@@ -22,9 +22,9 @@ use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, Usage, check_name, public_of_private, read_passphrase,
     read_private_key, read_public_key, unknown_kind,
 };
+use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::fmt::Display;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 use zeroize::Zeroizing;
@@ -172,7 +172,7 @@ fn read(file: &Path) -> Result<Zeroizing<Vec<u8>>, CliError> {
 /// Reads a whole file into one allocation, so that no copy of a key stays in freed memory.
 fn all_of(file: &Path) -> io::Result<Zeroizing<Vec<u8>>> {
     let from: Box<dyn Read> =
-        if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
+        if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(NamedFile::open(file)?) };
     // Twice the limit: `read_to_end` never finds the buffer full, so it neither moves the bytes nor probes for the end
     // with a buffer on its stack.
     let mut bytes = Zeroizing::new(Vec::with_capacity(2 * MAX_KEY_FILE));

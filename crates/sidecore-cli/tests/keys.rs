@@ -401,6 +401,53 @@ fn a_service_with_a_wrong_passphrase_does_not_start() {
     let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
     let output = home.command(&keys).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
+#[test]
+fn a_fifo_in_the_place_of_a_file_is_an_error_without_a_writer_and_a_file_with_one() {
+    let home = Home::new();
+    let service = home.serve();
+    service.done(&["keys", "import", "www", &key("p-256.pkcs8.pem")]);
+    let path = home.path("fifo");
+    rustix::fs::mknodat(rustix::fs::CWD, &path, rustix::fs::FileType::Fifo, 0o600.into(), 0).unwrap();
+    let fifo = path.to_str().unwrap();
+    let (good, output) = (key("p-256.pkcs8.pem"), home.path("pem").display().to_string());
+    for (arguments, says) in [
+        (&["keys", "import", "new", fifo][..], "no program writes"),
+        (&["keys", "import", "www", fifo, "--replace"], "no program writes"),
+        (&["keys", "import", "new", &good, "--passphrase-file", fifo], "no program writes"),
+        (&["keys", "import", "new", "--remote", "--public", fifo], "no program writes"),
+        (&["keys", "cert", "www", fifo], "no program writes"),
+        (&["keys", "passphrase", "--new-passphrase-file", fifo], "no program writes"),
+        (&["keys", "renew", "www", fifo, "--certificate", &good, "--output", &output], "no program writes"),
+        (&["keys", "renew", "www", &good, "--certificate", fifo, "--output", &output], "no program writes"),
+        (&["keys", "receive", fifo], "no program writes"),
+        (&["keys", "send", "www", "--to", fifo, "--output", &output], "no program writes"),
+        (&["check", "--config", fifo], "no program writes"),
+        (&["serve", "--config", fifo], "no program writes"),
+    ] {
+        // A command that waits for a writer waits forever.
+        let mut command = Command::new("timeout");
+        command.args(["60", env!("CARGO_BIN_EXE_sidecore")]).args(arguments).env("SIDECORE_SOCKET", &service.socket);
+        let done = command.stdin(Stdio::null()).output().unwrap();
+        let said = text(&done.stderr) + &text(&done.stdout);
+        assert!(
+            done.status.code() != Some(124) && !done.status.success() && said.contains(says),
+            "{arguments:?}: {said}"
+        );
+    }
+    let done = Command::new("timeout")
+        .args(["60", env!("CARGO_BIN_EXE_sidecore"), "keys", "test", fifo])
+        .env("SIDECORE_SOCKET", &service.socket)
+        .output()
+        .unwrap();
+    assert!(text(&done.stdout).contains("no program writes"), "{done:?}");
+    // A shell's <(command) is one with a writer.
+    let import = format!("'{}' keys import substituted <(sleep 0.2; cat '{good}')", env!("CARGO_BIN_EXE_sidecore"));
+    let mut shell = Command::new("bash");
+    let done = shell.args(["-c", &import]).env("SIDECORE_SOCKET", &service.socket).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    service.end();
+}
+
     assert!(text(&output.stderr).contains("the passphrase is not the one"), "{}", text(&output.stderr));
     let output = home.command("").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -10,6 +10,7 @@
 //! |`spec`|operation and key of a session; secrets that are wiped|
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
+//! |`named_file`|files that users name, which may be FIFOs|
 //! |`report`, `text`|the client's report in its lane; text for terminals|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -19,6 +20,7 @@ pub mod control;
 pub mod gateway;
 pub mod keyops;
 pub mod keys;
+pub mod named_file;
 pub mod report;
 pub mod spec;
 pub mod text;

@@ -5,11 +5,11 @@ use crate::spec::Secret;
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
 use sidecore_client::keys::transfer::Address;
+use sidecore_client::named_file::NamedFile;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
-use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -507,7 +507,7 @@ impl DeviceConfig {
 /// Reads a whole file, up to the limit: an endless device is refused.
 fn text_of(path: &Path) -> Result<String, ConfigErrorKind> {
     let mut bytes = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
+    let read = NamedFile::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
     read.map_err(ConfigErrorKind::Unreadable)?;
     if bytes.len() as u64 > MAX_FILE {
         return Err(ConfigErrorKind::TooLarge);

@@ -9,8 +9,8 @@ use nix::unistd::{Group, User};
 use sidecore::client::Error;
 use sidecore::keys::Acl;
 use sidecore::keys::transfer::{Replace, sealed_from_pem};
+use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
-use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
@@ -75,7 +75,7 @@ fn numbers(
 
 fn text_of(file: &Path) -> io::Result<Vec<u8>> {
     let from: Box<dyn Read> =
-        if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(File::open(file)?) };
+        if file == Path::new("-") { Box::new(io::stdin().lock()) } else { Box::new(NamedFile::open(file)?) };
     let mut text = Vec::new();
     match from.take(MAX_TEXT as u64 + 1).read_to_end(&mut text)? {
         0..=MAX_TEXT => Ok(text),

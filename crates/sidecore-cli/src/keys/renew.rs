@@ -16,8 +16,8 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::Admin;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, UsableKey, Usage, check_name};
+use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
-use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -139,12 +139,12 @@ fn undone(key_file: &KeyFile, put: Id, renewal: &Renewal, why: &str, asked: bool
 }
 
 /// Locks the file: two simultaneous renewals of one key would undo each other's changes.
-fn alone(file: &Path) -> Result<Option<File>, CliError> {
+fn alone(file: &Path) -> Result<Option<NamedFile>, CliError> {
     if file == Path::new("-") {
         return Ok(None);
     }
     // The later read reports a file that cannot be opened.
-    let Ok(opened) = File::open(file) else { return Ok(None) };
+    let Ok(opened) = NamedFile::open(file) else { return Ok(None) };
     match flock(&opened, FlockOperation::NonBlockingLockExclusive) {
         Err(Errno::WOULDBLOCK) => Err(CliError::Usage(format!(
             "{}: another renewal with this file is at work: wait until it has ended",

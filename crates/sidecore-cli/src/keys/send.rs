@@ -14,12 +14,13 @@ use sidecore::client::{Admin, Error};
 use sidecore::control::Ground;
 use sidecore::keys::transfer::{AclNames, Address, MAX_ADDRESS_FILE, sealed_to_pem};
 use sidecore::keys::{KeyEntry, Site};
+use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{File, Permissions};
+use std::fs::Permissions;
 use std::io::{self, Read, Write};
 use std::mem;
-use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,7 +62,7 @@ pub(super) fn move_away(service: &mut Admin, moving: &Moving) -> Result<(), CliE
 
 /// For this user alone: the recipient's master key opens it, also later.
 fn write(file: &Path, text: &str) -> io::Result<()> {
-    let mut file = File::options().write(true).create(true).truncate(true).mode(0o600).open(file)?;
+    let mut file = NamedFile::create(file, 0o600)?;
     if file.metadata()?.is_file() {
         file.set_permissions(Permissions::from_mode(0o600))?;
     }
@@ -136,7 +137,7 @@ fn named(
 
 fn address(path: &Path) -> Result<Address, CliError> {
     let mut text = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_ADDRESS_FILE).read_to_end(&mut text));
+    let read = NamedFile::open(path).and_then(|file| file.take(MAX_ADDRESS_FILE).read_to_end(&mut text));
     read.map_err(unusable(
         path.display(),
         "name a file with the output of `sidecore keys address` on the other machine",

@@ -13,15 +13,19 @@ use sidecore::client::Admin;
 use sidecore::keys::pem::first_block;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{KeyInfo, Kind, read_public_key};
+use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::ffi::CString;
 use std::fmt::Write;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
+use std::net::ToSocketAddrs;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 const MESSAGE: &[u8] = b"a message that nobody else signs: sidecore keys test\n";
+/// More than any file of a key or certificate has, bytes.
+const MAX_FILE: u64 = 1 << 20;
 const HANDSHAKE_SECONDS: &str = "20";
 /// OpenSSL's configuration on a system with sidecore installed.
 const INSTALLED: &str = "/etc/ssl/openssl-sidecore.cnf";
@@ -81,9 +85,14 @@ fn try_all(socket: &Path, trial: &Trial, told: &mut Told) -> Option<()> {
 
 fn named_key(file: &Path) -> Result<(Vec<u8>, Uri), CliError> {
     let remedy = "name a file of `sidecore keys pem` that this user may read";
-    let text = fs::read(file).map_err(|error| CliError::Usage(format!("{}: {error}: {remedy}", file.display())))?;
+    let text = whole(file).map_err(|error| CliError::Usage(format!("{}: {error}: {remedy}", file.display())))?;
     let uri = Uri::from_pem(&text).map_err(CliError::library)?;
     Ok((text, uri))
+}
+
+fn whole(file: &Path) -> io::Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    NamedFile::open(file)?.take(MAX_FILE).read_to_end(&mut bytes).map(|_| bytes)
 }
 
 fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
@@ -104,7 +113,7 @@ fn same_public(uri: &Uri, info: &KeyInfo, file: &Path) -> Step {
 fn certificate_of(trial: &Trial, text: &[u8]) -> Option<Result<Vec<u8>, CliError>> {
     let read = |bytes: &[u8]| read_public_key(bytes).map_err(CliError::library);
     if let Some(file) = &trial.certificate {
-        let bytes = fs::read(file).map_err(failed(file.display()));
+        let bytes = whole(file).map_err(failed(file.display()));
         return Some(bytes.and_then(|bytes| read(&bytes)));
     }
     first_block(text, |label| label == b"CERTIFICATE").map(|certificate| read(&certificate))

@@ -2,7 +2,7 @@
 
 use super::error::{MAX_PASSPHRASE, PassphraseError, UnfitPassphrase};
 use crate::spec::Secret;
-use std::fs::File;
+use sidecore_client::named_file::NamedFile;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -14,7 +14,7 @@ use zeroize::Zeroizing;
 /// The file cannot be read, others may read it too, or it is empty or too long.
 pub fn read_passphrase(path: &Path) -> Result<Secret, PassphraseError> {
     let system = |error| PassphraseError::Unreadable { path: path.to_owned(), error };
-    let file = File::open(path).map_err(system)?;
+    let file = NamedFile::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     if metadata.is_file() && metadata.mode() & 0o007 != 0 {
         return Err(PassphraseError::Open { path: path.to_owned(), mode: metadata.mode() & 0o777 });

@@ -12,8 +12,8 @@ use aws_lc_rs::hkdf::{HKDF_SHA256, KeyType, Salt};
 use aws_lc_rs::{constant_time, rand};
 use serde::{Deserialize, Serialize};
 use sidecore_client::keys::transfer::{AclNames, Address, AddressError, MAX_ADDRESS_FILE, MAX_SEALED, Receipt};
+use sidecore_client::named_file::NamedFile;
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
@@ -327,7 +327,7 @@ pub enum PartnerError {
 /// It cannot be read, others may write it, or there is no address in it.
 pub fn read_partner(path: &Path) -> Result<Address, PartnerError> {
     let system = |error| PartnerError::Unreadable { path: path.to_owned(), error };
-    let file = File::open(path).map_err(system)?;
+    let file = NamedFile::open(path).map_err(system)?;
     let metadata = file.metadata().map_err(system)?;
     let (uid, mode) = (metadata.uid(), metadata.mode() & 0o777);
     if mode & 0o022 != 0 || ![0, rustix::process::geteuid().as_raw()].contains(&uid) {
