@@ -320,6 +320,14 @@ fn a_servers_file_is_tried_step_by_step_as_the_servers_user() {
     assert!(code == Some(1) && said.contains("FAILED public part: it is that of another key"), "{said}");
     serving.done(&["keys", "pem", "www", "--output", file]);
     assert_eq!(tried(&[file]).0, Some(0));
+    for (server, says) in [
+        ("no-such-host.invalid:443", "FAILED server: the name no-such-host.invalid does not resolve"),
+        ("no-such-host.invalid", "FAILED server: --server no-such-host.invalid: write HOST:PORT"),
+        ("127.0.0.1:9", "FAILED server: no TLS handshake with 127.0.0.1:9: Connection refused"),
+    ] {
+        let (code, said) = tried(&[file, "--server", server]);
+        assert!(code == Some(1) && said.contains(says), "{said}");
+    }
     let (code, said) = tried(&[file, "--as", "nobody-of-this-name"]);
     assert!(code == Some(2) && said.is_empty(), "{said}");
     if !rustix::process::geteuid().is_root() {
@@ -394,14 +402,6 @@ fn what_cannot_be_done_is_said_with_what_to_do() {
 }
 
 #[test]
-fn a_service_with_a_wrong_passphrase_does_not_start() {
-    let home = Home::new();
-    home.serve().end();
-    private_file(&home.path("passphrase"), "open simsim\n");
-    let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
-    let output = home.command(&keys).output().unwrap();
-    assert_eq!(output.status.code(), Some(2));
-#[test]
 fn a_fifo_in_the_place_of_a_file_is_an_error_without_a_writer_and_a_file_with_one() {
     let home = Home::new();
     let service = home.serve();
@@ -448,6 +448,14 @@ fn a_fifo_in_the_place_of_a_file_is_an_error_without_a_writer_and_a_file_with_on
     service.end();
 }
 
+#[test]
+fn a_service_with_a_wrong_passphrase_does_not_start() {
+    let home = Home::new();
+    home.serve().end();
+    private_file(&home.path("passphrase"), "open simsim\n");
+    let keys = format!("[keys]\ndirectory = '{}'\n", home.path("keys").display());
+    let output = home.command(&keys).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
     assert!(text(&output.stderr).contains("the passphrase is not the one"), "{}", text(&output.stderr));
     let output = home.command("").output().unwrap();
     assert_eq!(output.status.code(), Some(2));

@@ -179,6 +179,7 @@ impl OpenSsl {
 
 /// Whether the server proves its identity with the service's key. The service's counters show the signature.
 fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
+    resolves(server)?;
     let counted = || requests(socket, &info.name).ok_or(CliError::NoCounters);
     let before = counted()?;
     let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
@@ -203,6 +204,23 @@ fn shakes_hands(server: &str, socket: &Path, info: &KeyInfo) -> Step {
         )));
     }
     Ok(format!("{server} shook hands by the key {:?}, which signed for it: {made}, in all: {all}", info.name))
+}
+
+/// `openssl s_client` says of a name that does not resolve only that the system's library failed.
+fn resolves(server: &str) -> Result<(), CliError> {
+    let host = server.rsplit_once(':').map_or(server, |(host, _)| host);
+    match server.to_socket_addrs().map(|mut found| found.next().is_some()) {
+        Ok(true) => Ok(()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => {
+            Err(CliError::Usage(format!("--server {server}: write HOST:PORT, e.g. localhost:443")))
+        }
+        found => {
+            let why = found.err().map_or_else(|| "it has no address".to_owned(), |error| error.to_string());
+            Err(CliError::Trial(format!(
+                "the name {host} does not resolve ({why}): write one that `getent ahosts {host}` knows, or an address"
+            )))
+        }
+    }
 }
 
 fn no_text() -> CliError {
