@@ -2,6 +2,8 @@
 
 use crate::serving::{Home, field, number};
 use rustix::process::{getegid, geteuid};
+use sidecore::core::session::Op;
+use sidecore::engine::crypto::{KeyMaterial, Scheme, SessionSpec};
 use sidecore_testing::skipped;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -45,10 +47,10 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
         (vec!["usage", "www", "sign"], "key-usage-changed", P256, "uid:33,gid:7"),
         (vec!["limit", "www", "100/s"], "key-limit-changed", P256, "uid:33,gid:7"),
         (vec!["cert", "www", &certificate], "key-certificates-changed", P256, "uid:33,gid:7"),
-        (vec!["delete", "www"], "key-deleted", P256, "uid:33,gid:7"),
-    ];
         (vec!["rename", "www", "shop"], "key-renamed", P256, "uid:33,gid:7"),
         (vec!["rename", "shop", "www"], "key-renamed", P256, "uid:33,gid:7"),
+        (vec!["delete", "www"], "key-deleted", P256, "uid:33,gid:7"),
+    ];
     for (arguments, event, fingerprint, users) in changes {
         let arguments: Vec<&str> = ["keys"].into_iter().chain(arguments).collect();
         let pid = service.done(&arguments);
@@ -80,6 +82,35 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
     let pid = service.done(&["keys", "passphrase", "--new-passphrase-file", &new]);
     assert_eq!(number(&service.wait_for("passphrase-changed"), "pid"), pid);
     service.end();
+}
+
+#[test]
+fn a_request_that_is_refused_in_a_lane_is_told_with_its_key_and_the_reason() {
+    let home = home();
+    let service = home.serve(&["--log", "json"]);
+    service.done(&["keys", "generate", "www", "--kind", "ed25519"]);
+    let mut client = service.client();
+    let spec = SessionSpec { scheme: Scheme::Ed25519, key: KeyMaterial::Stored("www".to_owned()) };
+    let session = client.open_session(&spec).unwrap();
+    // One by one, as a program does that has another idea of its session.
+    assert!(client.call(session, Op::Decrypt, 0, b"text", 64).is_err());
+    let line = service.wait_for("refused");
+    let said = field(&line, "message");
+    assert!(
+        said.contains("a request with the key www was refused: this session's algorithm or key cannot do"),
+        "{line}"
+    );
+    let who = (field(&line, "reason"), number(&line, "uid"), number(&line, "pid"));
+    let own = (u64::from(geteuid().as_raw()), u64::from(std::process::id()));
+    assert_eq!(who, ("request".to_owned(), own.0, own.1));
+    // A crowd of them is a few lines.
+    for _ in 0..2000 {
+        assert!(client.call(session, Op::Decrypt, 0, b"text", 64).is_err());
+    }
+    drop(client);
+    let log = service.end();
+    let told = log.iter().filter(|line| field(line, "reason") == "request").count();
+    assert!(told < 200, "{told} lines");
 }
 
 #[test]

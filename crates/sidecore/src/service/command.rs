@@ -8,7 +8,10 @@ use crate::shm::LaneMemory;
 use crate::sys::wake;
 use sidecore_core::flag::Flag;
 use sidecore_core::ring::{Consumer, Producer};
+use sidecore_core::session::Refusal;
+use sidecore_core::time::Nanos;
 use sidecore_core::wire::Fault;
+use std::cell::Cell;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -30,6 +33,23 @@ pub(super) struct Lane {
     pub(super) producer: Producer,
     pub(super) doorbell: OwnedFd,
     pub(super) wake: OwnedFd,
+    pub(super) refusals: Refusals,
+}
+
+/// Requests of a lane that were refused, for the log: one line a second at most leaves the sidecore.
+#[derive(Debug, Default)]
+pub(super) struct Refusals(Cell<(Nanos, u64)>);
+
+impl Refusals {
+    const EVERY: Nanos = 1_000_000_000;
+
+    /// One more. `Some`: tell it, with this number of others since the last one that was told.
+    pub(super) fn tell(&self, now: Nanos) -> Option<u64> {
+        let (next, quiet) = self.0.get();
+        let tells = now >= next;
+        self.0.set(if tells { (now + Self::EVERY, 0) } else { (next, quiet + 1) });
+        tells.then_some(quiet)
+    }
 }
 
 /// Events for the control thread. They carry the rest of a lane, so that it is freed on another thread than a
@@ -49,6 +69,8 @@ pub(super) enum Event {
         sidecore: usize,
         loss: Loss,
     },
+    /// A request was refused, with the key at that place, after this number of others that were not told.
+    RequestRefused(LaneKey, Option<u16>, Refusal, u64),
     /// Requests for the key at this place exceed its limit. At most one a second.
     KeyLimited(u16),
     WrongResult {
@@ -112,5 +134,20 @@ impl<S> SidecoreHandle<S> {
             self.waiting.raise();
             wake::ring(&*self.wake);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_are_told_once_a_second_with_the_number_of_those_between() {
+        let refusals = Refusals::default();
+        let second = Refusals::EVERY;
+        assert_eq!(refusals.tell(5 * second), Some(0));
+        assert!((0..9).all(|more| refusals.tell(5 * second + more).is_none()));
+        assert_eq!(refusals.tell(6 * second), Some(9));
+        assert_eq!((refusals.tell(6 * second + 1), refusals.tell(9 * second)), (None, Some(1)));
     }
 }

@@ -158,6 +158,7 @@ impl Listener {
             Event::SessionClosed(key) => self.conclude(key, &Reply::Done),
             Event::Gateway(key, said) => self.gateway_said(key, said),
             Event::DeviceLost { device, sidecore, loss } => events::device_lost(&device, sidecore, loss),
+            Event::RequestRefused(key, place, refusal, quiet) => self.tell_refused_request(key, place, refusal, quiet),
             Event::KeyLimited(place) => {
                 if let Some((name, rate)) = self.setup.store.rate(place) {
                     events::key_limited(name, rate);

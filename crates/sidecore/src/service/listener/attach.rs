@@ -6,7 +6,7 @@ use super::state::Listener;
 use crate::config::Sidecores;
 use crate::control::{Attach, Refused, Reply, Token};
 use crate::events;
-use crate::service::command::{ClientKey, Lane, LaneKey};
+use crate::service::command::{ClientKey, Lane, LaneKey, Refusals};
 use crate::service::quotas::NoRoom;
 use crate::service::sessions::Sessions;
 use crate::shm::LaneMemory;
@@ -72,6 +72,7 @@ impl Listener {
             consumer: Consumer::new(),
             producer: Producer::new(),
             doorbell,
+            refusals: Refusals::default(),
             wake: writer,
         };
         events::client_attached(client.0, client.1, name, sidecore);

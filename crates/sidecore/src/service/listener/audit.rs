@@ -11,6 +11,7 @@ use crate::service::command::{ClientKey, LaneKey};
 use crate::service::key_change::Change;
 use crate::sys::clock;
 use crate::sys::peer::Credentials;
+use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
 
 impl Listener {
@@ -75,6 +76,16 @@ impl Listener {
         if let Some(suppressed) = self.complains(what, uid) {
             events::refused(uid, pid, what.name(), &why.text, suppressed);
         }
+    }
+
+    /// A request in a lane, as opposed to a message.
+    pub(super) fn tell_refused_request(&mut self, key: LaneKey, place: Option<u16>, refusal: Refusal, quiet: u64) {
+        let Some((uid, pid)) = self.connections.get(&key).map(|connection| connection.client) else { return };
+        let Some(suppressed) = self.complains(Complaint::Request, uid) else { return };
+        let named = place.and_then(|place| self.setup.store.places().find(|(at, _)| *at == place));
+        let with = named.map_or_else(String::new, |(_, name)| format!(" with the key {name}"));
+        let text = format!("a request{with} was refused: {}", refusal.message());
+        events::refused(uid, pid, Complaint::Request.name(), &text, suppressed + quiet);
     }
 
     pub(super) fn tell_fault(&mut self, key: LaneKey, why: &str) {

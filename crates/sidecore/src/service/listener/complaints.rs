@@ -7,6 +7,8 @@ use sidecore_core::policy::rate::RateLimit;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
     Refused(Ground),
+    /// Of a request in a lane.
+    Request,
     Fault,
     Gateway,
     WrongAnswer,
@@ -20,6 +22,7 @@ impl Complaint {
             Self::Refused(Ground::NotAllowed) => "not-allowed",
             Self::Refused(Ground::Limit) => "limit",
             Self::Refused(Ground::Other) => "other",
+            Self::Request => "request",
             Self::Fault => "protocol",
             Self::Gateway => "gateway",
             Self::WrongAnswer => "wrong-answer",

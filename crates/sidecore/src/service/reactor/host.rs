@@ -82,6 +82,15 @@ impl ReactorHost {
         }
     }
 
+    /// A key's limit has an event of its own.
+    #[cold]
+    fn tell_refusal(&self, lane: &Lane, key: Option<u16>, refusal: Refusal) {
+        let quiet = if refusal == Refusal::KeyLimit { None } else { lane.refusals.tell(clock::now()) };
+        if let Some(quiet) = quiet {
+            self.tell(Event::RequestRefused(lane.key, key, refusal, quiet));
+        }
+    }
+
     pub(super) fn ignore_doorbell(&mut self, lane: &Lane) {
         self.keys.remove(&lane.key);
         if let Some(poller) = &self.poller {
@@ -213,6 +222,9 @@ impl Engine for ReactorHost {
             plan.room.and_then(|room| perform(session, &lane.memory, submission, room as usize, &mut self.scratch));
         if let Some(key) = self.key(Some(session)) {
             count_done(key, plan.class.op(), outcome);
+        }
+        if let Err(refusal) = outcome {
+            self.tell_refusal(lane, session.key(), refusal);
         }
         outcome
     }

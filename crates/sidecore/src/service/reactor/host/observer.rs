@@ -23,11 +23,13 @@ impl Observer for ReactorHost {
                 self.count(work.class, count, bytes);
             }
             Event::Sampled { lane, device, work, plan, stamps } => self.sampled(lane, device, work, plan, stamps),
-            Event::Refused { lane, submission, .. } => {
-                if let Some(key) = self.key(lane.sessions.get(submission.session())) {
+            Event::Refused { lane, submission, refusal } => {
+                let session = lane.sessions.get(submission.session());
+                if let Some(key) = self.key(session) {
                     key.add(KeyCounter::Submitted, 1);
                     key.add(KeyCounter::Refused, 1);
                 }
+                self.tell_refusal(lane, session.and_then(|session| session.key()), refusal);
             }
             Event::Submitted { work, request, .. } => self.submitted(work, request),
             Event::Finished { reply, done } => {
@@ -95,6 +97,9 @@ impl ReactorHost {
             self.devices[usize::from(done.device)].counters.add(DeviceCounter::Failed, 1);
         }
         let Some((lane, in_flight)) = lane else { return };
+        if let Status::Refused(refusal) = status {
+            self.tell_refusal(lane, request.and_then(|request| request.session.key()), refusal);
+        }
         if let Some(stamps) = stamps {
             self.record(done.work.class, &lane.counters, stamps);
         }
