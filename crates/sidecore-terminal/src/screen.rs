@@ -37,6 +37,11 @@ pub trait Shown {
     /// Draws the rest, without the skipped columns and rows. Limits `skipped` to the last column and row.
     fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize));
 
+    /// Leaves what lies over the view, e.g. its help. `false`: there is nothing, and Esc ends the whole.
+    fn step_back(&mut self) -> bool {
+        false
+    }
+
     /// Handles a key that has no meaning in every view.
     fn key(&mut self, _key: KeyCode, _skipped: &mut (usize, usize)) {}
 }
@@ -83,6 +88,7 @@ impl<V: Shown> Screen<V> {
         match key.code {
             _ if key.kind == KeyEventKind::Release => {}
             _ if interrupt => self.quit = true,
+            KeyCode::Esc if self.view.step_back() => self.skipped = (0, 0),
             KeyCode::Char('q') | KeyCode::Esc => self.quit = true,
             KeyCode::Char('p') => self.paused = !self.paused,
             KeyCode::Right => *columns += 1,

@@ -34,17 +34,20 @@ const KEYS: usize = 2;
 /// Least width that shows the head's lines whole: most then fit in one line.
 const WIDE: u16 = 120;
 const HELP: &str = "\
-q, Esc   quit
+q, Esc   quit; Esc leaves this help first
 ?        this help, or the tables again
 tab      the next page; o overview, c clients, k keys
 p        pause, or go on
-s        sort the clients by the next column
-arrows   bring hidden columns and rows into sight
+s        sort the clients by the next column; not on the page of keys
+arrows   bring hidden columns and rows into sight, here hidden lines
 
 REQ/S, SIGN/S    requests, signatures in the last second
 FLIGHT           requests that devices have now
 DONE, FAILED     since the start: done; lost with their device
 REFUSED          since the start: refused with a reason, which the log has
+                 (events `refused` and `key-limited`, at a limited rate)
+QUEUE, DEVICE    submission to device; device to its reply; HOST is both
+SPIN*, WAIT/OPT  time polled; cost of waiting against the least possible
 p50/p99          median and 99th percentile of sampled requests
 *                as the client itself says";
 
@@ -92,7 +95,11 @@ impl Shown for Pages {
     /// Another page is shown from its beginning. The first page follows the last.
     fn key(&mut self, key: KeyCode, skipped: &mut (usize, usize)) {
         let page = match key {
-            KeyCode::Char('?') => return self.help = !self.help,
+            KeyCode::Char('?') => {
+                self.help = !self.help;
+                return *skipped = (0, 0);
+            }
+            _ if self.help => return,
             KeyCode::Char('s') => return self.sort = (self.sort + 1) % SORTS.len(),
             KeyCode::Tab => self.page + 1,
             KeyCode::BackTab => self.page + PAGES.len() - 1,
@@ -102,6 +109,10 @@ impl Shown for Pages {
             _ => return,
         };
         (self.page, *skipped) = (page % PAGES.len(), (0, 0));
+    }
+
+    fn step_back(&mut self) -> bool {
+        std::mem::take(&mut self.help)
     }
 
     fn head(&self, columns: u16) -> Vec<Line<'static>> {
@@ -127,7 +138,11 @@ impl Shown for Pages {
 
     fn body(&mut self, frame: &mut Frame<'_>, area: Rect, skipped: &mut (usize, usize)) {
         let (rows, sorted) = match self.page {
-            _ if self.help => return frame.render_widget(Paragraph::new(HELP), area),
+            _ if self.help => {
+                let hidden = HELP.lines().count().saturating_sub(area.height.into());
+                *skipped = (0, skipped.1.min(hidden));
+                return frame.render_widget(Paragraph::new(HELP).scroll((skipped.1 as u16, 0)), area);
+            }
             OVERVIEW => return self.draw_overview(frame, area, skipped),
             CLIENTS => (clients(&self.view, self.sort), Some(SORTS[self.sort].0)),
             _ => (keys(&self.view), None),

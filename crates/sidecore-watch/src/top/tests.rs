@@ -347,6 +347,24 @@ fn on_80_columns_and_24_lines_keys_and_what_was_done_and_failed_are_in_sight() {
 }
 
 #[test]
+fn the_help_is_left_by_escape_scrolls_where_it_does_not_fit_and_takes_no_other_keys() {
+    let service = Service::new();
+    let mut screen = shown(&service);
+    press(&mut screen, '?');
+    let last = "as the client itself says";
+    assert!(!drawn(&mut screen, 80, 12).contains(last));
+    (0..99).for_each(|_| screen.key(KeyCode::Down.into()));
+    let text = drawn(&mut screen, 80, 12);
+    assert!(text.contains(last) && !text.contains("q, Esc"), "{text}");
+    press(&mut screen, 'k');
+    assert!(drawn(&mut screen, 80, 12).contains(last), "the page behind it stays");
+    screen.key(KeyCode::Esc.into());
+    assert!(!screen.quit() && drawn(&mut screen, 80, 24).contains("nginx"));
+    screen.key(KeyCode::Esc.into());
+    assert!(screen.quit());
+}
+
+#[test]
 fn the_live_view_follows_until_it_is_paused() {
     let service = Service::new();
     let mut screen = shown(&service);
