@@ -115,10 +115,10 @@ fn what_is_no_usage_of_a_key_is_refused_and_changes_nothing() {
     let (name, kind) = ("ed".to_owned(), Kind::Ed25519);
     admin.keys(KeyCommand::Generate { name, kind, acl: Acl::default() }).unwrap();
     let said = restrict(&mut admin, "ed", "sign,decrypt").unwrap_err().to_string();
-    assert_eq!(said, "a key of kind ed25519 is never for decrypt: use sign");
+    assert_eq!(said, "a key of kind ed25519 is never for decrypt: use sign,ssh");
     assert!(restrict(&mut admin, "none", "sign").unwrap_err().to_string().contains("no key \"none\""));
     let none = KeyCommand::SetUsage { name: "www".to_owned(), usage: Usage::NONE };
-    assert!(admin.keys(none).unwrap_err().to_string().contains("use sign, decrypt or derive"));
+    assert!(admin.keys(none).unwrap_err().to_string().contains("use sign, decrypt, derive or ssh"));
     // Bits of a later version, from a client that writes them.
     let mut packet = [0; 64];
     let request = Request::Keys(KeyCommand::SetUsage { name: "www".to_owned(), usage: Usage::ALL });
@@ -126,7 +126,7 @@ fn what_is_no_usage_of_a_key_is_refused_and_changes_nothing() {
     packet[len - 1] = 0x7f;
     let later = sidecore::control::decode::<Request>(&packet[..len]).unwrap();
     let Request::Keys(later) = later else { panic!("{later:?}") };
-    assert!(admin.keys(later).unwrap_err().to_string().contains("use sign, decrypt or derive"));
+    assert!(admin.keys(later).unwrap_err().to_string().contains("use sign, decrypt, derive or ssh"));
     open(&mut client, decrypts(), "www").unwrap();
 }
 
