@@ -8,6 +8,7 @@ use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
 use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
 use crate::counters::{Shape, Start, WORD, limits};
 use crate::sys::clock;
+use sidecore_client::named_file::NamedFile;
 use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -21,7 +22,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 pub(super) fn read(path: &Path) -> Result<Snapshot, SnapshotErrorKind> {
-    let file = File::open(path)?;
+    let file = NamedFile::open(path)?.into_file();
     let head = words(&file, 0..header::WORDS).map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => SnapshotErrorKind::Foreign,
         _ => error.into(),
