@@ -38,10 +38,11 @@ pub(crate) struct Agent {
     /// Further users who may use the agent, by number or name, in addition to root and the agent's own user
     #[arg(long, value_name = "UID", value_delimiter = ',')]
     allow_uid: Vec<String>,
-    /// Only these keys, in this order; default: all signing keys of this user
+    /// Only these keys, in this order; default: for SSH those with the usage ssh, or if there is none all that sign
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     keys: Vec<String>,
-    /// A certificate of OpenSSH for one of the keys, as `ssh-keygen -s` writes it; may be given several times
+    /// A certificate of OpenSSH for one of the keys, as `ssh-keygen -s` writes it, read again when the file changes; may be
+    /// given several times
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: Vec<PathBuf>,
 }

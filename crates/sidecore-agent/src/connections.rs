@@ -52,6 +52,15 @@ pub(crate) enum State {
     Writes,
 }
 
+/// Why a connection has no place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Refused {
+    /// All places are taken, or all of this user.
+    Full,
+    /// The agent ends.
+    Ending,
+}
+
 /// A place, given back on drop.
 pub(crate) struct Place {
     connections: Arc<Connections>,
@@ -64,20 +73,23 @@ impl Connections {
         self.table.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Gives the connection of this user a place. `None`: there is none.
-    pub(crate) fn enter(self: &Arc<Self>, user: u32, stream: &Arc<UnixStream>) -> Option<Place> {
+    /// Gives the connection of this user a place.
+    pub(crate) fn enter(self: &Arc<Self>, user: u32, stream: &Arc<UnixStream>) -> Result<Place, Refused> {
         let is_full = |table: &mut Table| table.threads == MAX_THREADS && !table.ending;
         let waited = self.changed.wait_timeout_while(self.table(), MAX_WAIT, is_full);
         let (mut table, _) = waited.unwrap_or_else(PoisonError::into_inner);
-        if table.ending || table.threads == MAX_THREADS || !table.make_room(user) {
-            return None;
+        if table.ending {
+            return Err(Refused::Ending);
+        }
+        if table.threads == MAX_THREADS || !table.make_room(user) {
+            return Err(Refused::Full);
         }
         let number = table.next;
         table.next += 1;
         table.threads += 1;
         let open = Open { stream: Arc::clone(stream), user, state: State::Waits, since: Instant::now() };
         table.open.insert(number, open);
-        Some(Place { connections: Arc::clone(self), number })
+        Ok(Place { connections: Arc::clone(self), number })
     }
 
     /// Ends all connections. Replies to requests that have begun are awaited for this time.
@@ -181,10 +193,10 @@ mod tests {
         let enter = |user: u32, number: usize| connections.enter(user, &streams[number].0);
         let places: Vec<_> = (0..MAX_OF_USER).map(|number| enter(2, number).unwrap()).collect();
         assert!(places.iter().all(|place| place.goes_on(State::Works)));
-        assert!(enter(2, 50).is_none(), "busy ones keep their places");
+        assert_eq!(enter(2, 50).err(), Some(Refused::Full), "busy ones keep their places");
         let _others: Vec<_> = (0..MAX - MAX_OF_USER).map(|number| enter(3, 48 + number).unwrap()).collect();
         assert!(places[0].goes_on(State::Writes));
-        assert!(enter(4, 63).is_some(), "in the place of the one that does not take its reply");
+        assert!(enter(4, 63).is_ok(), "in the place of the one that does not take its reply");
         assert!(!places[0].goes_on(State::Waits) && places[1].goes_on(State::Waits));
     }
 
@@ -193,9 +205,9 @@ mod tests {
         let connections = Arc::new(Connections::default());
         let (here, _there) = stream();
         let mut places: Vec<_> = (0..MAX_THREADS).map(|_| connections.enter(2, &here).unwrap()).collect();
-        assert!(connections.enter(2, &here).is_none());
+        assert_eq!(connections.enter(2, &here).err(), Some(Refused::Full));
         places.pop();
-        assert!(connections.enter(2, &here).is_some());
+        assert!(connections.enter(2, &here).is_ok());
     }
 
     #[test]
@@ -214,6 +226,10 @@ mod tests {
             assert!(busy.goes_on(State::Writes) && !busy.goes_on(State::Waits));
             finish.join().unwrap();
         });
-        assert!(connections.enter(1, &stream().0).is_none());
+        assert_eq!(
+            connections.enter(1, &stream().0).err(),
+            Some(Refused::Ending),
+            "that there is no room would be false"
+        );
     }
 }

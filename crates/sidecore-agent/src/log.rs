@@ -21,10 +21,29 @@ pub(crate) enum Event {
     Stranger(u32),
     /// A user without a free connection.
     Full(u32),
-    /// A certificate of no key.
+    /// A certificate of no key, or one that cannot be read any more.
     Certificate,
+    /// A request that the agent does not do.
+    Declined(Declined),
+    /// A connection that could not be bound to a session.
+    Unbound,
+    /// A request that a connection of another machine may not make, or one for another session.
+    Forwarded,
+    /// A key that is not for SSH.
+    NotForSsh,
     /// The system has no connection, thread or memory.
     System,
+}
+
+/// What the agent does not do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Declined {
+    Add,
+    Remove,
+    Token,
+    Lock,
+    Unknown,
+    Malformed,
 }
 
 impl Origin for Event {

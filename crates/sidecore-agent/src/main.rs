@@ -8,8 +8,9 @@
 //! |`serve`, `connections`|one thread for each connection; who may connect, and how many|
 //! |`frame`, `wire`|messages on a connection, with limits on size and time; SSH's types|
 //! |`answer`|a request and its reply, including the extensions|
+//! |`binding`|the SSH sessions of a connection: whether its requests come from another machine|
 //! |`services`|the keys, as the services list them|
-//! |`public`, `sign`|public keys, certificates and signatures in SSH's form|
+//! |`public`, `certificates`, `sign`|public keys, certificates and signatures in SSH's form|
 //! |`log`|lines on standard error, at a limited rate|
 
 // The macros panic if a write fails. `output` reports the error instead.
@@ -17,6 +18,8 @@
 
 mod answer;
 mod args;
+mod binding;
+mod certificates;
 mod connections;
 mod error;
 mod frame;
@@ -30,6 +33,7 @@ mod sys;
 mod wire;
 
 use args::{Agent, Cli, Command};
+use certificates::Certificates;
 use clap::CommandFactory;
 use connections::Connections;
 use error::AgentError;
@@ -74,7 +78,7 @@ fn run(command: Command) -> Result<u8, AgentError> {
 fn agent(args: &Agent) -> Result<(), AgentError> {
     // Before threads start, so that none of them takes the signal.
     let mut signals = Signals::new([SIGHUP, SIGINT, SIGTERM])?;
-    let services = Services::new(args.options(), args.names()?, public::read_certificates(&args.certificate)?);
+    let services = Services::new(args.options(), args.names()?, Certificates::read(&args.certificate)?);
     let allowed = args.allowed()?;
     let listening = Listening::open(args.socket.as_deref())?;
     let server = Server::start(

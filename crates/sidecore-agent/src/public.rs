@@ -1,15 +1,10 @@
 //! Public keys and certificates in SSH's form.
 
-use crate::error::{AgentError, CertificateError};
 use crate::wire::{Malformed, Reader, Writer};
-use base64ct::{Base64, Encoding};
 use sidecore_client::keyops::key::{Curve, Public, Raw};
-use std::fs::File;
-use std::io::{self, Read};
-use std::path::{Path, PathBuf};
 
-/// Largest file of a certificate, bytes.
-const MAX_FILE: u64 = 64 * 1024;
+/// Longest modulus of RSA that the service takes, bytes.
+const MAX_MODULUS: usize = 1024;
 const CERTIFICATE: &str = "-cert-v01@openssh.com";
 
 /// SSH's name of the curve.
@@ -42,43 +37,44 @@ pub(crate) fn blob(public: &Public) -> Option<Vec<u8>> {
     Some(blob.finish())
 }
 
-/// A certificate of OpenSSH.
-#[derive(Debug)]
-pub(crate) struct Certificate {
-    pub(crate) path: PathBuf,
-    pub(crate) blob: Vec<u8>,
-    /// The certified public key.
-    pub(crate) key: Vec<u8>,
+/// The public key of a blob, which may be that of a certificate: without what is certified.
+pub(crate) fn public_of(blob: &[u8]) -> Result<Public, Malformed> {
+    let plain = certified(blob);
+    let mut reader = Reader::new(plain.as_deref().unwrap_or(blob));
+    let public = match reader.text()? {
+        "ssh-rsa" => {
+            let (e, n) = (positive(reader.string()?)?, positive(reader.string()?)?);
+            Public::Rsa { n, e }
+        }
+        "ssh-ed25519" => Public::Raw(Raw::Ed25519, reader.string()?.to_vec()),
+        named => {
+            let curve = Curve::ALL.into_iter().find(|curve| named == format!("ecdsa-sha2-{}", curve_name(*curve)));
+            let curve = curve.ok_or(Malformed)?;
+            let (name, point) = (reader.text()?, reader.string()?.to_vec());
+            if name != curve_name(curve) {
+                return Err(Malformed);
+            }
+            Public::Ec { curve, point }
+        }
+    };
+    reader.end()?;
+    let fits = match &public {
+        Public::Rsa { n, e } => !n.is_empty() && !e.is_empty() && n.len() <= MAX_MODULUS && e.len() <= n.len(),
+        Public::Ec { curve, point } => point.len() == 1 + 2 * curve.size() && point[0] == 4,
+        Public::Raw(raw, key) => key.len() == raw.size(),
+    };
+    if fits { Ok(public) } else { Err(Malformed) }
 }
 
-pub(crate) fn read_certificates(paths: &[PathBuf]) -> Result<Vec<Certificate>, AgentError> {
-    let read = |path: &PathBuf| {
-        let blob = read_blob(path);
-        let parts = blob.and_then(|blob| certified(&blob).map(|key| (blob, key)).map_err(CertificateError::from));
-        let (blob, key) = parts.map_err(|error| AgentError::Certificate(path.clone(), error))?;
-        Ok(Certificate { path: path.clone(), blob, key })
-    };
-    paths.iter().map(read).collect()
-}
-
-/// The second word of the first line that is no comment.
-fn read_blob(path: &Path) -> Result<Vec<u8>, CertificateError> {
-    let mut text = String::new();
-    let read = File::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_string(&mut text));
-    match read {
-        Err(error) if error.kind() == io::ErrorKind::InvalidData => return Err(CertificateError::NoLine),
-        read => read?,
-    };
-    if text.len() as u64 > MAX_FILE {
-        return Err(CertificateError::TooLarge(MAX_FILE));
-    }
-    let line = text.lines().map(str::trim).find(|line| !line.is_empty() && !line.starts_with('#'));
-    let word = line.and_then(|line| line.split_whitespace().nth(1)).ok_or(CertificateError::NoLine)?;
-    Base64::decode_vec(word).map_err(|_| CertificateError::NoLine)
+/// Without leading zeros.
+fn positive(number: &[u8]) -> Result<Vec<u8>, Malformed> {
+    let zeros = number.iter().take_while(|byte| **byte == 0).count();
+    let is_negative = number.first().is_some_and(|byte| *byte >= 0x80);
+    if is_negative { Err(Malformed) } else { Ok(number[zeros..].to_vec()) }
 }
 
 /// The public key that a certificate certifies.
-fn certified(blob: &[u8]) -> Result<Vec<u8>, Malformed> {
+pub(crate) fn certified(blob: &[u8]) -> Result<Vec<u8>, Malformed> {
     let mut reader = Reader::new(blob);
     let of = reader.text()?.strip_suffix(CERTIFICATE).ok_or(Malformed)?;
     let parts = match of {
@@ -93,20 +89,18 @@ fn certified(blob: &[u8]) -> Result<Vec<u8>, Malformed> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use proptest::collection::vec;
     use proptest::prelude::*;
-    use std::fs;
-    use std::slice::from_ref;
 
-    fn keys() -> [Public; 4] {
+    pub(crate) fn keys() -> [Public; 4] {
         let ec = |curve: Curve| Public::Ec { curve, point: vec![4; 1 + 2 * curve.size()] };
         let rsa = Public::Rsa { n: vec![0xc1; 256], e: vec![1, 0, 1] };
         [rsa, ec(Curve::P256), ec(Curve::P384), Public::Raw(Raw::Ed25519, vec![7; 32])]
     }
 
-    fn certificate(key: &[u8]) -> Vec<u8> {
+    pub(crate) fn certificate(key: &[u8]) -> Vec<u8> {
         let mut reader = Reader::new(key);
         let of = reader.text().unwrap();
         let rest = &key[4 + of.len()..];
@@ -134,26 +128,26 @@ mod tests {
     }
 
     #[test]
-    fn a_file_without_a_certificate_says_so() {
-        let scratch = tempfile::tempdir().unwrap();
-        let path = scratch.path().join("id-cert.pub");
-        let key = blob(&keys()[3]).unwrap();
-        let line = |blob: &[u8]| format!("# a comment\n\ntype {} me\n", Base64::encode_string(blob));
-        fs::write(&path, line(&certificate(&key))).unwrap();
-        assert_eq!(read_certificates(from_ref(&path)).unwrap()[0].key, key);
-        for (text, says) in [
-            (line(&key), "it is no certificate"),
-            ("ssh-ed25519".to_owned(), "no line of TYPE"),
-            ("a ?".to_owned(), "no line of TYPE"),
-            ("#".repeat(70_000), "more than 65536 bytes"),
-            (String::new(), "no line of TYPE"),
-        ] {
-            fs::write(&path, text).unwrap();
-            let error = read_certificates(from_ref(&path)).unwrap_err().to_string();
-            assert!(error.contains(says) && error.contains("ssh-keygen -s"), "{error}");
+    fn a_blob_has_its_public_key_and_so_has_a_certificate() {
+        for public in keys() {
+            let key = blob(&public).unwrap();
+            assert_eq!(public_of(&key), Ok(public.clone()));
+            assert_eq!(public_of(&certificate(&key)), Ok(public));
+            assert!((0..key.len()).all(|len| public_of(&key[..len]).is_err()));
+            assert!(public_of(&[&key[..], &[0]].concat()).is_err());
         }
-        fs::write(&path, [0xff; 9]).unwrap();
-        assert!(read_certificates(from_ref(&path)).unwrap_err().to_string().contains("no line"));
+        let ec = |named: &str, curve: &str, point: &[u8]| {
+            Writer::default().string(named).string(curve).string(point).finish()
+        };
+        for wrong in [
+            ec("ecdsa-sha2-nistp256", "nistp384", &[4; 65]),
+            ec("ecdsa-sha2-nistp256", "nistp256", &[2; 33]),
+            Writer::default().string("ssh-rsa").string([1, 0, 1]).string([0x80; 256]).finish(),
+            Writer::default().string("ssh-rsa").string([1, 0, 1]).string([0; 256]).finish(),
+            Writer::default().string("ssh-dss").string([1]).finish(),
+        ] {
+            assert_eq!(public_of(&wrong), Err(Malformed));
+        }
     }
 
     proptest! {
@@ -164,6 +158,7 @@ mod tests {
                 if let Ok(key) = certified(blob) {
                     prop_assert!(key.len() < blob.len());
                 }
+                let _ = public_of(blob);
             }
         }
     }

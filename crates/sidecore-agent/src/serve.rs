@@ -1,7 +1,8 @@
 //! Takes connections of permitted users, each on a thread of its own.
 
 use crate::answer::answer;
-use crate::connections::{Connections, Place, State};
+use crate::binding::Bindings;
+use crate::connections::{Connections, Place, Refused, State};
 use crate::frame;
 use crate::log::{Event, Log};
 use crate::services::Services;
@@ -59,22 +60,28 @@ impl Server {
             return Ok(());
         }
         let stream = Arc::new(stream);
-        let Some(place) = self.connections.enter(user, &stream) else {
-            self.log.tell(Event::Full(user), format_args!("user {user} has too many connections in use"));
-            return Ok(());
+        let place = match self.connections.enter(user, &stream) {
+            Ok(place) => place,
+            Err(Refused::Full) => {
+                self.log.tell(Event::Full(user), format_args!("user {user} has too many connections in use"));
+                return Ok(());
+            }
+            // The client sees the end of the connection, as of those that were open.
+            Err(Refused::Ending) => return Ok(()),
         };
         let server = Arc::clone(self);
         thread::Builder::new().name("client".to_owned()).spawn(move || server.serve(&stream, &place)).map(drop)
     }
 
     fn serve(&self, stream: &UnixStream, place: &Place) {
+        let mut bindings = Bindings::default();
         while place.goes_on(State::Waits) {
             // A client that breaks the rules of messages, or is too slow, loses its connection.
             let Ok(Some(request)) = frame::read(stream) else { return };
             if !place.goes_on(State::Works) {
                 return;
             }
-            let reply = answer(&self.services, &self.log, &request);
+            let reply = answer(&self.services, &self.log, &mut bindings, &request);
             if !place.goes_on(State::Writes) || frame::write(stream, &reply).is_err() {
                 return;
             }

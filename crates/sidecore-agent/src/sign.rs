@@ -1,12 +1,12 @@
-//! Signatures of the service in SSH's form and in that of TLS.
+//! Signatures of the service in SSH's form and in that of TLS, and signatures of servers, which the service verifies.
 
-use crate::public::type_name;
-use crate::wire::Writer;
+use crate::public::{public_of, type_name};
+use crate::wire::{Malformed, Reader, Writer};
 use der::asn1::UintRef;
-use der::{Decode, Sequence};
+use der::{Decode, Encode, Sequence};
 use sidecore_client::client::Options;
 use sidecore_client::keyops::failure::{Failure, Reason};
-use sidecore_client::keyops::key::{Family, Key, Public};
+use sidecore_client::keyops::key::{Family, Key, Private, Public};
 use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
@@ -54,6 +54,53 @@ fn two_numbers(der: &[u8]) -> Result<Vec<u8>, Failure> {
         Failure::new(Reason::Service, "its signature is none of ECDSA: use one version of service and agent")
     })?;
     Ok(Writer::default().mpint(signature.r.as_bytes()).mpint(signature.s.as_bytes()).finish())
+}
+
+/// Whether this is a signature of the message by a host key, each in SSH's form. RSA with SHA-1 is none.
+pub(crate) fn verify(options: &Options, host_key: &[u8], signature: &[u8], message: &[u8]) -> Result<bool, Failure> {
+    let Ok((public, scheme, signature)) = verifiable(host_key, signature) else { return Ok(false) };
+    let settings = settings(scheme.into(), &public)?;
+    let key = Arc::new(Key::new(public, Private::None));
+    settings.verify(Caller::thread(options), &key, &signature, &input(&settings, message))
+}
+
+/// Key, scheme and signature as the service takes them.
+fn verifiable(host_key: &[u8], signature: &[u8]) -> Result<(Public, u16, Vec<u8>), Malformed> {
+    let public = public_of(host_key)?;
+    let mut reader = Reader::new(signature);
+    let (named, signature) = (reader.text()?, reader.string()?);
+    reader.end()?;
+    let (expected, scheme) = match (&public, named) {
+        (Public::Rsa { .. }, "rsa-sha2-256") => (named.to_owned(), 0x0401),
+        (Public::Rsa { .. }, "rsa-sha2-512") => (named.to_owned(), 0x0601),
+        (Public::Rsa { .. }, _) => return Err(Malformed),
+        _ => algorithm(&public, 0).map_err(|_| Malformed)?,
+    };
+    if named != expected {
+        return Err(Malformed);
+    }
+    let signature = match &public {
+        Public::Rsa { n, .. } => {
+            // Some servers leave out leading zeros.
+            let missing = n.len().checked_sub(signature.len()).ok_or(Malformed)?;
+            [&vec![0; missing][..], signature].concat()
+        }
+        Public::Ec { curve, .. } => one_sequence(signature, curve.size())?,
+        Public::Raw(..) => signature.to_vec(),
+    };
+    Ok((public, scheme, signature))
+}
+
+fn one_sequence(numbers: &[u8], size: usize) -> Result<Vec<u8>, Malformed> {
+    let mut reader = Reader::new(numbers);
+    let mut number = || {
+        let number = reader.string()?;
+        let is_positive = number.len() <= size + 1 && number.first().is_some_and(|byte| *byte < 0x80);
+        if is_positive { UintRef::new(number).map_err(|_| Malformed) } else { Err(Malformed) }
+    };
+    let (r, s) = (number()?, number()?);
+    reader.end()?;
+    EcdsaSignature { r, s }.to_der().map_err(|_| Malformed)
 }
 
 /// Signs by the number of a `SignatureScheme` of TLS. The input is the digest of that scheme's hash; for Ed25519 and

@@ -2,6 +2,7 @@
 
 mod attack;
 mod extensions;
+mod forwarding;
 mod go;
 mod life;
 mod lists;

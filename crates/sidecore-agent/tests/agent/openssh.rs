@@ -30,8 +30,18 @@ fn keys_are_neither_added_nor_removed_by_clients() {
     let site = Site::with(&[("a", Kind::Ed25519)]);
     let agent = site.agent(&[]);
     site.run(&agent, "ssh-keygen", &["-q", "-t", "ed25519", "-N", "", "-f", "other"], "");
-    for arguments in [&["other"][..], &["-D"], &["-x"]] {
+    fs::write(site.path("known"), format!("far {}", fs::read_to_string(site.path("other.pub")).unwrap())).unwrap();
+    for (arguments, says) in [
+        (&["other"][..], "ssh-add FILE: this agent takes no key: store it with sidecore keys import"),
+        (&["-t", "60", "other"], "ssh-add FILE: this agent takes no key"),
+        (&["-H", "known", "-h", "far", "other"], "ssh-add -h: this agent restricts no key to destinations"),
+        (&["-D"], "ssh-add -d or -D: clients remove no key: use sidecore keys delete"),
+        (&["-s", "/usr/lib/none.so"], "ssh-add -s or -e: this agent loads no PKCS#11 module"),
+        (&["-x"], "ssh-add -x or -X: this agent has no lock"),
+    ] {
+        let before = agent.said().matches(says).count();
         assert!(!site.output(&agent, "ssh-add", arguments, "x\nx\n").status.success(), "{arguments:?}");
+        assert!(agent.said().matches(says).count() > before, "{arguments:?}: {}", agent.said());
     }
     assert_eq!(site.run(&agent, "ssh-add", &["-L"], "").lines().count(), 1);
 }

@@ -3,35 +3,34 @@
 use crate::site::{Agent, KEYS, Site, root_or_skipped};
 use sidecore::keys::Acl;
 use std::fmt::Write;
-use std::fs;
+use std::fs::{self, Permissions};
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::fs::PermissionsExt;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
-struct Sshd {
+pub(crate) struct Sshd {
     child: Child,
-    port: String,
+    pub(crate) port: String,
 }
 
 impl Sshd {
-    fn start(site: &Site, hosts: &Agent) -> Self {
+    /// With further lines of its configuration.
+    pub(crate) fn start(site: &Site, more: &str) -> Self {
         let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
-        let path = |name: &str| site.path(name).display().to_string();
-        let keys = KEYS.map(|(name, _)| format!("HostKey {}", path(&format!("host-{name}.pub")))).join("\n");
         let config = format!(
-            "ListenAddress 127.0.0.1\nPort {port}\nHostKeyAgent {agent}\n{keys}\nAuthorizedKeysFile {authorized}\n\
-             TrustedUserCAKeys {ca}\nStrictModes no\nUsePAM no\nPidFile none\nPermitRootLogin prohibit-password\n\
-             PasswordAuthentication no\nKbdInteractiveAuthentication no\nLogLevel VERBOSE\n",
-            agent = hosts.socket.display(),
-            authorized = path("authorized"),
-            ca = path("ca.pub"),
+            "ListenAddress 127.0.0.1\nPort {port}\nStrictModes no\nUsePAM no\nPidFile none\n\
+             PermitRootLogin prohibit-password\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n\
+             LogLevel VERBOSE\n{more}",
         );
         fs::write(site.path("sshd_config"), config).unwrap();
-        // The directory of its processes without rights.
-        fs::create_dir_all("/run/sshd").unwrap();
+        if rustix::process::geteuid().is_root() {
+            // The directory of its processes without rights.
+            fs::create_dir_all("/run/sshd").unwrap();
+        }
         let log = fs::File::create(site.path("sshd.log")).unwrap();
         let mut command = Command::new("/usr/sbin/sshd");
         command.args(["-D", "-e", "-f"]).arg(site.path("sshd_config")).stdin(Stdio::null()).stderr(log);
@@ -52,6 +51,18 @@ impl Drop for Sshd {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// Host keys and authority of the agent's keys.
+fn with_agent(site: &Site, hosts: &Agent) -> String {
+    let path = |name: &str| site.path(name).display().to_string();
+    let keys = KEYS.map(|(name, _)| format!("HostKey {}", path(&format!("host-{name}.pub")))).join("\n");
+    format!(
+        "HostKeyAgent {agent}\n{keys}\nAuthorizedKeysFile {authorized}\nTrustedUserCAKeys {ca}\n",
+        agent = hosts.socket.display(),
+        authorized = path("authorized"),
+        ca = path("ca.pub"),
+    )
 }
 
 fn said(site: &Site) -> String {
@@ -92,7 +103,10 @@ fn sshd_and_its_clients_meet_with_keys_that_neither_of_them_has() {
     let (mut known, mut authorized) = (String::new(), String::new());
     for (name, _) in KEYS {
         let host = public(&site, &hosts, &format!("host-{name}"));
-        fs::write(site.path(&format!("host-{name}.pub")), &host).unwrap();
+        // As the guide has it: sshd tries the file as a private key first.
+        let file = site.path(&format!("host-{name}.pub"));
+        fs::write(&file, &host).unwrap();
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
         writeln!(known, "* {host}").unwrap();
         let user = public(&site, &all, name);
         fs::write(site.path(&format!("{name}.pub")), &user).unwrap();
@@ -107,7 +121,7 @@ fn sshd_and_its_clients_meet_with_keys_that_neither_of_them_has() {
     site.run(&all, "ssh-keygen", &certify, "");
     fs::write(site.path("authorized"), authorized).unwrap();
     fs::write(site.path("known"), known).unwrap();
-    let sshd = Sshd::start(&site, &hosts);
+    let sshd = Sshd::start(&site, &with_agent(&site, &hosts));
     let clients = site.agent_at("clients", &["--keys", &names("")]);
     for (key, host) in [
         ("rsa.pub", "rsa-sha2-512"),
@@ -125,6 +139,7 @@ fn sshd_and_its_clients_meet_with_keys_that_neither_of_them_has() {
     let kinds: Vec<&str> = listed.lines().filter_map(|line| line.split(' ').next()).collect();
     assert_eq!(kinds, ["ssh-ed25519-cert-v01@openssh.com", "ssh-ed25519"]);
     log_in(&site, &certified, &sshd, "ed25519-cert.pub", "rsa-sha2-512", true);
+    assert!(!said(&site).contains("UNPROTECTED PRIVATE KEY FILE"), "{}", said(&site));
     // Without the agent the server proves nothing.
     drop(hosts);
     log_in(&site, &clients, &sshd, "rsa.pub", "rsa-sha2-512", false);
