@@ -63,15 +63,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             output::print(&list::render(&keys, &terms, json))?;
         }
         KeysCommand::Delete { name } => drop(connect()?.keys(KeyCommand::Delete { name })?),
-        KeysCommand::Rename { name, new } => {
-            check_name(&new).map_err(CliError::library)?;
-            drop(connect()?.keys(KeyCommand::Rename { name: name.clone(), new: new.clone() })?);
-            let next = format!(
-                "The key {name} is called {new} now. Programs whose files name {name} fail from their next start or reload on: \
-                 `sidecore keys pem {new} --output FILE`, then reload them\n"
-            );
-            report(&format!("the key {name} was renamed to {new}"), &next)?;
-        }
+        KeysCommand::Rename { name, new } => rename(&mut connect()?, &name, &new)?,
         KeysCommand::Passphrase { new_passphrase_file } => {
             let new = read_passphrase(&new_passphrase_file).map_err(CliError::library)?;
             let file = connect()?.change_passphrase(new)?;
@@ -85,16 +77,7 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
         KeysCommand::Address => output::print(&connect()?.transfer_address()?.to_pem())?,
         KeysCommand::Send(sending) => send::send(&mut connect()?, sending)?,
         KeysCommand::Move(moving) => send::move_away(&mut connect()?, &moving)?,
-        KeysCommand::Usage { name, usage } => {
-            drop(connect()?.keys(KeyCommand::SetUsage { name: name.clone(), usage })?);
-            if usage.contains(Usage::SSH) {
-                let next = format!(
-                    "Agents offer {name} to SSH. One whose user may use {name} no longer offers keys without this usage, unless \
-                     --keys names them\n"
-                );
-                report(&format!("the usage of {name} was set"), &next)?;
-            }
-        }
+        KeysCommand::Usage { name, usage } => set_usage(&mut connect()?, &name, usage)?,
         KeysCommand::Receive { file, replace, force, mapping } => {
             let replace = match (replace, force) {
                 (_, true) => Replace::Always,
@@ -123,6 +106,28 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
         }
     }
     Ok(true)
+}
+
+fn rename(service: &mut Admin, name: &str, new: &str) -> Result<(), CliError> {
+    check_name(new).map_err(CliError::library)?;
+    service.keys(KeyCommand::Rename { name: name.to_owned(), new: new.to_owned() })?;
+    let next = format!(
+        "The key {name} is called {new} now. Programs whose files name {name} fail from their next start or reload on: \
+         `sidecore keys pem {new} --output FILE`, then reload them\n"
+    );
+    report(&format!("the key {name} was renamed to {new}"), &next)
+}
+
+fn set_usage(service: &mut Admin, name: &str, usage: Usage) -> Result<(), CliError> {
+    service.keys(KeyCommand::SetUsage { name: name.to_owned(), usage })?;
+    if !usage.contains(Usage::SSH) {
+        return Ok(());
+    }
+    let next = format!(
+        "Agents offer {name} to SSH. One whose user may use {name} no longer offers keys without this usage, unless --keys \
+         names them\n"
+    );
+    report(&format!("the usage of {name} was set"), &next)
 }
 
 fn key_of(name: &str, file: &Path, passphrase_file: Option<&Path>) -> Result<(Secret, Vec<u8>), CliError> {

@@ -42,13 +42,13 @@ fn each_change_of_a_key_says_who_which_key_and_what_was_before() {
     let changes = [
         (vec!["import", "www", &rsa, "--uid", "33"], "key-imported", RSA, "uid:33"),
         (vec!["import", "www", &p256, "--replace"], "key-replaced", P256, "uid:33"),
+        (vec!["rename", "www", "shop"], "key-renamed", P256, "uid:33"),
+        (vec!["rename", "shop", "www"], "key-renamed", P256, "uid:33"),
         (vec!["acl", "www", "--add", "--gid", "7"], "key-users-changed", P256, "uid:33,gid:7"),
         (vec!["remote", "www", "--also"], "key-site-changed", P256, "uid:33,gid:7"),
         (vec!["usage", "www", "sign"], "key-usage-changed", P256, "uid:33,gid:7"),
         (vec!["limit", "www", "100/s"], "key-limit-changed", P256, "uid:33,gid:7"),
         (vec!["cert", "www", &certificate], "key-certificates-changed", P256, "uid:33,gid:7"),
-        (vec!["rename", "www", "shop"], "key-renamed", P256, "uid:33,gid:7"),
-        (vec!["rename", "shop", "www"], "key-renamed", P256, "uid:33,gid:7"),
         (vec!["delete", "www"], "key-deleted", P256, "uid:33,gid:7"),
     ];
     for (arguments, event, fingerprint, users) in changes {
