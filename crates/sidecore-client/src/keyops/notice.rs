@@ -13,6 +13,7 @@ use rustix::process::{geteuid, getpid};
 use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
 use std::fmt::Write;
 use std::path::Path;
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 const LOG: &str = "/dev/log";
@@ -20,6 +21,8 @@ const LOG: &str = "/dev/log";
 const PRIORITY: u8 = 3 << 3 | 3;
 const PACE: Pace =
     Pace { burst: 1, every: 60_000_000_000, origins: Reason::ALL.len(), of_group: Reason::ALL.len(), reserved: 0 };
+/// `LOG_DAEMON | LOG_NOTICE`.
+const REMARK_PRIORITY: u8 = 3 << 3 | 5;
 /// Longest message, bytes: every log accepts this length.
 const MAX_MESSAGE: usize = 1000;
 
@@ -35,6 +38,22 @@ impl Origin for Reason {
 
 static LIMIT: PerProcess<Mutex<RateLimit<Reason>>> = PerProcess::empty();
 static PROGRAM: OnceLock<String> = OnceLock::new();
+/// Bits of the remarks that this process, or one that it was forked from, has made.
+static REMARKED: AtomicU8 = AtomicU8::new(0);
+
+/// What the reader of the log should know though nothing failed.
+#[derive(Clone, Copy, Debug)]
+#[repr(u8)]
+pub enum Remark {
+    /// The program got an `RSA` object of OpenSSL's.
+    OldRsa = 1,
+    /// The program got an `EC_KEY` object of OpenSSL's.
+    OldEc = 2,
+    /// The program asked for a private RSA operation on bytes that it has padded itself.
+    RawRsa = 4,
+    /// The configuration has a setting without effect.
+    OldSetting = 8,
+}
 
 /// Stores the program's name while `/proc` can still be read.
 pub fn begin() {
@@ -59,10 +78,21 @@ pub fn tell(failure: &Failure, key: Option<&Key>) {
     }
 }
 
+/// Logs a remark, once a process.
+pub fn remark(remark: Remark, key: Option<&Key>, text: &str) {
+    if REMARKED.fetch_or(remark as u8, Ordering::Relaxed) & remark as u8 == 0 {
+        let _ = send_datagram(Path::new(LOG), line(REMARK_PRIORITY, key, 0, text).as_bytes());
+    }
+}
+
 fn message(failure: &Failure, key: Option<&Key>, quiet: u64) -> String {
+    line(PRIORITY, key, quiet, &failure.to_string())
+}
+
+fn line(priority: u8, key: Option<&Key>, quiet: u64, what: &str) -> String {
     let program = PROGRAM.get().map_or("a program", String::as_str);
     let (process, user) = (getpid().as_raw_nonzero(), geteuid().as_raw());
-    let mut text = format!("<{PRIORITY}>sidecore[{process}]: ");
+    let mut text = format!("<{priority}>sidecore[{process}]: ");
     let mut told = format!("{program}, user {user}");
     if let Some(Key { private: Private::Stored(name), .. }) = key {
         let _ = write!(told, ", key {name}");
@@ -70,7 +100,7 @@ fn message(failure: &Failure, key: Option<&Key>, quiet: u64) -> String {
     if quiet > 0 {
         let _ = write!(told, ", {quiet} more since the last time");
     }
-    let _ = write!(told, ": {failure}");
+    let _ = write!(told, ": {what}");
     for letter in told.chars() {
         // Names and reasons are untrusted: none may imitate a line of the log.
         if letter.is_ascii_graphic() || letter == ' ' {

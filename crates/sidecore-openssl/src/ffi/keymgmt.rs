@@ -1,7 +1,7 @@
 //! Key management: making, loading, importing and querying keys.
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
-use super::legacy::{self, Given};
+use super::legacy;
 use super::object::{KeyObject, Object, Reference, key_in, with_object};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::{Provider, tell};
@@ -159,16 +159,11 @@ unsafe extern "C" fn export(
     with_object(object, c"export", 0, |object| {
         let list = match (object.key()?, object.parameters()?) {
             (Some(key), _) if selection & select::PRIVATE != 0 && key.has_private() => {
-                let given = object.provider().filter(|_| selection & legacy::ALL == legacy::ALL);
-                let given = given.map_or(Given::Nothing, |provider| provider.given_to(callback, key.public.family()));
-                match given {
-                    Given::Nothing => return Err(stays(&key)),
-                    Given::Public => public(&key, selection),
-                    Given::Placeholder => {
-                        let name = if key.public.family() == Family::Rsa { c"d" } else { c"priv" };
-                        public(&key, selection).number(name, &[1])
-                    }
-                }
+                let provider = object.provider().filter(|_| selection & legacy::ALL == legacy::ALL);
+                // SAFETY: OpenSSL's own callback.
+                let build =
+                    |provider: Arc<Provider>| unsafe { legacy::build(&provider, object, &key, callback, argument) };
+                return provider.and_then(build).unwrap_or_else(|| Err(stays(&key)));
             }
             (Some(key), _) => {
                 legacy::note(selection, callback);
@@ -192,7 +187,7 @@ fn stays(key: &Key) -> Failure {
     Failure::new(Reason::Private, text)
 }
 
-fn public(key: &Key, selection: c_int) -> List {
+pub(super) fn public(key: &Key, selection: c_int) -> List {
     let list = List::default();
     let asked = selection & select::PUBLIC != 0;
     match &key.public {

@@ -1,18 +1,35 @@
-//! Legacy objects (`RSA`, `EC_KEY`): some programs get them from OpenSSL (`EVP_PKEY_get0_RSA`), and crash without.
+//! Objects of the old kind (`RSA`, `EC_KEY`): some programs get them from OpenSSL (`EVP_PKEY_get1_RSA`), and sign or
+//! decrypt through them in place of EVP.
 //!
 //! OpenSSL makes `export` pass the whole key to a function that builds the object. It exports to other providers with
 //! other functions; those must get no part of a private key, because they would run its operations themselves. So this
-//! module learns the one function, with a public key of our own. That function gets the public part, all others get
-//! nothing.
+//! module learns the one function, with a public key of our own, and refuses all others.
+//!
+//! That function gets the public part, and builds an object. The object alone then gets a method of ours
+//! (`RSA_set_method`, `EC_KEY_set_method`), so that what programs do through it goes to the service. Its private
+//! numbers are present, because programs read them without asking whether they are there (Node's JWK, Rust's `openssl`
+//! crate), and they are zero: no private key, and no copy of them passes a check of keys.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`attached`|the key object of the service's key, which each of these objects carries|
+//! |`rsa`, `ec`|the methods|
+
+mod attached;
+mod ec;
+mod rsa;
 
 use super::abi::{Callback, select};
-use super::libcrypto::Libcrypto;
+use super::keymgmt::public;
+use super::libcrypto::{Libcrypto, functions_of_libcrypto};
+use super::object::KeyObject;
 use super::params::{List, Param};
-use sidecore_client::keyops::failure::Failure;
-use sidecore_client::keyops::key::{Curve, Family};
+use super::provider::Provider;
+use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::key::{Curve, Family, Key};
+use sidecore_client::keyops::notice::Remark;
 use std::cell::Cell;
-use std::ffi::{CStr, c_char, c_int, c_void};
-use std::mem::transmute_copy;
+use std::ffi::{c_char, c_int, c_void};
 use std::ptr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -24,36 +41,19 @@ thread_local! {
     static SEEN: Cell<Option<usize>> = const { Cell::new(None) };
 }
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Given {
-    Nothing,
-    #[default]
-    Public,
-    /// The public part, and 1 in place of the private exponent or scalar.
-    Placeholder,
-}
-
-impl Given {
-    pub(super) fn parse(text: &str) -> Result<Self, Failure> {
-        match text.trim() {
-            "none" => Ok(Self::Nothing),
-            "public" => Ok(Self::Public),
-            "placeholder" => Ok(Self::Placeholder),
-            other => Err(Failure::input(format!("legacy = {other}: give none, public or placeholder"))),
-        }
+functions_of_libcrypto! {
+    Functions {
+        new_context = c"EVP_PKEY_CTX_new_from_name": fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void;
+        init = c"EVP_PKEY_fromdata_init": fn(*mut c_void) -> c_int;
+        from_data = c"EVP_PKEY_fromdata": fn(*mut c_void, *mut *mut c_void, c_int, *const Param) -> c_int;
+        key_of_context = c"EVP_PKEY_CTX_get0_pkey": fn(*mut c_void) -> *mut c_void;
+        free_context = c"EVP_PKEY_CTX_free": fn(*mut c_void);
+        free_key = c"EVP_PKEY_free": fn(*mut c_void);
+        set_mark = c"ERR_set_mark": fn() -> c_int;
+        pop_to_mark = c"ERR_pop_to_mark": fn() -> c_int;
+        get_rsa = c"EVP_PKEY_get0_RSA": fn(*mut c_void) -> *mut c_void;
+        get_ec = c"EVP_PKEY_get0_EC_KEY": fn(*mut c_void) -> *mut c_void;
     }
-}
-
-struct Functions {
-    new_context: unsafe extern "C" fn(*mut c_void, *const c_char, *const c_char) -> *mut c_void,
-    init: unsafe extern "C" fn(*mut c_void) -> c_int,
-    from_data: unsafe extern "C" fn(*mut c_void, *mut *mut c_void, c_int, *const Param) -> c_int,
-    free_context: unsafe extern "C" fn(*mut c_void),
-    free_key: unsafe extern "C" fn(*mut c_void),
-    set_mark: unsafe extern "C" fn() -> c_int,
-    pop_to_mark: unsafe extern "C" fn() -> c_int,
-    get_rsa: unsafe extern "C" fn(*mut c_void) -> *const c_void,
-    get_ec: unsafe extern "C" fn(*mut c_void) -> *const c_void,
 }
 
 pub(super) struct Legacy {
@@ -64,29 +64,16 @@ pub(super) struct Legacy {
 }
 
 impl Legacy {
-    pub(super) fn find(library: &Libcrypto) -> Self {
-        let address = |name: &CStr| library.address(name);
-        let find = || {
-            // SAFETY: OpenSSL's functions have these types, see openssl/evp.h and openssl/err.h.
-            unsafe {
-                Some(Functions {
-                    new_context: transmute_copy(&address(c"EVP_PKEY_CTX_new_from_name")?),
-                    init: transmute_copy(&address(c"EVP_PKEY_fromdata_init")?),
-                    from_data: transmute_copy(&address(c"EVP_PKEY_fromdata")?),
-                    free_context: transmute_copy(&address(c"EVP_PKEY_CTX_free")?),
-                    free_key: transmute_copy(&address(c"EVP_PKEY_free")?),
-                    set_mark: transmute_copy(&address(c"ERR_set_mark")?),
-                    pop_to_mark: transmute_copy(&address(c"ERR_pop_to_mark")?),
-                    get_rsa: transmute_copy(&address(c"EVP_PKEY_get0_RSA")?),
-                    get_ec: transmute_copy(&address(c"EVP_PKEY_get0_EC_KEY")?),
-                })
-            }
-        };
-        Self { functions: find(), learnt: [AtomicUsize::new(0), AtomicUsize::new(0)] }
+    /// Looks up all functions at once: in a forked child the loader's lock may be held forever. `number` is that of the
+    /// libcrypto.
+    pub(super) fn find(library: &Libcrypto, number: usize) -> Self {
+        rsa::find(library, number);
+        ec::find(library, number);
+        Self { functions: Functions::find(library), learnt: [AtomicUsize::new(0), AtomicUsize::new(0)] }
     }
 
     /// Whether this function builds legacy objects of this family's keys; `library_context` has the provider.
-    pub(super) fn is_made_by(&self, callback: Callback, family: Family, library_context: *mut c_void) -> bool {
+    fn is_made_by(&self, callback: Callback, family: Family, library_context: *mut c_void) -> bool {
         let (Some(functions), place @ 0..2) = (&self.functions, place(family)) else { return false };
         let learnt = &self.learnt[place];
         if learnt.load(Ordering::Relaxed) == 0 {
@@ -108,6 +95,54 @@ pub(super) fn note(selection: c_int, callback: Callback) {
     if selection & ALL == ALL {
         SEEN.set(Some(callback as usize));
     }
+}
+
+/// Builds the object of a private key, if the callback is the function that does so. `None`: it is another one.
+///
+/// # Safety
+/// `callback` is OpenSSL's and belongs to `argument`.
+pub(super) unsafe fn build(
+    provider: &Provider,
+    object: &KeyObject,
+    key: &Key,
+    callback: Callback,
+    argument: *mut c_void,
+) -> Option<Result<c_int, Failure>> {
+    let family = key.public.family();
+    let functions = provider.legacy.functions.as_ref()?;
+    if !provider.legacy.is_made_by(callback, family, provider.core.library_context()) {
+        return None;
+    }
+    let (number, is_rsa) = (provider.core.memory.library(), family == Family::Rsa);
+    if !(if is_rsa { rsa::is_there(number) } else { ec::is_there(number) }) {
+        let text = "this program's libcrypto lacks the functions by which an RSA or EC_KEY would sign in the service, e.g. \
+                    RSA_set_method: sign with EVP, or build libcrypto with its deprecated functions";
+        return Some(Err(Failure::new(Reason::Private, text)));
+    }
+    // SAFETY: the argument of this callback is the context of a key, which has the object once the callback succeeded.
+    let complete = || unsafe {
+        let key = (functions.key_of_context)(argument);
+        if is_rsa {
+            rsa::complete(number, (functions.get_rsa)(key), object)
+        } else {
+            ec::complete(number, (functions.get_ec)(key), object)
+        }
+    };
+    // SAFETY: see above.
+    let built = public(key, ALL).with(|list| unsafe { callback(list, argument) });
+    let done = if built == 0 { Ok(0) } else { complete().map(|()| built) };
+    if done.is_ok() {
+        let (remark, text) = if is_rsa { (Remark::OldRsa, "RSA object") } else { (Remark::OldEc, "EC_KEY object") };
+        provider.remark(
+            remark,
+            Some(key),
+            &format!(
+                "the program has the {text} of the key. It signs in the service. \
+            Its private numbers are zero: a program that computes with them fails, see \"Old objects\" in provider.md"
+            ),
+        );
+    }
+    Some(done)
 }
 
 impl Functions {
@@ -142,6 +177,21 @@ impl Functions {
     }
 }
 
+/// Checks the setting `legacy`, which earlier versions had. Returns the line that says what replaces its value.
+///
+/// # Errors
+/// The value is none that those versions knew.
+pub(super) fn old_setting(text: &str) -> Result<String, Failure> {
+    let value = text.trim();
+    match value {
+        "none" | "public" | "placeholder" => Ok(format!(
+            "legacy = {value} has no effect any more: an RSA or EC_KEY of a stored key now signs and decrypts in the \
+             service. Remove the line from the configuration of OpenSSL"
+        )),
+        other => Err(Failure::input(format!("legacy = {other}: this setting is gone, remove the line"))),
+    }
+}
+
 /// The base point of P-256: FIPS 186-4, D.1.2.3.
 const P256_BASE: [u8; 65] = [
     0x04, 0x6b, 0x17, 0xd1, 0xf2, 0xe1, 0x2c, 0x42, 0x47, 0xf8, 0xbc, 0xe6, 0xe5, 0x63, 0xa4, 0x40, 0xf2, 0x77, 0x03,
@@ -155,11 +205,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_setting_has_three_values() {
-        assert_eq!(Given::parse("none").unwrap(), Given::Nothing);
-        assert_eq!(Given::parse(" public ").unwrap(), Given::Public);
-        assert_eq!(Given::parse("placeholder").unwrap(), Given::Placeholder);
-        assert!(Given::parse("all").unwrap_err().text.contains("legacy = all: give none, public or placeholder"));
+    fn each_value_of_the_old_setting_is_answered_with_what_replaces_it() {
+        for value in ["none", " public ", "placeholder"] {
+            let line = old_setting(value).unwrap();
+            assert!(line.starts_with(&format!("legacy = {} has no effect", value.trim())) && line.contains("Remove"));
+        }
+        assert!(old_setting("all").unwrap_err().text.contains("legacy = all: this setting is gone, remove the line"));
+    }
+
+    #[test]
+    fn the_key_that_teaches_the_function_is_on_its_curve() {
         assert!(Curve::P256.point(&P256_BASE).is_some());
     }
 }

@@ -5,7 +5,8 @@ use std::ffi::{c_char, c_int, c_void};
 use std::ptr::NonNull;
 use std::sync::OnceLock;
 
-const MAX_LIBRARIES: usize = 8;
+/// Most libcryptos in a process that can load the provider.
+pub(super) const MAX_LIBRARIES: usize = 8;
 
 type Zalloc = unsafe extern "C" fn(usize, *const c_char, c_int) -> *mut c_void;
 type ClearFree = unsafe extern "C" fn(*mut c_void, usize, *const c_char, c_int);
@@ -27,6 +28,11 @@ impl Memory {
             library.get_or_init(|| (zalloc, clear_free)).1 as usize == clear_free as usize
         };
         Some(Self(u32::try_from(LIBRARIES.iter().position(is)?).ok()?))
+    }
+
+    /// Number of the libcrypto, below [`MAX_LIBRARIES`].
+    pub(super) fn library(self) -> usize {
+        self.0 as usize
     }
 
     /// Zeroed memory of this length, at least 1, aligned for a `u64`. `None`: no memory is left.

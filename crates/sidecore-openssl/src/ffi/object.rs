@@ -13,6 +13,7 @@ use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Curve, Key, Private, Public};
 use sidecore_client::sys::verified_fd::{Left, VerifiedFd};
 use std::ffi::{CStr, c_int, c_void};
+use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};
 use std::ptr::{self, NonNull};
 use std::sync::Arc;
@@ -109,6 +110,17 @@ impl Object {
         let mut object = Self::new(provider).ok_or_else(no_memory)?;
         curve.map_or(Ok(()), |curve| object.set_parameters(curve))?;
         Ok(object)
+    }
+
+    /// The object as a pointer, for OpenSSL to keep; [`Object::from_raw`] takes it back.
+    pub(super) fn into_raw(self) -> *mut c_void {
+        ManuallyDrop::new(self).0.as_ptr().cast()
+    }
+
+    /// # Safety
+    /// `object` is null or from [`Object::into_raw`], and is taken back once.
+    pub(super) unsafe fn from_raw(object: *mut c_void) -> Option<Self> {
+        NonNull::new(object.cast()).map(Self)
     }
 
     pub(crate) fn with(provider: &Provider, key: Key) -> Result<Self, Failure> {

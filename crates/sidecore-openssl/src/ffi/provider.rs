@@ -1,7 +1,7 @@
 //! The provider object that OpenSSL loads.
 
-use super::abi::{Algorithm, Callback, Dispatch, Handle, provider as entry};
-use super::legacy::{Given, Legacy};
+use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
+use super::legacy::{Legacy, old_setting};
 use super::libcrypto::Libcrypto;
 use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
 use super::upcalls::Core;
@@ -11,10 +11,10 @@ use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::client::Options;
 use sidecore_client::environment::named_users;
 use sidecore_client::keyops::failure::{Failure, Reason};
-use sidecore_client::keyops::key::{Family, Key};
+use sidecore_client::keyops::key::Key;
 use sidecore_client::keyops::lanes;
 use sidecore_client::keyops::large_stack::on_large_stack;
-use sidecore_client::keyops::notice;
+use sidecore_client::keyops::notice::{self, Remark};
 use sidecore_client::keyops::wait::Caller;
 use sidecore_core::policy::notify::Notify;
 use std::ffi::{CStr, c_int, c_void};
@@ -40,8 +40,7 @@ pub(crate) struct Provider {
     pub(crate) core: Core,
     /// Options of lanes; or the error in the configuration, which OpenSSL would not show during loading.
     options: Result<Options, Failure>,
-    given: Given,
-    legacy: Legacy,
+    pub(super) legacy: Legacy,
     syslog: bool,
     /// The options after looking up names of users. That happens after OpenSSL has loaded its configuration: the
     /// lookup may use OpenSSL itself.
@@ -75,22 +74,28 @@ impl Provider {
     /// `None`: too many are loaded.
     fn load(core: Core, legacy: Legacy) -> Option<Arc<Self>> {
         let number = ProviderNumber(u64::from_ne_bytes(random().ok()?));
-        let (options, given) = match read(|name| core.setting(name)) {
-            Ok((options, given)) => (Ok(options), given),
-            Err(failure) => (Err(failure), Given::Nothing),
+        let options = read(|name| core.setting(name));
+        let old = core.setting(c"legacy").map(|text| old_setting(&text)).transpose();
+        let (options, old) = match old {
+            Ok(old) => (options, old),
+            Err(wrong) => (Err(wrong), None),
         };
         let (options, syslog) = match yes_or_no("syslog", core.setting(c"syslog").as_deref()) {
             Ok(syslog) => (options, syslog),
             Err(wrong) => (Err(wrong), true),
         };
         notice::begin();
-        let provider = Arc::new(Self { number, core, options, syslog, given, legacy, known: OnceLock::new() });
+        let provider = Arc::new(Self { number, core, options, syslog, legacy, known: OnceLock::new() });
         let mut loaded = LOADED.write().unwrap_or_else(PoisonError::into_inner);
         if loaded.len() >= MAX_PROVIDERS {
             drop(loaded);
             return None;
         }
         loaded.push((number, Arc::downgrade(&provider)));
+        drop(loaded);
+        if let Some(old) = old {
+            provider.remark(Remark::OldSetting, None, &old);
+        }
         Some(provider)
     }
 
@@ -105,12 +110,6 @@ impl Provider {
 
     pub(crate) fn caller(&self) -> Result<Caller<'_>, Failure> {
         Ok(Caller { options: self.options()?, wait: &Jobs })
-    }
-
-    /// The part of a private key of this family for a function of OpenSSL's that wants all of it.
-    pub(super) fn given_to(&self, callback: Callback, family: Family) -> Given {
-        let makes = || self.legacy.is_made_by(callback, family, self.core.library_context());
-        if self.given != Given::Nothing && makes() { self.given } else { Given::Nothing }
     }
 
     /// Passes a result on; a failure goes into OpenSSL's error queue.
@@ -128,9 +127,16 @@ impl Provider {
         };
         done.inspect_err(told).ok()
     }
+
+    /// Tells the system's log once what its reader should know though nothing failed.
+    pub(super) fn remark(&self, remark: Remark, key: Option<&Key>, text: &str) {
+        if self.syslog {
+            on_large_stack(|| notice::remark(remark, key, text));
+        }
+    }
 }
 
-fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, Given), Failure> {
+fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<Options, Failure> {
     let mut options = Options::default();
     if let Some(socket) = setting(c"socket") {
         options.socket = socket.into();
@@ -148,8 +154,7 @@ fn read(setting: impl Fn(&'static CStr) -> Option<String>) -> Result<(Options, G
     if let Some(text) = setting(c"restart_wait_ms") {
         options.restart_wait = milliseconds("restart_wait_ms", &text, 0)?;
     }
-    let given = setting(c"legacy").map_or(Ok(Given::default()), |text| Given::parse(&text))?;
-    Ok((options, given))
+    Ok(options)
 }
 
 fn looked_up(options: &Options) -> Options {
@@ -219,7 +224,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         // SAFETY: libcrypto's own addresses.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
         super::strings::register(&library);
-        let Some(provider) = Provider::load(core, Legacy::find(&library)) else { return 0 };
+        let Some(provider) = Provider::load(core, Legacy::find(&library, core.memory.library())) else { return 0 };
         // SAFETY: OpenSSL wants its answers here.
         unsafe {
             *functions = FUNCTIONS.as_ptr().cast();
@@ -268,10 +273,10 @@ mod tests {
             Ok("service_user") => Some("root, 64031".to_owned()),
             _ => None,
         });
-        let options = looked_up(&options.unwrap().0);
+        let options = looked_up(&options.unwrap());
         assert_eq!(options.socket.to_str(), Some("/run/other"));
         assert_eq!(options.service_users, ["0", "64031"]);
-        assert_eq!(looked_up(&read(|_| None).unwrap().0).service_users.len(), 1);
+        assert_eq!(looked_up(&read(|_| None).unwrap()).service_users.len(), 1);
     }
 
     #[test]

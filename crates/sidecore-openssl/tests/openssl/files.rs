@@ -24,9 +24,12 @@ fn a_private_key_does_not_leave_the_service() {
                 assert!(told.contains("sidecore service"), "{way:?} {told}");
                 assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"));
             }
-            // A legacy object gets the public part, in which OpenSSL finds no private numbers.
-            let told = site.fails(&["pkey", "-in", from, "-traditional", "-out", "stolen"]);
-            assert!(!fs::read_to_string(site.path("stolen")).unwrap_or_default().contains("PRIVATE"), "{told}");
+            // An object of the old kind has zeros for private numbers: what OpenSSL writes of it signs nothing.
+            let told = site.any(&["pkey", "-in", from, "-traditional", "-out", "stolen"]);
+            if told.ok {
+                site.plain_fails(&["dgst", "-sha256", "-sign", "stolen", "message"]);
+                fs::remove_file(site.path("stolen")).unwrap();
+            }
             // The file that names the key takes the place of a private key.
             site.ok(&["pkey", "-in", from, "-out", "named"]);
             assert_eq!(fs::read_to_string(site.path("named")).unwrap(), fs::read_to_string(site.path(&file)).unwrap());

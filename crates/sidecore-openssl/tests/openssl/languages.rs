@@ -1,8 +1,8 @@
-//! Languages whose programs get legacy objects from OpenSSL: they sign and serve, or raise an exception, and never
-//! crash.
+//! Languages whose programs get objects of the old kind (`RSA`, `EC_KEY`) from OpenSSL: they sign and serve, or raise an
+//! exception, and never crash.
 
 use crate::common::Site;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Output of a language's script, with this line in the provider's section. It must exit with success.
@@ -42,17 +42,10 @@ fn node_signs_tokens_and_shows_the_public_part() {
 }
 
 #[test]
-fn ruby_serves_with_the_guides_line_or_a_placeholder() {
-    let site = site();
-    let works = "rsa2048 true\np256 true\nrsa2048 it works\np256 it works\n";
-    let line = |line: &&str| !line.contains("private ") && !line.starts_with("ArgumentError");
-    for (setting, private) in [("", "false"), ("legacy = placeholder", "true")] {
-        let said = says(&site, setting, &["ruby"], "ruby.rb");
-        assert_eq!(said.lines().filter(line).fold(String::new(), |all, line| all + line + "\n"), works);
-        let privates = ["rsa2048", "p256"].map(|name| format!("{name} private {private}"));
-        assert!(privates.iter().all(|private| said.lines().any(|line| line == private)), "{said}");
-        assert_eq!(said.contains("ArgumentError: private key is needed"), setting.is_empty(), "{said}");
-    }
+fn ruby_has_private_keys_and_serves_with_them() {
+    let each = |name: &str| format!("{name} private true\n{name} true\n{name} no copy signs\n");
+    let expected = each("rsa2048") + &each("p256") + "rsa2048 it works\np256 it works\n";
+    assert_eq!(says(&site(), "", &["ruby"], "ruby.rb"), expected);
 }
 
 #[test]
@@ -63,22 +56,71 @@ fn php_signs_and_shows_the_public_part() {
 }
 
 #[test]
-fn perls_rsa_computes_by_itself_and_says_so() {
-    let site = site();
-    let perl = |setting| says(&site, setting, &["perl"], "perl.pl");
-    assert!(perl("").contains("Public keys cannot sign messages"));
-    let named = perl("legacy = none");
-    assert!(named.contains("a private key does not leave the sidecore service"), "{named}");
+fn perls_rsa_signs_and_decrypts_and_exports_no_key() {
+    assert_eq!(says(&site(), "", &["perl"], "perl.pl"), "verified 1\ndecrypted 1\na copy signs 0\n");
 }
 
 #[test]
-fn pythons_cryptography_says_that_it_has_no_key_and_pyopenssl_signs() {
-    let site = site();
-    for (setting, named) in [("", "-"), ("legacy = none", "sidecore")] {
-        let said = says(&site, setting, &["/usr/bin/python3"], "python.py");
-        let lines: Vec<&str> = said.lines().collect();
-        let [rsa, rsa_works, ec, ec_works] = lines[..] else { panic!("{said}") };
-        assert!(rsa.contains("Error") && rsa.ends_with(named) && ec.contains("Error") && ec.ends_with(named), "{said}");
-        assert_eq!((rsa_works, ec_works), ("rsa2048 pyOpenSSL verified", "p256 pyOpenSSL verified"));
+fn pythons_cryptography_signs_with_ec_keys_and_raises_for_rsa_and_pyopenssl_signs_with_both() {
+    let expected = "rsa2048 ValueError\nrsa2048 unchecked verified\nrsa2048 pyOpenSSL verified\n\
+                    p256 cryptography verified\np256 ValueError\np256 pyOpenSSL verified\n";
+    assert_eq!(says(&site(), "", &["/usr/bin/python3"], "python.py"), expected);
+}
+
+/// The folder of these npm packages, installed once.
+fn npm(folder: &str, packages: &[&str]) -> PathBuf {
+    let place = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+    let done = place.join("done");
+    if !done.exists() {
+        std::fs::create_dir_all(&place).unwrap();
+        let mut npm = Command::new("npm");
+        npm.args(["install", "--silent", "--no-audit", "--no-fund"]).args(packages).current_dir(&place);
+        let installed = npm.output().expect("npm, which xtask/packages.txt names");
+        assert!(installed.status.success(), "npm: {}", String::from_utf8_lossy(&installed.stderr));
+        std::fs::write(done, "").unwrap();
     }
+    place
+}
+
+#[test]
+fn jsonwebtoken_signs() {
+    let packages = npm("node", &["jose@6", "jsonwebtoken@9"]);
+    let said = says(&site(), "", &["env", &format!("NODE_PATH={}", packages.display()), "node"], "jsonwebtoken.js");
+    let expected = ["RS256", "PS256", "ES256", "ES384"].map(|name| format!("{name} true\n{name} true\n")).concat();
+    assert_eq!(said, expected);
+}
+
+#[test]
+fn jose_signs_where_node_makes_its_keys_and_raises_an_exception_where_it_copies_numbers() {
+    let packages = npm("node", &["jose@6", "jsonwebtoken@9"]);
+    let said = |node: &str| says(&site(), "", &["env", &format!("NODE_PATH={}", packages.display()), node], "jose.mjs");
+    let names = ["RS256", "PS256", "ES256", "ES384", "EdDSA"];
+    let signed = |said: &str| said.lines().filter(|line| line.ends_with(" true")).count();
+    let newest = npm("node-24", &["node@24"]).join("node_modules/.bin/node");
+    assert_eq!(said(newest.to_str().unwrap()), names.map(|name| format!("{name} true\n")).concat());
+    let own = said("node");
+    assert_eq!(own.lines().count(), names.len(), "{own}");
+    assert_eq!(own.lines().filter(|line| line.contains(" exception ")).count() + signed(&own), names.len(), "{own}");
+}
+
+#[test]
+fn rusts_openssl_signs_and_decrypts_and_no_copy_of_its_rsa_keys_signs() {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openssl/languages/rust");
+    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust");
+    std::fs::create_dir_all(target.join("src")).unwrap();
+    for file in ["Cargo.toml", "src/main.rs"] {
+        std::fs::copy(source.join(file), target.join(file)).unwrap();
+    }
+    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let built =
+        cargo.args(["build", "--quiet"]).current_dir(&target).env("CARGO_TARGET_DIR", &target).output().unwrap();
+    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let program = target.join("debug/signs-with-openssl");
+    let site = site();
+    let ran = Command::new(program).arg(site.path("")).env("OPENSSL_CONF", site.path("openssl.cnf")).output().unwrap();
+    let (out, err) = (String::from_utf8_lossy(&ran.stdout), String::from_utf8_lossy(&ran.stderr));
+    assert!(ran.status.success(), "{} {err}", ran.status);
+    let expected =
+        "rsa true\ndecrypted true\nnumbers 0 0 0\na copy signs false\nec true\necdsa true\nnumber 0\nchecked false\n";
+    assert_eq!(out, expected);
 }

@@ -9,6 +9,7 @@ mod kamailio;
 mod languages;
 mod life;
 mod newer;
+mod old;
 mod programs;
 mod settings;
 mod shared;

@@ -17,7 +17,7 @@ fn fails(site: &Site, command: &mut Command) -> String {
     told
 }
 
-fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) == 0)
 }
 
@@ -67,7 +67,7 @@ fn a_user_who_may_not_connect_is_told_of_groups_in_units() {
 }
 
 /// A command with a `/dev` of its own, where `log` is the socket of the site.
-fn logged(program: &str) -> Command {
+pub(crate) fn logged(program: &str) -> Command {
     let script = "dev=$PWD/dev; mkdir -p $dev; mount -t tmpfs dev $dev; for name in null zero urandom random; do touch $dev/$name; \
                   mount --bind /dev/$name $dev/$name; done; ln -s $PWD/log $dev/log; mount --rbind $dev /dev; exec \"$@\"";
     let mut command = Command::new("unshare");
@@ -75,13 +75,13 @@ fn logged(program: &str) -> Command {
     command
 }
 
-fn lines(log: &UnixDatagram) -> Vec<String> {
+pub(crate) fn lines(log: &UnixDatagram) -> Vec<String> {
     let mut room = [0; 4096];
     let next = || log.recv(&mut room).ok().map(|len| String::from_utf8_lossy(&room[..len]).into_owned());
     std::iter::from_fn(next).collect()
 }
 
-fn log_of(site: &Site) -> UnixDatagram {
+pub(crate) fn log_of(site: &Site) -> UnixDatagram {
     let log = UnixDatagram::bind(site.path("log")).unwrap();
     log.set_nonblocking(true).unwrap();
     log
