@@ -87,7 +87,9 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             receive::run(&args.socket, &file, replace, &mapping)?;
         }
         KeysCommand::Limit { name, rate, .. } => drop(connect()?.keys(KeyCommand::SetRate { name, rate })?),
-        KeysCommand::Cert { name, file: Some(file), .. } => terms::set_certificates(&mut connect()?, &name, &file)?,
+        KeysCommand::Cert { name, file: Some(file), allow_expired, .. } => {
+            terms::set_certificates(&mut connect()?, &name, &file, allow_expired)?;
+        }
         KeysCommand::Cert { name, .. } => drop(connect()?.keys(KeyCommand::RemoveCertificates { name })?),
         KeysCommand::Pem { name, output, mode, owner } => {
             pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;

@@ -333,7 +333,7 @@ mod tests {
         };
         let last = Request::Certificate { name: String::new(), index: 0 };
         assert_eq!(number(&last).0 + 1, Request::COUNT);
-        let last = KeyCommand::Rename { name: String::new(), new: String::new() };
+        let last = KeyCommand::AddCertificateOfAnyDate { name: String::new(), certificate: Vec::new(), more: false };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
         for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
             assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");

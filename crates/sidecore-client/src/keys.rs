@@ -3,6 +3,7 @@
 //! A session on a stored key is opened with [`crate::spec::KeyMaterial::Stored`]. No message and no request
 //! returns a private key.
 
+mod certificate;
 pub mod pem;
 pub mod transfer;
 pub mod uri;
@@ -10,6 +11,7 @@ mod usable;
 mod usage;
 
 use crate::spec::{KeyToken, Scheme, Secret};
+pub use certificate::{Certificate, DateError, Moment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use transfer::{AclNames, Address, Receipt, Replace};
@@ -264,7 +266,8 @@ pub enum KeyCommand {
         usage: Usage,
     },
     /// A certificate of the key, after those that this connection has sent for it with `more`. The last one puts
-    /// all of them in the place of the former ones, in one step.
+    /// all of them in the place of the former ones, in one step. The key's own must be valid now and not older than the
+    /// former one.
     AddCertificate {
         /// The key's name.
         name: String,
@@ -337,11 +340,20 @@ pub enum KeyCommand {
     /// The numbers here of the users and groups that [`Reply::Users`](crate::control::Reply::Users) named, in its order.
     /// The service goes on with the sealed key.
     Users(Acl),
+    /// As [`Self::AddCertificate`], and the certificates may have expired, begin later, or be older than the present ones.
+    AddCertificateOfAnyDate {
+        /// The key's name.
+        name: String,
+        /// DER, up to [`MAX_CERTIFICATE`] bytes.
+        certificate: Vec<u8>,
+        /// Another certificate follows. The command with the last one decides on the dates.
+        more: bool,
+    },
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 22;
+    pub(crate) const COUNT: u8 = 23;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {
@@ -369,9 +381,40 @@ pub fn check_name(name: &str) -> Result<(), NameError> {
     Err(NameError(format!("key name {name:?}: use 1 to {MAX_NAME} {says}")))
 }
 
+/// Digits of the seconds in the name that a renewal gives a key, enough from 2001 to 2286.
+pub const RENEWAL_DIGITS: usize = 10;
+
+/// Seconds in the name of a key that `sidecore keys renew` stored for `name`, as `NAME.SECONDS`; 0 for the bare name.
+/// `None`: the key has another name. Programs with a fixed name find the key of a renewed certificate by this.
+pub fn renewal_of(name: &str, key: &str) -> Option<u64> {
+    match key.strip_prefix(name)?.strip_prefix('.') {
+        None => (key == name).then_some(0),
+        Some(digits) if digits.len() == RENEWAL_DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+            digits.parse().ok()
+        }
+        Some(_) => None,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn keys_of_a_name_have_the_time_behind_it() {
+        for (name, stamped) in [
+            ("www", Some(0)),
+            ("www.1795621440", Some(1_795_621_440)),
+            ("www.example", None),
+            ("www.179562144", None),
+            ("www.17956214400", None),
+            ("www.+795621440", None),
+            ("wwwx.1795621440", None),
+            ("api.1795621440", None),
+        ] {
+            assert_eq!(renewal_of("www", name), stamped, "{name}");
+        }
+    }
 
     #[test]
     fn names_are_file_names_and_nothing_else() {

@@ -18,7 +18,7 @@ mod vault;
 
 pub use crate::config::read_passphrase;
 pub(crate) use attributes::Attributes;
-pub use certificate::{CertificateError, read_certificates};
+pub use certificate::{CertificateError, check_dates, first_certificate, read_certificates};
 pub use error::{KeyError, KeyFileError, StoreError};
 pub use file::{MAX_KEY_FILE, read_private_key};
 pub(crate) use limiter::{Admission, Limiter};

@@ -100,9 +100,10 @@ pub(crate) struct Renewal {
     /// The file with the new certificate
     #[arg(long, value_name = "FILE")]
     pub(crate) certificate: PathBuf,
-    /// The file that the server is given as its private key; mode and owner stay
+    /// The file that the server is given as its private key; mode and owner stay. Not for servers that follow NAME by
+    /// themselves
     #[arg(long, value_name = "FILE")]
-    pub(crate) output: PathBuf,
+    pub(crate) output: Option<PathBuf>,
     /// Has the server read both, e.g. 'systemctl reload nginx'; for sh
     #[arg(long, value_name = "COMMAND")]
     pub(crate) reload: Option<String>,
@@ -113,8 +114,11 @@ pub(crate) struct Renewal {
     #[arg(long, value_name = "DAYS", default_value_t = 7, value_parser = clap::value_parser!(u16).range(0..=3650))]
     pub(crate) grace: u16,
     /// Try the key as that user, e.g. www-data; for root
-    #[arg(long = "as", value_name = "USER")]
+    #[arg(long = "as", value_name = "USER", requires = "output")]
     pub(crate) user: Option<String>,
+    /// Take a certificate that has expired, is not valid yet, or is older than the present one
+    #[arg(long)]
+    pub(crate) allow_expired: bool,
     /// The file with the passphrase that the key is encrypted with
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
@@ -258,6 +262,9 @@ pub(crate) enum KeysCommand {
         /// The key has none any more
         #[arg(long)]
         remove: bool,
+        /// Take a certificate that has expired, is not valid yet, or is older than the present one
+        #[arg(long, conflicts_with = "remove")]
+        allow_expired: bool,
     },
     /// Print the address to which other machines' services seal keys for this one; no secret
     Address,

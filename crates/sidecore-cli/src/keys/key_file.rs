@@ -8,6 +8,7 @@ use rustix::fs::{
 use rustix::io::Errno;
 use sidecore::keys::uri::{PEM_LABEL, Uri};
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -91,6 +92,11 @@ impl KeyFile {
         })?;
         let present = present(&directory, &name)?;
         Ok(Self { directory, path, name, present })
+    }
+
+    /// Its path, for messages.
+    pub(super) fn shown(&self) -> impl Display {
+        self.path.join(&self.name).display().to_string()
     }
 
     pub(super) fn present(&self) -> Option<&Present> {

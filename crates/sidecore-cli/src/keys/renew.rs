@@ -6,7 +6,7 @@
 
 use super::key_file::{Access, Id, KeyFile};
 use super::terms::Terms;
-use super::{all, called, key_of, list, new_key, pem, public_in, requests, terms};
+use super::{all, called, key_of, list, new_key, pem, read, requests, terms};
 use crate::args::keys::Renewal;
 use crate::error::{CliError, failed, unusable};
 use crate::set::connect;
@@ -15,7 +15,10 @@ use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process_group};
 use sidecore::client::Admin;
 use sidecore::engine::crypto::Secret;
-use sidecore::keys::{Acl, KeyCommand, KeyEntry, Site, UsableKey, Usage, check_name};
+use sidecore::keys::{
+    Acl, Certificate, KeyCommand, KeyEntry, Moment, RENEWAL_DIGITS, Site, UsableKey, Usage, check_dates, check_name,
+    first_certificate, read_certificates, read_public_key, renewal_of,
+};
 use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::io;
@@ -25,8 +28,6 @@ use std::process::{Command, ExitStatus, Stdio};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-/// Digits of the seconds in a key's name, enough from 2001 to 2286.
-const DIGITS: usize = 10;
 const DAY_SECONDS: u64 = 24 * 60 * 60;
 /// Time between two checks whether the reload command has ended.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -46,43 +47,49 @@ impl<E: ToString> From<E> for Failure {
 
 pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     let name = &renewal.name;
-    check_name(&format!("{name}.{:0DIGITS$}", 0)).map_err(CliError::library)?;
-    if let Some(base) = name.rsplit_once('.').and_then(|(base, _)| stamp(base, name).and(Some(base))) {
+    check_name(&format!("{name}.{:0RENEWAL_DIGITS$}", 0)).map_err(CliError::library)?;
+    if let Some(base) = name.rsplit_once('.').and_then(|(base, _)| renewal_of(base, name).and(Some(base))) {
         let why = format!("{name} is a key of {base}: give the name that they have in common, {base}");
         return Err(CliError::Usage(why));
     }
     let _alone = alone(&renewal.file)?;
     let (pkcs8, public) = key_of(name, &renewal.file, renewal.passphrase_file.as_deref())?;
-    if public_in(&renewal.certificate)? != public {
+    let certificate = read(&renewal.certificate)?;
+    if read_public_key(&certificate).map_err(failed(called(&renewal.certificate)))? != public {
         let (certificate, file) = (called(&renewal.certificate), called(&renewal.file));
         let why =
             format!("{certificate} is of another key than {file}: give those of one renewal; nothing was changed");
         return Err(CliError::Usage(why));
     }
-    let key_file = key_file(renewal)?;
+    let key_file = renewal.output.as_deref().map(|output| key_file(name, output)).transpose()?;
+    let in_use = key_file.as_ref().and_then(KeyFile::present).map(|present| present.key.as_str());
     let mut service = connect(socket)?;
     let mut terms = terms::all(socket)?;
     let keys = family(&mut service, name, terms.as_ref())?;
     let known = keys.iter().find(|key| service.key_info(&key.name).is_ok_and(|info| info.public == public));
-    let former = former(renewal, &key_file, &keys, known);
+    let former = former(name, in_use, &keys, known);
     let acl = users(renewal, former);
     let terms = former.and_then(|former| terms.as_mut()?.remove(&former.name));
+    let chain = chain(renewal, &certificate, &mut service, terms.as_ref())?;
+    if let Some(known) = known.filter(|_| !renewal.allow_expired) {
+        check_later(name, known, in_use, &keys)?;
+    }
+    let restrictions = |key: &str| restrictions(key, &acl, terms.as_ref(), (&chain, renewal.allow_expired));
     let key = if let Some(known) = known {
-        let is_in_use = key_file.present().is_some_and(|present| present.key == known.name);
-        if known.acl == Acl::default() && !is_in_use {
+        if known.acl == Acl::default() && in_use.is_none_or(|in_use| in_use != known.name) {
             // An import that was killed has no users yet.
-            for command in restrictions(&known.name, &acl, terms.as_ref()) {
+            for command in restrictions(&known.name) {
                 service.keys(command)?;
             }
         }
         known.name.clone()
     } else {
-        let last = keys.iter().filter_map(|key| stamp(name, &key.name)).max().unwrap_or(0);
-        let key = format!("{name}.{:0DIGITS$}", now().max(last + 1));
-        import(&mut service, &key, pkcs8, acl, terms.as_ref())?;
+        let last = keys.iter().filter_map(|key| renewal_of(name, &key.name)).max().unwrap_or(0);
+        let key = format!("{name}.{:0RENEWAL_DIGITS$}", now().max(last + 1));
+        import(&mut service, &key, pkcs8, &acl, restrictions(&key))?;
         key
     };
-    if let Err(failure) = switch(socket, renewal, &key_file, &mut service, &key) {
+    if let Err(failure) = switch(socket, renewal, key_file.as_ref(), &mut service, &key) {
         let kept = known.is_some() || !failure.put_back;
         let key = match (!kept).then(|| delete(&mut service, &key)) {
             None => format!("the key {key} is kept"),
@@ -94,12 +101,58 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
     tell(socket, &mut service, renewal, &key)
 }
 
+/// Checks the dates of the new certificate. Its chain, where the former key has certificates in the service: programs
+/// that look for them find the new key only with its own.
+fn chain(
+    renewal: &Renewal,
+    file: &[u8],
+    service: &mut Admin,
+    former: Option<&UsableKey>,
+) -> Result<Vec<Vec<u8>>, CliError> {
+    let unusable = |error| unusable(called(&renewal.certificate), "nothing was changed")(error);
+    let is_der = Certificate::read(file).is_some();
+    let former = former.filter(|former| former.certificates > 0);
+    if !renewal.allow_expired {
+        let present = former.map(|former| service.certificate(&former.name, 0)).transpose()?;
+        let leaf = if is_der { Ok(file.to_vec()) } else { first_certificate(file) };
+        leaf.and_then(|leaf| check_dates(&leaf, present.as_deref(), Moment(now()))).map_err(unusable)?;
+    }
+    match former {
+        Some(_) if is_der => Ok(vec![file.to_vec()]),
+        Some(_) => read_certificates(file).map_err(unusable),
+        None => Ok(Vec::new()),
+    }
+}
+
+/// The service may have the key already because another run stored it, or because it is a former one that comes back.
+fn check_later(name: &str, known: &KeyEntry, in_use: Option<&str>, keys: &[KeyEntry]) -> Result<(), CliError> {
+    let stamped = keys.iter().map(|key| key.name.as_str());
+    let present = in_use.or_else(|| stamped.max_by_key(|key| renewal_of(name, key)));
+    match present.filter(|present| renewal_of(name, &known.name) < renewal_of(name, present)) {
+        Some(present) => Err(CliError::Usage(format!(
+            "the certificate is of the former key {}, and {present} came after it: give the later certificate, or go back to this \
+             one with --allow-expired; nothing was changed",
+            known.name
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// Writes the key's name to the server's file and reloads the server. Restores the file if the reload fails.
-fn switch(socket: &Path, renewal: &Renewal, key_file: &KeyFile, service: &mut Admin, key: &str) -> Result<(), Failure> {
-    let text = pem::text(service, key)?;
-    let draft = key_file.draft(&text, key_file.present().map_or(NEW_FILE, |present| present.access))?;
-    test(socket, renewal, &draft.path())?;
-    let put = draft.put()?;
+fn switch(
+    socket: &Path,
+    renewal: &Renewal,
+    key_file: Option<&KeyFile>,
+    service: &mut Admin,
+    key: &str,
+) -> Result<(), Failure> {
+    let mut put = None;
+    if let Some(key_file) = key_file {
+        let text = pem::text(service, key)?;
+        let draft = key_file.draft(&text, key_file.present().map_or(NEW_FILE, |present| present.access))?;
+        test(socket, renewal, &draft.path(), key_file)?;
+        put = Some((key_file, draft.put()?));
+    }
     let Some(command) = &renewal.reload else { return Ok(()) };
     let before = requests(socket, key);
     let why = match reload(command, Duration::from_secs(renewal.reload_timeout.into())) {
@@ -108,7 +161,7 @@ fn switch(socket: &Path, renewal: &Renewal, key_file: &KeyFile, service: &mut Ad
         Ok(None) => format!("`{command}` took more than {} s and was ended", renewal.reload_timeout),
         Err(error) => format!("`{command}`: sh: {error}"),
     };
-    Err(undone(key_file, put, renewal, &why, requests(socket, key) != before))
+    Err(undone(put, &why, requests(socket, key) != before))
 }
 
 /// Exit status of the reload command. `None`: it exceeded the timeout, and its process group was killed.
@@ -127,8 +180,12 @@ fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
 }
 
 /// A server may use the new key although its reload failed. It then keeps the key.
-fn undone(key_file: &KeyFile, put: Id, renewal: &Renewal, why: &str, asked: bool) -> Failure {
-    let output = renewal.output.display();
+fn undone(put: Option<(&KeyFile, Id)>, why: &str, asked: bool) -> Failure {
+    let Some((key_file, put)) = put else {
+        let why = if asked { format!("{why}; programs use the new key") } else { why.to_owned() };
+        return Failure { why, put_back: !asked };
+    };
+    let output = key_file.shown();
     match key_file.undo(put) {
         Ok(()) if asked => {
             Failure { why: format!("{why}; {output} is as it was, but programs use the new key"), put_back: false }
@@ -155,13 +212,13 @@ fn alone(file: &Path) -> Result<Option<NamedFile>, CliError> {
     }
 }
 
-fn key_file(renewal: &Renewal) -> Result<KeyFile, CliError> {
-    let output = renewal.output.display();
-    let key_file = KeyFile::open(&renewal.output).map_err(unusable(&output, "nothing was changed"))?;
+fn key_file(name: &str, file: &Path) -> Result<KeyFile, CliError> {
+    let output = file.display();
+    let key_file = KeyFile::open(file).map_err(unusable(&output, "nothing was changed"))?;
     match key_file.present() {
-        Some(present) if stamp(&renewal.name, &present.key).is_none() => Err(CliError::Usage(format!(
+        Some(present) if renewal_of(name, &present.key).is_none() => Err(CliError::Usage(format!(
             "{output} names the key {:?}, which is none of {:?}: give its own name, or another file; nothing was changed",
-            present.key, renewal.name
+            present.key, name
         ))),
         _ => Ok(key_file),
     }
@@ -171,18 +228,7 @@ fn key_file(renewal: &Renewal) -> Result<KeyFile, CliError> {
 fn family(service: &mut Admin, name: &str, terms: Option<&Terms>) -> Result<Vec<KeyEntry>, CliError> {
     let has_no_owner =
         |key: &KeyEntry| terms.is_none_or(|terms| terms.get(&key.name).is_some_and(|key| key.owner.is_none()));
-    Ok(all(service)?.into_iter().filter(|key| stamp(name, &key.name).is_some() && has_no_owner(key)).collect())
-}
-
-/// Import time of a key, seconds; 0 for the bare name. `None`: the key has another name.
-fn stamp(name: &str, key: &str) -> Option<u64> {
-    match key.strip_prefix(name)?.strip_prefix('.') {
-        None => (key == name).then_some(0),
-        Some(digits) if digits.len() == DIGITS && digits.bytes().all(|byte| byte.is_ascii_digit()) => {
-            digits.parse().ok()
-        }
-        Some(_) => None,
-    }
+    Ok(all(service)?.into_iter().filter(|key| renewal_of(name, &key.name).is_some() && has_no_owner(key)).collect())
 }
 
 /// The users named on the command line, else those of the former key.
@@ -195,15 +241,10 @@ fn users(renewal: &Renewal, former: Option<&KeyEntry>) -> Acl {
 }
 
 /// The server's current key, else the last one, apart from the `new` one.
-fn former<'k>(
-    renewal: &Renewal,
-    key_file: &KeyFile,
-    keys: &'k [KeyEntry],
-    new: Option<&KeyEntry>,
-) -> Option<&'k KeyEntry> {
+fn former<'k>(name: &str, in_use: Option<&str>, keys: &'k [KeyEntry], new: Option<&KeyEntry>) -> Option<&'k KeyEntry> {
     let others = || keys.iter().filter(|key| new.is_none_or(|new| new.name != key.name));
-    let in_use = key_file.present().and_then(|present| others().find(|key| key.name == present.key));
-    in_use.or_else(|| others().max_by_key(|key| stamp(&renewal.name, &key.name)))
+    let in_use = in_use.and_then(|in_use| others().find(|key| key.name == in_use));
+    in_use.or_else(|| others().max_by_key(|key| renewal_of(name, &key.name)))
 }
 
 /// Stores the key under the former one's restrictions.
@@ -211,11 +252,10 @@ fn import(
     service: &mut Admin,
     name: &str,
     pkcs8: Secret,
-    acl: Acl,
-    former: Option<&UsableKey>,
+    acl: &Acl,
+    restrictions: Vec<KeyCommand>,
 ) -> Result<(), CliError> {
-    let restrictions = restrictions(name, &acl, former);
-    let acl = if restrictions.is_empty() { acl } else { Acl::default() };
+    let acl = if restrictions.is_empty() { acl.clone() } else { Acl::default() };
     new_key(service, KeyCommand::Import { name: name.to_owned(), pkcs8, acl })?;
     for command in restrictions {
         if let Err(error) = service.keys(command) {
@@ -226,23 +266,30 @@ fn import(
     Ok(())
 }
 
-/// Commands for the former key's restrictions. Users are named after them: none of them uses the key without. Empty:
-/// the former key has none.
-fn restrictions(name: &str, acl: &Acl, former: Option<&UsableKey>) -> Vec<KeyCommand> {
+/// Commands for the former key's restrictions, and for the chain. Users are named after them: none of them uses the key
+/// without. Empty: there are neither.
+fn restrictions(
+    name: &str,
+    acl: &Acl,
+    former: Option<&UsableKey>,
+    (chain, any_date): (&[Vec<u8>], bool),
+) -> Vec<KeyCommand> {
     let is_restricted = |former: &&UsableKey| former.usage != Usage::of_kind(former.kind);
     let usage = former.filter(is_restricted).map(|former| former.usage);
     let rate = former.and_then(|former| former.rate);
-    if usage.is_none() && rate.is_none() {
+    if usage.is_none() && rate.is_none() && chain.is_empty() {
         return Vec::new();
     }
+    let chain = terms::chain_commands(name, chain.to_vec(), any_date);
     let name = || name.to_owned();
     let usage = usage.map(|usage| KeyCommand::SetUsage { name: name(), usage });
-    let others = [KeyCommand::SetRate { name: name(), rate }, KeyCommand::SetAcl { name: name(), acl: acl.clone() }];
-    usage.into_iter().chain(others).collect()
+    let rate = KeyCommand::SetRate { name: name(), rate };
+    let users = KeyCommand::SetAcl { name: name(), acl: acl.clone() };
+    usage.into_iter().chain([rate]).chain(chain).chain([users]).collect()
 }
 
 /// Runs `keys test` with that file as a separate process: it may change its user, who need not read the certificate.
-fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), CliError> {
+fn test(socket: &Path, renewal: &Renewal, file: &Path, key_file: &KeyFile) -> Result<(), CliError> {
     let mut test = Command::new("/proc/self/exe");
     test.args(["keys", "test"]).arg(file).arg("--socket").arg(socket);
     if let Some(user) = &renewal.user {
@@ -254,7 +301,7 @@ fn test(socket: &Path, renewal: &Renewal, file: &Path) -> Result<(), CliError> {
     }
     let said = [done.stdout, done.stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
     let said = said.lines().last().unwrap_or("`sidecore keys test` was ended");
-    Err(CliError::Trial(format!("{said}; {} is as it was", renewal.output.display())))
+    Err(CliError::Trial(format!("{said}; {} is as it was", key_file.shown())))
 }
 
 fn delete(service: &mut Admin, key: &str) -> Result<(), CliError> {
@@ -267,8 +314,11 @@ fn tell(socket: &Path, service: &mut Admin, renewal: &Renewal, key: &str) -> Res
     let (name, terms) = (&renewal.name, terms::all(socket)?);
     let keys = family(service, name, terms.as_ref())?;
     let in_use = keys.iter().find(|entry| entry.name == key).ok_or(CliError::KeyGone)?;
-    let (output, kind) = (renewal.output.display(), in_use.kind.name());
-    let mut lines = vec![format!("{output} names the key {key} now, of kind {kind}; {}", list::users(&in_use.acl))];
+    let (kind, users) = (in_use.kind.name(), list::users(&in_use.acl));
+    let mut lines = vec![match &renewal.output {
+        Some(output) => format!("{} names the key {key} now, of kind {kind}; {users}", output.display()),
+        None => format!("the key {key} is stored, of kind {kind}; {users}"),
+    }];
     for (former, is_over) in formers(name, &keys, key, now(), u64::from(renewal.grace) * DAY_SECONDS) {
         lines.push(match is_over.then(|| delete(service, former)) {
             None => format!(
@@ -286,7 +336,7 @@ fn tell(socket: &Path, service: &mut Admin, renewal: &Renewal, key: &str) -> Res
 
 /// The former keys that only the service has, and whether they were former and unused for the grace.
 fn formers<'k>(name: &str, keys: &'k [KeyEntry], in_use: &str, now: u64, grace: u64) -> Vec<(&'k str, bool)> {
-    let came = |key: &KeyEntry| stamp(name, &key.name).unwrap_or(u64::MAX);
+    let came = |key: &KeyEntry| renewal_of(name, &key.name).unwrap_or(u64::MAX);
     let former_since = |key: &KeyEntry| keys.iter().map(came).filter(|next| *next > came(key)).min().unwrap_or(now);
     let is_over = |key: &KeyEntry| now.saturating_sub(former_since(key)) >= grace && key.idle_seconds >= grace;
     let formers = keys.iter().filter(|key| key.name != in_use && key.site == Site::Here);
@@ -312,22 +362,6 @@ mod tests {
 
     fn over(keys: &[KeyEntry], in_use: &str) -> Vec<bool> {
         formers("www", keys, in_use, NOW, GRACE).into_iter().map(|(_, is_over)| is_over).collect()
-    }
-
-    #[test]
-    fn keys_of_a_name_have_the_time_behind_it() {
-        for (name, stamped) in [
-            ("www", Some(0)),
-            ("www.1795621440", Some(1_795_621_440)),
-            ("www.example", None),
-            ("www.179562144", None),
-            ("www.17956214400", None),
-            ("www.+795621440", None),
-            ("wwwx.1795621440", None),
-            ("api", None),
-        ] {
-            assert_eq!(stamp("www", name), stamped, "{name}");
-        }
     }
 
     #[test]

@@ -24,17 +24,30 @@ fn without_older(listed: Result<Option<UsableKeys>, Error>) -> Result<Option<Usa
     }
 }
 
-pub(super) fn set_certificates(service: &mut Admin, name: &str, file: &Path) -> Result<(), CliError> {
-    let mut certificates = read_certificates(&read(file)?).map_err(failed(called(file)))?.into_iter().peekable();
-    while let Some(certificate) = certificates.next() {
-        let more = certificates.peek().is_some();
-        let added = service.keys(KeyCommand::AddCertificate { name: name.to_owned(), certificate, more });
-        added.map_err(|error| match error {
-            Error::Service(_) => failed(called(file))(error),
-            other => other.into(),
-        })?;
-    }
-    Ok(())
+pub(super) fn set_certificates(service: &mut Admin, name: &str, file: &Path, any_date: bool) -> Result<(), CliError> {
+    let certificates = read_certificates(&read(file)?).map_err(failed(called(file)))?;
+    chain_commands(name, certificates, any_date).try_for_each(|command| match service.keys(command) {
+        Ok(_) => Ok(()),
+        Err(error @ Error::Service(_)) => Err(failed(called(file))(error)),
+        Err(other) => Err(other.into()),
+    })
+}
+
+/// The commands that store this chain with a key.
+pub(super) fn chain_commands(
+    name: &str,
+    certificates: Vec<Vec<u8>>,
+    any_date: bool,
+) -> impl Iterator<Item = KeyCommand> {
+    let (name, last) = (name.to_owned(), certificates.len().saturating_sub(1));
+    certificates.into_iter().enumerate().map(move |(place, certificate)| {
+        let (name, more) = (name.clone(), place < last);
+        if any_date {
+            KeyCommand::AddCertificateOfAnyDate { name, certificate, more }
+        } else {
+            KeyCommand::AddCertificate { name, certificate, more }
+        }
+    })
 }
 
 #[cfg(test)]

@@ -192,3 +192,124 @@ fn users_of_a_group_have_keys_made_for_themselves() {
     failed(&service.as_stranger(&["keys", "generate", "more", "--kind", "p-256"]));
     service.end();
 }
+
+/// A certificate of a new key, valid from and until these dates of `openssl ca`.
+fn dated(home: &Home, name: &str, begins: &str, ends: &str) -> (String, String) {
+    let file = |name: String| home.path(&name).to_str().unwrap().to_owned();
+    let (key, certificate) = (file(format!("{name}.key")), file(format!("{name}.crt")));
+    if !home.path(&format!("{name}.key")).exists() {
+        openssl(&["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", &key]);
+    }
+    certify(home, &key, &certificate, begins, ends);
+    (key, certificate)
+}
+
+fn certify(home: &Home, key: &str, certificate: &str, begins: &str, ends: &str) {
+    let file = |name: &str| home.path(name).to_str().unwrap().to_owned();
+    let [configuration, index, serial, request] = ["ca.cnf", "ca.index", "ca.serial", "ca.csr"].map(file);
+    let text = format!(
+        "[ca]\ndefault_ca=d\n[d]\ndatabase={index}\nserial={serial}\nnew_certs_dir={}\ndefault_md=sha256\npolicy=p\n\
+         unique_subject=no\n[p]\ncommonName=supplied\n[req]\ndistinguished_name=n\n[n]\n",
+        file("")
+    );
+    fs::write(&configuration, text).unwrap();
+    fs::write(&index, "").unwrap();
+    fs::write(&serial, "01\n").unwrap();
+    openssl(&["req", "-new", "-config", &configuration, "-key", key, "-subj", "/CN=www", "-out", &request]);
+    let dates = ["-startdate", begins, "-enddate", ends];
+    let ca = ["ca", "-batch", "-config", &configuration, "-selfsign", "-keyfile", key, "-in", &request, "-notext"];
+    openssl(&[&ca[..], &dates, &["-out", certificate]].concat());
+}
+
+const NEVER_ENDS: &str = "20900101000000Z";
+
+#[test]
+fn a_certificate_that_has_expired_or_begins_later_or_is_older_is_stored_only_if_asked() {
+    let home = Home::new();
+    let service = home.serve();
+    let (key, present) = dated(&home, "www", "20250601000000Z", NEVER_ENDS);
+    service.done(&["keys", "import", "www", &key]);
+    service.done(&["keys", "cert", "www", &present]);
+    let certificate = home.path("other.crt").to_str().unwrap().to_owned();
+    for (begins, ends, said) in [
+        ("20200101000000Z", "20210101000000Z", "was valid until 2021-01-01T00:00:00Z, and it is 20"),
+        ("20800101000000Z", NEVER_ENDS, "is valid from 2080-01-01T00:00:00Z, and it is 20"),
+        ("20250531000000Z", NEVER_ENDS, "from 2025-05-31T00:00:00Z, and the present one from 2025-06-01T00:00:00Z"),
+    ] {
+        certify(&home, &key, &certificate, begins, ends);
+        let stored = service.done(&["keys", "list", "--json"]);
+        let refused = service.refused(&["keys", "cert", "www", &certificate]);
+        assert!(refused.contains(said) && refused.contains("--allow-expired"), "{refused}");
+        assert_eq!(service.done(&["keys", "list", "--json"]), stored);
+        service.done(&["keys", "cert", "www", &certificate, "--allow-expired"]);
+        service.done(&["keys", "cert", "www", &present, "--allow-expired"]);
+    }
+    // The same one again, and a later one.
+    service.done(&["keys", "cert", "www", &present]);
+    certify(&home, &key, &certificate, "20250602000000Z", NEVER_ENDS);
+    service.done(&["keys", "cert", "www", &certificate]);
+    service.end();
+}
+
+#[test]
+fn a_renewal_takes_a_certificate_that_has_expired_or_begins_later_or_is_older_only_if_asked() {
+    library::built("sidecore-openssl");
+    let home = Home::new();
+    let service = home.serve();
+    let (key, present) = dated(&home, "www", "20250601000000Z", NEVER_ENDS);
+    let output = home.path("www.key.pem").to_str().unwrap().to_owned();
+    service.done(&["keys", "import", "www", &key]);
+    service.done(&["keys", "cert", "www", &present]);
+    service.done(&["keys", "pem", "www", "--output", &output]);
+    let renew = |(key, certificate): &(String, String), more: &[&str]| {
+        let renew = ["keys", "renew", "www", key, "--certificate", certificate, "--output", &output];
+        service.run(&[&renew[..], more].concat())
+    };
+    for (name, begins, ends, said) in [
+        ("ended", "20200101000000Z", "20210101000000Z", "was valid until 2021-01-01T00:00:00Z, and it is 20"),
+        ("later", "20800101000000Z", NEVER_ENDS, "is valid from 2080-01-01T00:00:00Z, and it is 20"),
+        ("older", "20250531000000Z", NEVER_ENDS, "and the present one from 2025-06-01T00:00:00Z"),
+    ] {
+        let new = dated(&home, name, begins, ends);
+        let (listed, file) = (service.done(&["keys", "list", "--json"]), fs::read(&output).unwrap());
+        let reload = format!("touch '{}'", home.path("reloaded").display());
+        let done = renew(&new, &["--reload", &reload]);
+        let refused = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(2), "{refused}");
+        for part in [said, "--allow-expired", "nothing was changed"] {
+            assert!(refused.contains(part), "{refused}");
+        }
+        assert_eq!((service.done(&["keys", "list", "--json"]), fs::read(&output).unwrap()), (listed, file));
+        assert!(!home.path("reloaded").exists());
+    }
+    let older = dated(&home, "older", "20250531000000Z", NEVER_ENDS);
+    assert!(renew(&older, &["--allow-expired"]).status.success());
+    // The renewed key has its certificate, as the former one had.
+    let list = service.done(&["keys", "list", "--json"]);
+    assert_eq!(list.matches(r#""certificates":1"#).count(), 2, "{list}");
+    // The former key does not come back by mistake, which its certificate of a later date would permit.
+    let done = renew(&(key.clone(), present.clone()), &[]);
+    assert!(text(&done.stderr).contains("is of the former key www, and www.1"), "{}", text(&done.stderr));
+    assert!(renew(&(key, present), &["--allow-expired"]).status.success());
+    service.end();
+}
+
+#[test]
+fn a_renewal_without_a_servers_file_stores_key_and_chain_for_programs_that_follow_the_name() {
+    let home = Home::new();
+    let service = home.serve();
+    let (key, present) = dated(&home, "www", "20250601000000Z", NEVER_ENDS);
+    service.done(&["keys", "import", "www", &key, "--uid", "4711"]);
+    service.done(&["keys", "cert", "www", &present]);
+    let (new_key, new) = dated(&home, "new", "20250602000000Z", NEVER_ENDS);
+    let renew = ["keys", "renew", "www", &new_key, "--certificate", &new];
+    let failed = service.refused(&[&renew[..], &["--reload", "false"]].concat());
+    assert!(
+        failed.contains("`false` failed (exit status: 1); the key www.1") && failed.contains("is deleted"),
+        "{failed}"
+    );
+    let said = service.done(&renew);
+    assert!(said.contains("the key www.1") && said.contains("user 4711"), "{said}");
+    assert_eq!(service.done(&["keys", "list", "--json"]).matches(r#""certificates":1"#).count(), 2);
+    service.end();
+}

@@ -2,10 +2,8 @@
 
 use super::public::spki_of_certificate;
 use crate::ffi::pkey::PKey;
-use der::asn1::AnyRef;
-use der::{Decode, Encode, Header, SliceReader, Tag, TagNumber, Tagged};
 use sidecore_client::keys::pem::{all_blocks, first_block};
-use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES};
+use sidecore_client::keys::{Certificate, DateError, MAX_CERTIFICATE, MAX_CERTIFICATES, Moment};
 
 /// Certificates that cannot be stored with a key.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,6 +26,9 @@ pub enum CertificateError {
     /// One has another issuer than the next.
     #[error("certificate {0} is not of the issuer of the one before: give the chain in its order")]
     Order(usize),
+    /// It is not valid now, or older than the present one.
+    #[error(transparent)]
+    Dates(#[from] DateError),
 }
 
 /// The certificates of a PEM file, in its order.
@@ -35,7 +36,6 @@ pub enum CertificateError {
 /// # Errors
 /// There is none, or there are more or larger ones than are stored.
 pub fn read_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, CertificateError> {
-    let is_certificate = |label: &[u8]| label == b"CERTIFICATE" || label == b"X509 CERTIFICATE";
     let mut certificates = Vec::new();
     // Only whole blocks, one after the other.
     let blocks = all_blocks(file);
@@ -50,6 +50,19 @@ pub fn read_certificates(file: &[u8]) -> Result<Vec<Vec<u8>>, CertificateError> 
     }
     check_sizes(&certificates)?;
     Ok(certificates)
+}
+
+/// The first certificate of a PEM file, of whatever length the chain is.
+///
+/// # Errors
+/// There is none.
+pub fn first_certificate(file: &[u8]) -> Result<Vec<u8>, CertificateError> {
+    let block = first_block(&all_blocks(file), is_certificate).ok_or(CertificateError::None)?;
+    der::pem::decode_vec(&block).map(|(_, body)| body).map_err(|_| CertificateError::Damaged(1))
+}
+
+fn is_certificate(label: &[u8]) -> bool {
+    label == b"CERTIFICATE" || label == b"X509 CERTIFICATE"
 }
 
 /// The blocks after the first certificate.
@@ -80,7 +93,7 @@ pub(crate) fn check_chain(certificates: &[Vec<u8>], public: &[u8]) -> Result<(),
     let damaged = |index: usize| CertificateError::Damaged(index + 1);
     let mut issuer = None;
     for (index, certificate) in certificates.iter().enumerate() {
-        let parts = Parts::of(certificate).ok_or_else(|| damaged(index))?;
+        let parts = Certificate::read(certificate).ok_or_else(|| damaged(index))?;
         if issuer.is_some_and(|issuer| issuer != parts.subject) {
             return Err(CertificateError::Order(index + 1));
         }
@@ -90,33 +103,13 @@ pub(crate) fn check_chain(certificates: &[Vec<u8>], public: &[u8]) -> Result<(),
     if key.as_deref() == Some(public) { Ok(()) } else { Err(CertificateError::OtherKey) }
 }
 
-/// Names of a certificate, DER.
-struct Parts {
-    issuer: Vec<u8>,
-    subject: Vec<u8>,
-}
-
-impl Parts {
-    /// RFC 5280: the signed part begins with version, serial number, algorithm, issuer, validity, subject and public
-    /// key.
-    fn of(certificate: &[u8]) -> Option<Self> {
-        let whole = AnyRef::from_der(certificate).ok().filter(|whole| whole.tag() == Tag::Sequence)?;
-        let mut outer = SliceReader::new(whole.value()).ok()?;
-        let signed = AnyRef::decode(&mut outer).ok().filter(|signed| signed.tag() == Tag::Sequence)?;
-        let mut signed = SliceReader::new(signed.value()).ok()?;
-        let version = Tag::ContextSpecific { constructed: true, number: TagNumber(0) };
-        if Header::peek(&signed).ok()?.tag() == version {
-            AnyRef::decode(&mut signed).ok()?;
-        }
-        let mut next = |tag| AnyRef::decode(&mut signed).ok().filter(|part| part.tag() == tag);
-        next(Tag::Integer)?;
-        next(Tag::Sequence)?;
-        let issuer = next(Tag::Sequence)?.to_der().ok()?;
-        next(Tag::Sequence)?;
-        let subject = next(Tag::Sequence)?.to_der().ok()?;
-        next(Tag::Sequence)?;
-        Some(Self { issuer, subject })
-    }
+/// Checks that this certificate is valid now, and no older than the `present` one of its key.
+///
+/// # Errors
+/// It cannot be read, or its dates are others.
+pub fn check_dates(leaf: &[u8], present: Option<&[u8]>, now: Moment) -> Result<(), CertificateError> {
+    let leaf = Certificate::read(leaf).ok_or(CertificateError::Damaged(1))?;
+    Ok(leaf.check_dates(present.and_then(Certificate::read).as_ref(), now)?)
 }
 
 #[cfg(test)]

@@ -164,6 +164,11 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
         Request::MyKeys { after: text("ec"), known: Some(0) },
         Request::Keys(KeyCommand::AddCertificate { name: text("ec"), certificate: certificate(), more: false }),
         Request::Certificate { name: text("ec"), index: 0 },
+        Request::Keys(KeyCommand::AddCertificateOfAnyDate {
+            name: text("ec"),
+            certificate: certificate(),
+            more: false,
+        }),
         Request::Certificate { name: text("ec"), index: 255 },
         Request::Keys(KeyCommand::RemoveCertificates { name: text("ec") }),
         Request::Keys(KeyCommand::SetUsage { name: text("ec"), usage: Usage::SIGN }),
@@ -257,6 +262,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::Confirm { .. }) => 30,
         Request::Keys(KeyCommand::Users(_)) => 31,
         Request::Keys(KeyCommand::Rename { .. }) => 32,
+        Request::Keys(KeyCommand::AddCertificateOfAnyDate { .. }) => 33,
     }
 }
 
@@ -314,7 +320,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..33).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..34).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..15).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));

@@ -1,11 +1,11 @@
 //! Terms of a key: its usage, the limit of its requests, and its certificates.
 
 use super::{Changed, Store, unknown};
-use crate::keys::certificate::check_chain;
+use crate::keys::certificate::{check_chain, check_dates};
 use crate::keys::error::StoreError;
 use crate::keys::limiter::Limiter;
 use crate::sys::peer::Asker;
-use sidecore_client::keys::{MAX_RATE, Usage};
+use sidecore_client::keys::{MAX_RATE, Moment, Usage};
 use std::sync::Arc;
 
 /// Divisor of the number of places for keys: this part of them is not for creators.
@@ -47,15 +47,19 @@ impl Store {
         }
     }
 
-    /// Replaces a key's certificates. None: removes them.
+    /// Replaces a key's certificates. No certificates: removes them. Without `now` their dates may be any.
     pub(crate) fn set_certificates(
         &mut self,
         name: &str,
         certificates: Vec<Vec<u8>>,
+        now: Option<Moment>,
     ) -> Result<Changed<u16>, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        if !certificates.is_empty() {
+        if let [leaf, ..] = &certificates[..] {
             check_chain(&certificates, &key.material.public)?;
+            if let Some(now) = now {
+                check_dates(leaf, key.attributes.certificates.first().map(Vec::as_slice), now)?;
+            }
         }
         self.alter(name, |attributes| attributes.certificates = certificates)
     }

@@ -46,9 +46,9 @@ impl Listener {
             KeyCommand::SetAcl { name, .. } | KeyCommand::ChangeAcl { name, .. } => ("key-users-changed", name),
             KeyCommand::SetUsage { name, .. } => ("key-usage-changed", name),
             KeyCommand::SetRate { name, .. } => ("key-limit-changed", name),
-            KeyCommand::AddCertificate { name, .. } | KeyCommand::RemoveCertificates { name } => {
-                ("key-certificates-changed", name)
-            }
+            KeyCommand::AddCertificate { name, .. }
+            | KeyCommand::AddCertificateOfAnyDate { name, .. }
+            | KeyCommand::RemoveCertificates { name } => ("key-certificates-changed", name),
             _ => return None,
         };
         Some(self.change(event, key, name))

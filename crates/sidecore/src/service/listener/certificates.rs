@@ -5,16 +5,16 @@ use super::state::Listener;
 use crate::control::Refused;
 use crate::keys::{CertificateError, Changed};
 use crate::service::command::LaneKey;
-use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES};
+use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES, Moment};
 
 impl Listener {
-    /// `None`: more certificates follow. A refusal forgets those that came before.
+    /// `None`: more certificates follow. A refusal forgets those that came before. Without `now` their dates may be any.
     pub(super) fn add_certificate(
         &mut self,
         key: LaneKey,
         name: String,
-        certificate: Vec<u8>,
-        more: bool,
+        (certificate, more): (Vec<u8>, bool),
+        now: Option<Moment>,
     ) -> Result<Option<Changed<u16>>, Refused> {
         let connection = self.connections.get_mut(&key).ok_or("not connected")?;
         let begun = connection.chain.take().filter(|chain| chain.name == name);
@@ -31,7 +31,7 @@ impl Listener {
             connection.chain = Some(chain);
             return Ok(None);
         }
-        Ok(Some(self.setup.store.set_certificates(&chain.name, chain.certificates)?))
+        Ok(Some(self.setup.store.set_certificates(&chain.name, chain.certificates, now)?))
     }
 
     pub(super) fn certificate(&self, key: LaneKey, name: &str, index: u8) -> Result<Vec<u8>, Refused> {

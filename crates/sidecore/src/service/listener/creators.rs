@@ -32,6 +32,7 @@ impl Listener {
             }
             KeyCommand::Delete { name }
             | KeyCommand::AddCertificate { name, .. }
+            | KeyCommand::AddCertificateOfAnyDate { name, .. }
             | KeyCommand::RemoveCertificates { name } => self.setup.store.owner(name) == Some(user),
             _ => false,
         };

@@ -21,7 +21,7 @@ use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
 use crate::sys::clock;
 use crate::sys::peer::{Asker, Credentials};
-use sidecore_client::keys::Usage;
+use sidecore_client::keys::{Moment, Usage};
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
@@ -65,7 +65,10 @@ impl Listener {
             Ok(()) => None,
             Err(refused) => Some(self.creator(key, &command).ok_or(refused)?),
         };
-        let writes = !matches!(command, KeyCommand::AddCertificate { more: true, .. });
+        let writes = !matches!(
+            command,
+            KeyCommand::AddCertificate { more: true, .. } | KeyCommand::AddCertificateOfAnyDate { more: true, .. }
+        );
         if let Some(user) = creator.filter(|_| writes) {
             self.take_change(user)?;
         }
@@ -100,9 +103,16 @@ impl Listener {
             KeyCommand::ChangeAcl { name, add, remove } => self.setup.store.change_acl(&name, &add, &remove)?,
             KeyCommand::SetUsage { name, usage } => self.setup.store.set_usage(&name, usage)?,
             KeyCommand::SetRate { name, rate } => self.setup.store.set_rate(&name, rate)?,
-            KeyCommand::RemoveCertificates { name } => self.setup.store.set_certificates(&name, Vec::new())?,
+            KeyCommand::RemoveCertificates { name } => self.setup.store.set_certificates(&name, Vec::new(), None)?,
             KeyCommand::AddCertificate { name, certificate, more } => {
-                let Some(stored) = self.add_certificate(key, name, certificate, more)? else {
+                let now = Some(Moment(clock::wall_ms() / 1000));
+                let Some(stored) = self.add_certificate(key, name, (certificate, more), now)? else {
+                    return Ok(Some(Reply::Done));
+                };
+                stored
+            }
+            KeyCommand::AddCertificateOfAnyDate { name, certificate, more } => {
+                let Some(stored) = self.add_certificate(key, name, (certificate, more), None)? else {
                     return Ok(Some(Reply::Done));
                 };
                 stored
