@@ -1,4 +1,4 @@
-module sidecore/caddy
+module sidecore.example/go/caddy
 
 go 1.26.0
 
@@ -168,7 +168,7 @@ require (
 	google.golang.org/protobuf v1.36.12 // indirect
 	gopkg.in/yaml.v3 v3.0.1 // indirect
 	howett.net/plist v1.0.1 // indirect
-	sidecore v0.0.0
+	sidecore.example/go/sidecore v0.0.0
 )
 
-replace sidecore => ../sidecore
+replace sidecore.example/go/sidecore => ../sidecore

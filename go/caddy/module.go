@@ -11,7 +11,7 @@ import (
 	"github.com/caddyserver/certmagic"
 	"go.uber.org/zap"
 
-	"sidecore"
+	"sidecore.example/go/sidecore"
 )
 
 func init() { caddy.RegisterModule(new(Certificate)) }

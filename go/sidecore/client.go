@@ -4,6 +4,7 @@ package sidecore
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/x509"
 	"encoding/binary"
@@ -41,8 +42,8 @@ type Options struct {
 	RestartWait time.Duration
 	// Connections is the number of connections at most. Default: 8. An agent has 48 for one user.
 	Connections int
-	// Log is called with each failed signature, and if a changed file of certificates cannot be used. Default: neither
-	// is logged. TLS servers often keep such errors to themselves.
+	// Log is called with each failed signature, and once for each changed file of certificates that is not used. Default:
+	// neither is logged. TLS servers often keep such errors to themselves.
 	Log func(error)
 }
 
@@ -51,10 +52,28 @@ type Client struct {
 	options Options
 	slots   chan struct{}
 
-	mu   sync.Mutex
-	idle []net.Conn
-	// The begin of an outage. Zero: the agent answered last.
-	away time.Time
+	mu     sync.Mutex
+	idle   []net.Conn
+	outage outage
+}
+
+// An outage that no request met for this time is over: an agent may have come and gone in between.
+const unseen = time.Minute
+
+// outage is the time without an agent, one for all requests of a client.
+type outage struct {
+	// Zero: the agent answered last.
+	since time.Time
+	met   time.Time
+}
+
+// left is the rest of the wait for an agent, for a request that meets none.
+func (o *outage) left(now time.Time, wait time.Duration) time.Duration {
+	if o.since.IsZero() || now.Sub(o.met) > unseen {
+		o.since = now
+	}
+	o.met = now
+	return wait - now.Sub(o.since)
 }
 
 // Key is a key that the agent offers.
@@ -86,8 +105,15 @@ func New(options Options) *Client {
 }
 
 // Keys lists the signing keys of the agent's user.
-func (c *Client) Keys() ([]Key, error) {
-	rest, err := c.ask(listKeys)
+func (c *Client) Keys() ([]Key, error) { return c.KeysContext(context.Background()) }
+
+// KeysContext is Keys, until the context ends.
+func (c *Client) KeysContext(ctx context.Context) ([]Key, error) {
+	return c.keys(ctx, c.options.RestartWait)
+}
+
+func (c *Client) keys(ctx context.Context, wait time.Duration) ([]Key, error) {
+	rest, err := c.ask(ctx, wait, listKeys)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +145,16 @@ func (c *Client) failed(kind Kind, cause error) error {
 	return &Error{kind, c.options.Socket, cause}
 }
 
-// ask sends an extension and returns what follows its name in the reply.
-func (c *Client) ask(name string, parts ...[]byte) ([]byte, error) {
+// ended is the error of a context that ended.
+func (c *Client) ended(ctx context.Context) error {
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return c.failed(Timeout, ctx.Err())
+	}
+	return c.failed(Canceled, ctx.Err())
+}
+
+// ask sends an extension and returns what follows its name in the reply. Without an agent it waits for one.
+func (c *Client) ask(ctx context.Context, wait time.Duration, name string, parts ...[]byte) ([]byte, error) {
 	request := appendString([]byte{0, 0, 0, 0, extension}, []byte(name))
 	for _, part := range parts {
 		request = append(request, part...)
@@ -138,8 +172,10 @@ func (c *Client) ask(name string, parts ...[]byte) ([]byte, error) {
 		defer func() { <-c.slots }()
 	case <-timer.C:
 		return nil, c.failed(Timeout, errors.New("all connections are busy"))
+	case <-ctx.Done():
+		return nil, c.ended(ctx)
 	}
-	reply, err := c.exchange(request, deadline)
+	reply, err := c.exchange(ctx, request, deadline, wait)
 	if err != nil {
 		return nil, err
 	}
@@ -155,18 +191,20 @@ func (c *Client) ask(name string, parts ...[]byte) ([]byte, error) {
 }
 
 // exchange repeats a request on another connection if one breaks. A repeated signature does no harm.
-func (c *Client) exchange(request []byte, deadline time.Time) ([]byte, error) {
+func (c *Client) exchange(ctx context.Context, request []byte, deadline time.Time, wait time.Duration) ([]byte, error) {
 	for {
-		conn, used, err := c.connection(deadline)
+		conn, used, err := c.connection(ctx, deadline)
 		if err == nil {
 			var reply []byte
-			if reply, err = roundTrip(conn, request, deadline); err == nil {
+			if reply, err = roundTrip(ctx, conn, request, deadline); err == nil {
 				c.keep(conn)
 				return reply, nil
 			}
 			conn.Close()
 		}
 		switch {
+		case ctx.Err() != nil:
+			return nil, c.ended(ctx)
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return nil, c.failed(Timeout, nil)
 		case errors.Is(err, Protocol):
@@ -174,16 +212,21 @@ func (c *Client) exchange(request []byte, deadline time.Time) ([]byte, error) {
 		case used:
 			// The agent ended an idle connection, or has restarted: the others are of no use either.
 			c.Close()
-		case !c.mayWait() || time.Until(deadline) <= 0:
+		case c.left(time.Now(), wait) <= 0 || time.Until(deadline) <= 0:
 			return nil, c.failed(NoAgent, err)
 		default:
-			time.Sleep(20 * time.Millisecond)
+			again := time.NewTimer(20 * time.Millisecond)
+			select {
+			case <-again.C:
+			case <-ctx.Done():
+			}
+			again.Stop()
 		}
 	}
 }
 
 // connection says also whether the connection had a request before.
-func (c *Client) connection(deadline time.Time) (net.Conn, bool, error) {
+func (c *Client) connection(ctx context.Context, deadline time.Time) (net.Conn, bool, error) {
 	c.mu.Lock()
 	if last := len(c.idle) - 1; last >= 0 {
 		conn := c.idle[last]
@@ -193,30 +236,49 @@ func (c *Client) connection(deadline time.Time) (net.Conn, bool, error) {
 	}
 	c.mu.Unlock()
 	dialer := net.Dialer{Deadline: deadline}
-	conn, err := dialer.Dial("unix", c.options.Socket)
+	conn, err := dialer.DialContext(ctx, "unix", c.options.Socket)
 	return conn, false, err
 }
 
 func (c *Client) keep(conn net.Conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.away = time.Time{}
+	c.outage.since = time.Time{}
 	c.idle = append(c.idle, conn)
 }
 
-func (c *Client) mayWait() bool {
+func (c *Client) left(now time.Time, wait time.Duration) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.away.IsZero() {
-		c.away = time.Now()
-	}
-	return time.Since(c.away) < c.options.RestartWait
+	return c.outage.left(now, wait)
 }
 
-func roundTrip(conn net.Conn, request []byte, deadline time.Time) ([]byte, error) {
+// interrupt ends what waits on the connection when the context ends, until the returned function is called.
+func interrupt(ctx context.Context, conn net.Conn) func() {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	done, ended := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(ended)
+		select {
+		case <-ctx.Done():
+			conn.SetDeadline(time.Unix(1, 0))
+		case <-done:
+		}
+	}()
+	return func() {
+		close(done)
+		<-ended
+	}
+}
+
+func roundTrip(ctx context.Context, conn net.Conn, request []byte, deadline time.Time) ([]byte, error) {
 	if err := conn.SetDeadline(deadline); err != nil {
 		return nil, err
 	}
+	// A connection goes back to the others only after this, and the next request sets its own deadline.
+	defer interrupt(ctx, conn)()
 	if _, err := conn.Write(request); err != nil {
 		return nil, err
 	}

@@ -24,23 +24,27 @@ const (
 	Invalid
 	// Certificate: the chain of certificates cannot be used.
 	Certificate
+	// Canceled: the program's context ended the request.
+	Canceled
 )
 
-var remedies = map[Kind]string{
-	NoAgent:     "no sidecore agent answers: start it by sidecore agent --socket, or name its socket",
-	Timeout:     "no answer in time: sidecore top shows the load; raise Options.Timeout",
-	NoKey:       "the agent offers no such key: see sidecore keys list and sidecore keys acl NAME --add",
-	Replaced:    "the key has another public part: put its certificate first in the chain, or load it again",
-	Refused:     "the agent refused the signature: its log has the reason",
-	Protocol:    "the answer is none of a sidecore agent: name its socket, and use one version of agent and package",
-	Unsupported: "the key has no such signature: use SHA-256, SHA-384 or SHA-512; PSS with a salt of the hash's length",
-	Invalid:     "the signature does not verify: name the socket of the right agent, and report this",
-	Certificate: "no usable certificate: name a file in PEM, the key's own certificate first",
+// A fault and its remedy.
+var texts = map[Kind][2]string{
+	NoAgent:     {"no sidecore agent answers", "start it by sidecore agent --socket, or name its socket"},
+	Timeout:     {"no answer in time", "sidecore top shows the load; raise Options.Timeout or the context's deadline"},
+	NoKey:       {"the agent offers no such key", "see sidecore keys list and sidecore keys acl NAME --add"},
+	Replaced:    {"the key has another public part", "put its certificate first in the chain, or load it again"},
+	Refused:     {"the agent refused the signature", "its log has the reason"},
+	Protocol:    {"the answer is none of a sidecore agent", "name its socket, and use one version of agent and package"},
+	Unsupported: {"the key has no such signature", "use SHA-256, SHA-384 or SHA-512; PSS with a salt of the hash's length"},
+	Invalid:     {"the signature does not verify", "name the socket of the right agent, and report this"},
+	Certificate: {"no usable certificate", "name a file in PEM, the key's own certificate first"},
+	Canceled:    {"the program's context ended the request", "ask again with another context"},
 }
 
-func (k Kind) Error() string { return remedies[k] }
+func (k Kind) Error() string { return texts[k][0] + ": " + texts[k][1] }
 
-// Error is a failure. Its text has the remedy.
+// Error is a failure. Its text has the fault, its cause and the remedy, each once: no cause is itself an Error.
 type Error struct {
 	Kind Kind
 	// Name of the key or file, or the agent's socket.
@@ -53,7 +57,7 @@ func (e *Error) Error() string {
 	if e.Cause == nil {
 		return fmt.Sprintf("sidecore: %s: %s", e.Name, e.Kind)
 	}
-	return fmt.Sprintf("sidecore: %s: %s (%s)", e.Name, e.Kind, e.Cause)
+	return fmt.Sprintf("sidecore: %s: %s (%s): %s", e.Name, texts[e.Kind][0], e.Cause, texts[e.Kind][1])
 }
 
 // Is tells whether target is the error's Kind.

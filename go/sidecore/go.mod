@@ -1,3 +1,3 @@
-module sidecore
+module sidecore.example/go/sidecore
 
 go 1.19

@@ -311,7 +311,7 @@ func TestOptionsThatNoKeyHas(t *testing.T) {
 		{&p256.PublicKey, digest, crypto.Hash(0), Unsupported},
 		{&p256.PublicKey, digest[:20], crypto.SHA256, Unsupported},
 		{edwards, digest, crypto.SHA512, Unsupported},
-		{edwards, digest, context{}, Unsupported},
+		{edwards, digest, otherOptions{}, Unsupported},
 		{edwards, make([]byte, maxMessage), crypto.Hash(0), Unsupported},
 		{edwards, digest, crypto.Hash(0), NoAgent},
 		{&rsaKey.PublicKey, digest, &rsa.PSSOptions{SaltLength: 32, Hash: crypto.SHA256}, NoAgent},
@@ -327,10 +327,10 @@ func TestOptionsThatNoKeyHas(t *testing.T) {
 	expect(t, err, Unsupported)
 }
 
-// context stands for options of Ed25519 with a context, which Go 1.19 does not have.
-type context struct{}
+// otherOptions stands for options of Ed25519 with a context, which Go 1.19 does not have.
+type otherOptions struct{}
 
-func (context) HashFunc() crypto.Hash { return 0 }
+func (otherOptions) HashFunc() crypto.Hash { return 0 }
 
 func TestWhatIsNoCertificate(t *testing.T) {
 	client := New(Options{})

@@ -2,6 +2,7 @@ package sidecore
 
 import (
 	"bytes"
+	"context"
 	"crypto"
 	"crypto/ecdsa"
 	"crypto/ed25519"
@@ -9,21 +10,49 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"strings"
+	"sync/atomic"
 )
 
 // Signer is a crypto.Signer with a key of the service. Several goroutines may use it at the same time.
 type Signer struct {
 	client *Client
+	ctx    context.Context
 	name   string
 	public crypto.PublicKey
 	spki   []byte
+	// Its name in the service, if that is known: sidecore keys renew stores each key of NAME as NAME.SECONDS.
+	stored *atomic.Pointer[string]
+}
+
+// digits of the seconds in the name that a renewal gives a key.
+const digits = 10
+
+// isOf tells whether a key has this name, or is one that a renewal stored for it.
+func isOf(name, key string) bool {
+	seconds := strings.TrimPrefix(key, name+".")
+	return key == name || len(seconds) == digits && len(key) == len(name)+1+digits && strings.Trim(seconds, "0123456789") == ""
 }
 
 // Signer returns the key of this name. The agent must answer.
 func (c *Client) Signer(name string) (*Signer, error) {
-	key, err := c.find(name)
+	return c.SignerContext(context.Background(), name)
+}
+
+// SignerContext is Signer, until the context ends. The signer does not keep the context.
+func (c *Client) SignerContext(ctx context.Context, name string) (*Signer, error) {
+	keys, err := c.KeysContext(ctx)
 	if err != nil {
 		return nil, err
+	}
+	var key *Key
+	for at := range keys {
+		if keys[at].Name == name {
+			key = &keys[at]
+		}
+	}
+	if key == nil {
+		return nil, &Error{NoKey, name, nil}
 	}
 	if key.Public == nil {
 		return nil, &Error{Unsupported, name, errors.New("this version of Go does not know keys of this kind")}
@@ -31,7 +60,8 @@ func (c *Client) Signer(name string) (*Signer, error) {
 	return c.SignerOf(name, key.Public)
 }
 
-// SignerOf returns a key whose public part is known, e.g. from its certificate. The agent may be away.
+// SignerOf returns a key whose public part is known, e.g. from its certificate: the key of this name, or the one that
+// sidecore keys renew stored for it as NAME.SECONDS. The agent may be away.
 func (c *Client) SignerOf(name string, public crypto.PublicKey) (*Signer, error) {
 	switch public.(type) {
 	case *rsa.PublicKey, *ecdsa.PublicKey, ed25519.PublicKey:
@@ -42,20 +72,27 @@ func (c *Client) SignerOf(name string, public crypto.PublicKey) (*Signer, error)
 	if err != nil {
 		return nil, &Error{Unsupported, name, err}
 	}
-	return &Signer{c, name, public, spki}, nil
+	return &Signer{c, context.Background(), name, public, spki, new(atomic.Pointer[string])}, nil
 }
 
-func (c *Client) find(name string) (Key, error) {
-	keys, err := c.Keys()
-	if err != nil {
-		return Key{}, err
-	}
+// WithContext returns the same key, whose signatures end with the context.
+func (s *Signer) WithContext(ctx context.Context) *Signer {
+	other := *s
+	other.ctx = ctx
+	return &other
+}
+
+// among looks for the key in a list, and keeps its name. It tells also whether another key has the signer's name.
+func (s *Signer) among(keys []Key) (is, other bool) {
 	for _, key := range keys {
-		if key.Name == name {
-			return key, nil
+		if isOf(s.name, key.Name) && bytes.Equal(key.spki, s.spki) {
+			name := key.Name
+			s.stored.Store(&name)
+			return true, false
 		}
+		other = other || key.Name == s.name
 	}
-	return Key{}, &Error{NoKey, name, nil}
+	return false, other
 }
 
 // Public returns the public key.
@@ -76,10 +113,9 @@ func (s *Signer) sign(input []byte, options crypto.SignerOpts) ([]byte, error) {
 	if err != nil {
 		return nil, &Error{Unsupported, s.name, err}
 	}
-	name, spki := appendString(nil, []byte(s.name)), appendString(nil, s.spki)
-	rest, err := s.client.ask(signTLS, name, spki, appendUint32(nil, scheme), appendString(nil, input))
+	rest, err := s.request(scheme, input)
 	if errors.Is(err, Refused) {
-		return nil, s.refused()
+		rest, err = s.refused(scheme, input)
 	}
 	if err != nil {
 		return nil, err
@@ -94,16 +130,37 @@ func (s *Signer) sign(input []byte, options crypto.SignerOpts) ([]byte, error) {
 	return signature, nil
 }
 
-// refused looks for a reason that the list of keys shows.
-func (s *Signer) refused() error {
-	key, err := s.client.find(s.name)
-	switch {
-	case errors.Is(err, NoKey):
-		return err
-	case err == nil && !bytes.Equal(key.spki, s.spki):
-		return &Error{Replaced, s.name, nil}
+func (s *Signer) request(scheme uint32, input []byte) ([]byte, error) {
+	stored := s.name
+	if known := s.stored.Load(); known != nil {
+		stored = *known
+	}
+	name, spki := appendString(nil, []byte(stored)), appendString(nil, s.spki)
+	wait := s.client.options.RestartWait
+	return s.client.ask(s.ctx, wait, signTLS, name, spki, appendUint32(nil, scheme), appendString(nil, input))
+}
+
+// refused looks for the key under the name that a renewal gave it, or else for a reason that the list of keys shows.
+func (s *Signer) refused(scheme uint32, input []byte) ([]byte, error) {
+	before := s.stored.Load()
+	keys, err := s.client.KeysContext(s.ctx)
+	if err != nil {
+		return nil, err
+	}
+	is, other := s.among(keys)
+	switch after := s.stored.Load(); {
+	case is && (before == nil && *after != s.name || before != nil && *before != *after):
+		rest, err := s.request(scheme, input)
+		if errors.Is(err, Refused) {
+			err = &Error{Refused, s.name, nil}
+		}
+		return rest, err
+	case is:
+		return nil, &Error{Refused, s.name, nil}
+	case other:
+		return nil, &Error{Replaced, s.name, nil}
 	default:
-		return &Error{Refused, s.name, err}
+		return nil, &Error{NoKey, s.name, nil}
 	}
 }
 

@@ -141,6 +141,47 @@ fn stored_keys_never_enter_caddy_and_restarts_cost_it_no_handshake() {
 }
 
 #[test]
+fn a_renewal_of_key_and_chain_costs_caddy_no_handshake() {
+    let Some(caddy) = built() else { return };
+    let directory = directory();
+    let [old, new] = ["old", "new"].map(|name| {
+        let folder = directory.path().join(name);
+        fs::create_dir(&folder).unwrap();
+        Material::make(&folder, SEARCHED)
+    });
+    let chain = directory.path().join("chain.pem");
+    let put = |certificate: &Path| {
+        fs::copy(certificate, chain.with_extension("new")).unwrap();
+        fs::rename(chain.with_extension("new"), &chain).unwrap();
+    };
+    put(&old.certificate);
+    let service = Service::start(directory.path());
+    service.import_for(&old, &[]);
+    let (_agent, socket) = agent(directory.path(), &service);
+    let name = SEARCHED.name();
+    let tls = format!("{{\nget_certificate sidecore {name} {} {}\n}}", chain.display(), socket.display());
+    let server = Caddy::start(caddy, directory.path(), SEARCHED, &tls);
+    server.shake(&old);
+    let load = Load::for_seconds(server.port, directory.path(), 10);
+    // certbot has put the new chain in its place, and its hook has not run yet.
+    put(&new.certificate);
+    for _ in 0..5 {
+        server.shake(&old);
+    }
+    let mut renew = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+    renew.args(["keys", "renew", name]).arg(&new.key).arg("--certificate").arg(&new.certificate);
+    let done = run(renew.env("SIDECORE_SOCKET", service.socket()));
+    assert!(done.ok(), "{done:?}");
+    for _ in 0..5 {
+        server.shake(&new);
+    }
+    let (answered, errors) = load.ended();
+    println!("{answered} answered during the renewal");
+    assert!(answered > 0 && errors.is_none(), "{answered}, {errors:?}\n{}", server.daemon.log());
+    assert_eq!(server.daemon.log().matches("does not offer the key of the changed chain").count(), 1);
+}
+
+#[test]
 fn caddy_says_why_it_does_not_start_or_sign() {
     let Some(caddy) = built() else { return };
     let directory = directory();

@@ -6,7 +6,7 @@ import (
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	_ "sidecore/caddy"
+	_ "sidecore.example/go/caddy"
 )
 
 func main() { caddycmd.Main() }
