@@ -29,7 +29,7 @@ const PACKAGES: [(&str, &str); 6] = [
     ("sidecore-openssl", "libsidecore_openssl.so"),
     ("sidecore-pkcs11", "libsidecore_pkcs11.so"),
     ("sidecore-agent", "sidecore-agent"),
-    ("sidecore-c", "libsidecore_c.so"),
+    ("sidecore-c", "libsidecore.so"),
 ];
 const LAYOUT: &str = "crates/sidecore-core/src/layout.rs";
 /// The beginning of the line with the number of the lane layout.
@@ -118,10 +118,12 @@ fn build(tree: &Path, target: &Path, to: &Path) -> Result<()> {
     }
     fs::create_dir_all(to)?;
     for (package, file) in PACKAGES {
-        if has(tree, package) {
-            fs::copy(target.join("debug").join(file), to.join(file)).map_err(|error| format!("{file}: {error}"))?;
+        // A package that is there may have been built under another name.
+        let built = target.join("debug").join(file);
+        if has(tree, package) && built.exists() {
+            fs::copy(built, to.join(file)).map_err(|error| format!("{file}: {error}"))?;
         } else {
-            println!("the old version has no {package}: its programs are left out");
+            println!("the old version has no {file} of {package}: its programs are left out");
         }
     }
     Ok(())

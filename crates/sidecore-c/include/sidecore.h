@@ -21,7 +21,7 @@
 extern "C" {
 #endif
 
-/* Room for any signature, bytes. */
+/* Room for any signature of today's keys, bytes. With out as null, sidecore_sign gives the room that a key needs. */
 #define SIDECORE_MAX_SIGNATURE 3312
 
 enum sidecore_status {
@@ -118,7 +118,7 @@ typedef struct sidecore_result {
     uint64_t tag;           /* as submitted */
     int status;             /* of enum sidecore_status */
     uint32_t signature_len; /* 0 after a failure */
-    uint8_t signature[SIDECORE_MAX_SIGNATURE];
+    const uint8_t *signature; /* the queue's, until its next sidecore_queue_complete or its end; null after a failure */
 } sidecore_result;
 
 /* slots: most signatures in flight, up to 4096; 0: 64. */

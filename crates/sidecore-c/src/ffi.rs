@@ -17,9 +17,6 @@ use std::path::Path;
 use std::ptr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Bytes of the longest signature, one of ML-DSA-65, up to a multiple of eight.
-pub const MAX_SIGNATURE: usize = 3312;
-
 /// `sidecore_options` of the header.
 #[repr(C)]
 pub struct GivenOptions {
@@ -36,7 +33,7 @@ pub struct QueueResult {
     tag: u64,
     status: c_int,
     signature_len: u32,
-    signature: [u8; MAX_SIGNATURE],
+    signature: *const u8,
 }
 
 /// `sidecore` of the header.
@@ -409,11 +406,14 @@ pub unsafe extern "C" fn sidecore_queue_complete(
             return Err(Fault::Argument("results"));
         }
         let mut queue = given(queue, "queue")?.own()?;
+        queue.forget_results();
         while *count < n {
             match queue.next() {
                 Ok(Some(outcome)) => {
-                    // SAFETY: there is room for `n`, and this is one of the first `n`.
-                    unsafe { put_result(results.add(*count), &outcome) };
+                    let result = result_of(&mut queue, outcome);
+                    // SAFETY: there is room for `n`, and this is one of the first `n`. The program may not have
+                    // initialised it, so no reference is made.
+                    unsafe { results.add(*count).write(result) };
                     *count += 1;
                 }
                 // The results before it are the program's first; the next call ends with the failure.
@@ -425,20 +425,14 @@ pub unsafe extern "C" fn sidecore_queue_complete(
     })
 }
 
-/// # Safety
-/// `result` is valid for writing.
-unsafe fn put_result(result: *mut QueueResult, outcome: &Outcome) {
-    let (status, signature) = match &outcome.signature {
-        Ok(signature) if signature.len() <= MAX_SIGNATURE => (OK, &signature[..]),
-        Ok(long) => (check_len(long.len(), MAX_SIGNATURE).map_or_else(|fault| status::told(&fault), |()| OK), &[][..]),
-        Err(fault) => (status::told(fault), &[][..]),
-    };
-    // SAFETY: see above; the program may not have initialised it, so no reference is made.
-    unsafe {
-        (&raw mut (*result).tag).write(outcome.tag);
-        (&raw mut (*result).status).write(status);
-        (&raw mut (*result).signature_len).write(signature.len() as u32);
-        ptr::copy_nonoverlapping(signature.as_ptr(), (&raw mut (*result).signature).cast(), signature.len());
+/// The program's view of a result. The queue keeps the signature.
+fn result_of(queue: &mut Queue, Outcome { tag, signature }: Outcome) -> QueueResult {
+    match signature {
+        Ok(signature) => {
+            let signature = queue.keep_result(signature);
+            QueueResult { tag, status: OK, signature_len: signature.len() as u32, signature: signature.as_ptr() }
+        }
+        Err(fault) => QueueResult { tag, status: status::told(&fault), signature_len: 0, signature: ptr::null() },
     }
 }
 
@@ -464,4 +458,15 @@ pub extern "C" fn sidecore_error_text() -> *const c_char {
 #[unsafe(no_mangle)]
 pub extern "C" fn sidecore_status_text(number: c_int) -> *const c_char {
     status::line(number).as_ptr()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The test of the header has the same numbers of the C compiler.
+    #[test]
+    fn structures_have_the_sizes_of_the_header() {
+        assert_eq!((size_of::<GivenOptions>(), size_of::<QueueResult>()), (32, 24));
+    }
 }

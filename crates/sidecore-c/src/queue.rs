@@ -55,6 +55,8 @@ pub(crate) struct Queue {
     free: Vec<u32>,
     /// Why the lane ended. Nothing is submitted on it any more.
     ended: Option<Fault>,
+    /// Signatures of the last results, which the program reads here.
+    results: Vec<Vec<u8>>,
 }
 
 impl Queue {
@@ -70,7 +72,7 @@ impl Queue {
         let _ = client.arm()?;
         let free = (0..client.slots()).rev().collect();
         let slots = (0..client.slots()).map(|_| None).collect();
-        Ok(Self { client, credentials, sessions: Sessions::default(), slots, free, ended: None })
+        Ok(Self { client, credentials, sessions: Sessions::default(), slots, free, ended: None, results: Vec::new() })
     }
 
     pub(crate) fn descriptor(&mut self) -> Result<RawFd, Fault> {
@@ -130,6 +132,17 @@ impl Queue {
         self.client.submit(place, &request)?;
         self.client.ring();
         Ok(())
+    }
+
+    /// Keeps the signature of a result in its place in memory.
+    pub(crate) fn keep_result(&mut self, signature: Vec<u8>) -> &[u8] {
+        self.results.push(signature);
+        self.results.last().map_or(&[], Vec::as_slice)
+    }
+
+    /// Ends what [`Self::keep_result`] began.
+    pub(crate) fn forget_results(&mut self) {
+        self.results.clear();
     }
 
     /// The next result. `None`: there is none, and the descriptor becomes readable with the next one.

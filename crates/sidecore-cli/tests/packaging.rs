@@ -19,7 +19,7 @@ impl BuildFolder {
         // Its content does not matter here.
         fs::write(folder.built().join("libsidecore_openssl.so"), "provider").unwrap();
         fs::write(folder.built().join("libsidecore_pkcs11.so"), "module").unwrap();
-        fs::write(folder.built().join("libsidecore_c.so"), "library").unwrap();
+        fs::write(folder.built().join("libsidecore.so"), "library").unwrap();
         folder
     }
 
@@ -80,6 +80,10 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/share/doc/sidecore/security.md",
         "usr/share/sidecore/grafana/sidecore.json",
         "usr/share/sidecore/prometheus/sidecore.rules.yml",
+        "usr/share/sidecore/go/sidecore/go.mod",
+        "usr/share/sidecore/go/sidecore/client.go",
+        "usr/share/sidecore/go/caddy/go.sum",
+        "usr/share/sidecore/go/caddy/cmd/caddy/main.go",
         "etc/ssl/openssl-sidecore.cnf",
         "etc/apparmor.d/sidecore",
         "etc/sidecore/sidecore.toml",
@@ -87,7 +91,20 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
     let module = files.iter().find(|file| file.ends_with("ossl-modules/sidecore.so")).unwrap();
     assert!(files.iter().any(|file| file.ends_with("pkcs11/sidecore-pkcs11.so")), "{files:?}");
-    assert_eq!(files.iter().filter(|file| file.contains("libsidecore.so")).count(), 2, "{files:?}");
+    let version = env!("CARGO_PKG_VERSION");
+    let [full, name, linked] = [&format!(".{version}"), ".0", ""].map(|end| {
+        let ends = |file: &&String| file.ends_with(&format!("/libsidecore.so{end}"));
+        folder.root().join(files.iter().find(ends).unwrap_or_else(|| panic!("no libsidecore.so{end} in {files:?}")))
+    });
+    assert!(fs::symlink_metadata(&full).unwrap().is_file());
+    assert_eq!(fs::read_link(&name).unwrap().to_str(), full.file_name().unwrap().to_str());
+    assert_eq!(fs::read_link(&linked).unwrap().to_str(), name.file_name().unwrap().to_str());
+    let module_file = files.iter().find(|file| file.ends_with("/pkgconfig/sidecore.pc")).unwrap();
+    let pkg_config = fs::read_to_string(folder.root().join(module_file)).unwrap();
+    let directory = Path::new("/").join(full.parent().unwrap().strip_prefix(folder.root()).unwrap());
+    for line in [format!("Version: {version}"), format!("libdir={}", directory.display())] {
+        assert!(pkg_config.lines().any(|found| found == line), "{pkg_config}");
+    }
     let openssl = fs::read_to_string(folder.root().join("etc/ssl/openssl-sidecore.cnf")).unwrap();
     assert!(openssl.contains(&format!("\nmodule = /{module}\n")), "{openssl}");
     // An upgrade keeps the operator's changes.

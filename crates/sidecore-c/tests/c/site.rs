@@ -9,6 +9,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
+use std::sync::OnceLock;
 use tempfile::TempDir;
 
 /// A program that runs longer hangs, seconds.
@@ -21,6 +22,9 @@ pub(crate) const KEYS: [(&str, Kind); 5] = [
     ("ed25519", Kind::Ed25519),
     ("mldsa65", Kind::MlDsa65),
 ];
+
+/// The name that programs look for.
+pub(crate) const VERSION: &str = "libsidecore.so.0";
 
 pub(crate) struct Site {
     pub(crate) service: Option<Service>,
@@ -40,7 +44,7 @@ impl Site {
             fs::write(site.path(&format!("{name}.pem")), uri.to_pem()).unwrap();
         }
         symlink(library(), site.path("libsidecore.so")).unwrap();
-        symlink(library(), site.path("libsidecore.so.0")).unwrap();
+        symlink(library(), site.path(VERSION)).unwrap();
         site
     }
 
@@ -112,9 +116,25 @@ pub(crate) fn include() -> &'static Path {
 }
 
 pub(crate) fn library() -> PathBuf {
-    let library = std::env::current_exe().unwrap().with_file_name("libsidecore_c.so");
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    let library = BUILT.get_or_init(|| {
+        let test = std::env::current_exe().unwrap();
+        let directory = test.ancestors().nth(2).unwrap();
+        // `cargo xtask test` has built everything, and sets this.
+        if std::env::var_os("SIDECORE_TESTS_BUILT").is_none() {
+            let mut cargo = Command::new(env!("CARGO"));
+            cargo
+                .args(["build", "--quiet", "--lib", "--package", "sidecore-c"])
+                .current_dir(env!("CARGO_MANIFEST_DIR"));
+            if directory.ends_with("release") {
+                cargo.arg("--release");
+            }
+            run(&mut cargo);
+        }
+        directory.join("libsidecore.so")
+    });
     assert!(library.exists(), "no library at {}: cargo build -p sidecore-c", library.display());
-    library
+    library.clone()
 }
 
 /// The output of a command that succeeds.

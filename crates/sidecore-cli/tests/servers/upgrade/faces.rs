@@ -21,7 +21,7 @@ pub(super) struct Face {
 pub(super) const FACES: [Face; 3] = [
     Face { name: "gnutls-serv", by: "libsidecore_pkcs11.so", begin: pkcs11 },
     Face { name: "sshd", by: "sidecore-agent", begin: agent },
-    Face { name: "C", by: "libsidecore_c.so", begin: c },
+    Face { name: "C", by: "libsidecore.so", begin: c },
 ];
 
 pub(super) struct Running {
