@@ -7,8 +7,7 @@
 //! ```
 
 use rustls::crypto::aws_lc_rs;
-use rustls::pki_types::CertificateDer;
-use rustls::pki_types::pem::PemObject;
+use rustls::server::ResolvesServerCert;
 use rustls::sign::SingleCertAndKey;
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use sidecore_rustls::Options;
@@ -26,17 +25,17 @@ const PATIENCE: Duration = Duration::from_secs(10);
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let options = Options::default();
-    let (certified, address) = match &arguments[..] {
-        [name, address] => (sidecore_rustls::stored(&options, name)?, address),
+    let (certified, address): (Arc<dyn ResolvesServerCert>, _) = match &arguments[..] {
+        [name, address] => (Arc::new(SingleCertAndKey::from(sidecore_rustls::stored(&options, name)?)), address),
+        // It goes on with the certificates and keys of renewals.
         [name, address, file] => {
-            let chain = CertificateDer::pem_file_iter(file)?.collect::<Result<Vec<_>, _>>()?;
-            (sidecore_rustls::with_chain(&options, name, chain)?, address)
+            (sidecore_rustls::follow(&options, name, file, |error| eprintln!("{error}"))?, address)
         }
         _ => return Err("usage: https KEY ADDRESS [CHAIN.pem]".into()),
     };
     let server = ServerConfig::builder_with_provider(Arc::new(aws_lc_rs::default_provider()));
     let server = server.with_safe_default_protocol_versions()?.with_no_client_auth();
-    let server = Arc::new(server.with_cert_resolver(Arc::new(SingleCertAndKey::from(certified))));
+    let server = Arc::new(server.with_cert_resolver(certified));
     let listener = TcpListener::bind(address)?;
     println!("listening on {}", listener.local_addr()?);
     for connection in listener.incoming() {

@@ -1,7 +1,10 @@
 //! Reasons why a key cannot be used.
 
+use rustls::pki_types::pem;
 use sidecore_client::keyops::failure::Failure;
-use sidecore_client::keys::Usage;
+use sidecore_client::keys::{Moment, Usage};
+use std::io;
+use std::path::PathBuf;
 
 /// Reason why a key cannot be used, and the remedy.
 #[derive(Debug, thiserror::Error)]
@@ -57,6 +60,46 @@ pub enum Error {
         name: String,
         /// The error of rustls.
         source: rustls::Error,
+    },
+    /// A file of certificates that is not there, or a thread.
+    #[error("{}: {source}; a chain that is in use stays: put the file in its place", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A file of certificates without PEM.
+    #[error("{}: {source}; a chain that is in use stays: put a chain in PEM in its place", path.display())]
+    Pem {
+        /// The file.
+        path: PathBuf,
+        /// The reader's error.
+        source: pem::Error,
+    },
+    /// A changed chain without its key.
+    #[error(
+        "{}: the service has no key of the changed chain under the name {name}, and the former chain stays in use: run `sidecore keys \
+         renew {name}`", path.display()
+    )]
+    NoKeyYet {
+        /// The file.
+        path: PathBuf,
+        /// The key's name.
+        name: String,
+    },
+    /// A changed chain that is not valid now, while the former one is.
+    #[error(
+        "{}: the changed chain is valid from {begins} to {ends}, and the former one stays in use: renew it again, or see whether this \
+         machine's clock is right", path.display()
+    )]
+    Dates {
+        /// The file.
+        path: PathBuf,
+        /// Its first moment.
+        begins: Moment,
+        /// Its last moment.
+        ends: Moment,
     },
 }
 

@@ -5,9 +5,10 @@ use rustix::process::geteuid;
 use rustix::thread::{set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 use rustls::version::{TLS12, TLS13};
 use sidecore::keys::{Acl, KeyCommand};
-use sidecore_rustls::{stored, with_chain};
+use sidecore_rustls::{Options, StoredKey, stored, with_chain};
 use sidecore_testing::skipped;
 use std::thread;
+use std::time::Duration;
 
 /// A user without a name.
 const USER: u32 = 64_123;
@@ -37,7 +38,44 @@ fn a_server_goes_on_when_the_service_starts_again() {
     let error = stored(&site.options(), "p256").unwrap_err().to_string();
     assert!(error.contains("systemctl start sidecore"), "{error}");
     site.start();
-    ends(&site).talk().unwrap();
+    until(|| ends(&site).talk().is_ok());
+}
+
+/// Until a thread has found the service that is there again.
+fn until(mut holds: impl FnMut() -> bool) {
+    while !holds() {
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn no_signature_waits_for_a_service_that_is_away_unless_the_program_wants_it() {
+    let mut site = Site::with(&["p256"]);
+    // A signature that waits does so for longer than any test.
+    let options = Options { restart_wait: Duration::from_secs(24 * 3600), ..site.options() };
+    let key = StoredKey::find(&options, "p256").unwrap();
+    let chain = vec![site.certificate("p256")];
+    let [at_once, waiting] = [key.clone(), key.waiting()].map(|key| key.with_chain(chain.clone()).unwrap());
+    let ends = |certified| Ends::new(certified, &chain[0], &TLS13);
+    ends(&at_once).talk().unwrap();
+    site.service = None;
+    thread::scope(|scope| {
+        for _ in 0..8 {
+            scope.spawn(|| {
+                for _ in 0..100 {
+                    let error = failed(ends(&at_once));
+                    assert!(error.contains("systemctl start sidecore"), "{error}");
+                }
+            });
+        }
+    });
+    thread::scope(|scope| {
+        let patient = scope.spawn(|| ends(&waiting).talk());
+        site.start();
+        patient.join().unwrap().unwrap();
+    });
+    until(|| ends(&at_once).talk().is_ok());
+    ends(&at_once).talk().unwrap();
 }
 
 #[test]

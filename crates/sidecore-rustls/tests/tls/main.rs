@@ -3,5 +3,6 @@
 mod example;
 mod handshake;
 mod life;
+mod renewal;
 mod site;
 mod tree;

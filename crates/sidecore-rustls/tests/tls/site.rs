@@ -3,8 +3,9 @@
 use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::server::WebPkiClientVerifier;
+use rustls::server::{ResolvesServerCert, WebPkiClientVerifier};
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
+use rustls::version::TLS13;
 use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig, ServerConnection, SupportedProtocolVersion};
 use sidecore::client::Admin;
 use sidecore::config::{Config, KeysConfig};
@@ -105,7 +106,7 @@ impl Site {
         self.keys(KeyCommand::AddCertificate { name, certificate, more: false });
     }
 
-    fn openssl(&self, arguments: &[&str]) {
+    pub(crate) fn openssl(&self, arguments: &[&str]) {
         let output = Command::new("openssl").args(arguments).current_dir(self.directory.path()).output();
         let output = output.expect("apt-get install openssl");
         assert!(output.status.success(), "openssl {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
@@ -116,9 +117,9 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(aws_lc_rs::default_provider())
 }
 
-fn roots(certificate: &CertificateDer<'static>) -> Arc<RootCertStore> {
+fn roots<'a>(certificates: impl IntoIterator<Item = &'a CertificateDer<'static>>) -> Arc<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    roots.add(certificate.clone()).unwrap();
+    certificates.into_iter().for_each(|certificate| roots.add(certificate.clone()).unwrap());
     Arc::new(roots)
 }
 
@@ -139,18 +140,26 @@ impl Ends {
         let key = Arc::new(SingleCertAndKey::from(certified.clone()));
         let server = server.with_no_client_auth().with_cert_resolver(key);
         let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[version]).unwrap();
-        let client = client.with_root_certificates(roots(trusted)).with_no_client_auth();
+        let client = client.with_root_certificates(roots([trusted])).with_no_client_auth();
         Self::of(client, server)
+    }
+
+    /// The server's key comes from there, and the client trusts these certificates.
+    pub(crate) fn resolved(key: Arc<dyn ResolvesServerCert>, trusted: &[CertificateDer<'static>]) -> Self {
+        let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).unwrap();
+        let server = server.with_no_client_auth().with_cert_resolver(key);
+        let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[&TLS13]).unwrap();
+        Self::of(client.with_root_certificates(roots(trusted)).with_no_client_auth(), server)
     }
 
     /// Both have this key, each trusts its certificate.
     pub(crate) fn mutual(certified: &CertifiedKey, version: &'static SupportedProtocolVersion) -> Self {
         let key = || Arc::new(SingleCertAndKey::from(certified.clone()));
         let trusted = &certified.cert[0];
-        let clients = WebPkiClientVerifier::builder_with_provider(roots(trusted), provider()).build().unwrap();
+        let clients = WebPkiClientVerifier::builder_with_provider(roots([trusted]), provider()).build().unwrap();
         let server = ServerConfig::builder_with_provider(provider()).with_protocol_versions(&[version]).unwrap();
         let server = server.with_client_cert_verifier(clients).with_cert_resolver(key());
-        let servers = WebPkiServerVerifier::builder_with_provider(roots(trusted), provider()).build().unwrap();
+        let servers = WebPkiServerVerifier::builder_with_provider(roots([trusted]), provider()).build().unwrap();
         let client = ClientConfig::builder_with_provider(provider()).with_protocol_versions(&[version]).unwrap();
         let client = client.with_webpki_verifier(servers).with_client_cert_resolver(key());
         Self::of(client, server)
