@@ -124,7 +124,7 @@ fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) 
         Error::NoAnswer(waited) => Failure::late(timeout.max(waited)),
         Error::Connect(error) => error.into(),
         // It ended before its answer. The next one may answer the same question.
-        Error::Gone(why) => Failure::new(Reason::Absent, why),
+        Error::Gone(why) => Failure::ended(&why),
         other => Failure::new(Reason::Service, other.to_string()),
     })
 }

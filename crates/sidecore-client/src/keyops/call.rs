@@ -80,7 +80,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     second.map_err(|kind| match kind {
         FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(timeout).into(),
         FailureKind::Late => Failure::late(timeout),
-        FailureKind::Stale(why) => Failure::new(Reason::Absent, why),
+        FailureKind::Stale(why) => Failure::ended(&why),
         FailureKind::Failure(failure) => failure,
     })
 }

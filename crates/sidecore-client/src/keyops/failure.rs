@@ -92,14 +92,25 @@ impl Reason {
 
 /// Kind and details: the error and its remedy.
 #[derive(Clone, Debug, thiserror::Error)]
-#[error("{}{}{text}", .reason.text().to_string_lossy(), if .text.is_empty() { "" } else { ": " })]
+#[error("{}", words(*.reason, text))]
 pub struct Failure {
     /// The kind.
     pub reason: Reason,
-    /// The details.
+    /// The details, with a remedy of their own. Empty: that of the kind.
     pub text: String,
     pub(super) starting: bool,
     key_limit: bool,
+}
+
+/// The fault of the kind and the details, or where there are none, fault and remedy of the kind: a text with both remedies
+/// would tell its reader the same twice.
+fn words(reason: Reason, text: &str) -> String {
+    let kind = reason.text().to_string_lossy();
+    match kind.split_once(": ") {
+        _ if text.is_empty() => kind.into_owned(),
+        Some((fault, _)) => format!("{fault}: {text}"),
+        None => format!("{kind}: {text}"),
+    }
 }
 
 impl Failure {
@@ -117,6 +128,11 @@ impl Failure {
     /// Whether it is the limit of the key that is reached, and none of the service's.
     pub fn is_of_key_limit(&self) -> bool {
         self.key_limit
+    }
+
+    /// The service ended before its answer, as the text says.
+    pub fn ended(text: &str) -> Self {
+        Self::new(Reason::Absent, format!("{text}; see `systemctl status sidecore`, or start it"))
     }
 
     /// The service did not answer in time.
@@ -177,7 +193,7 @@ impl From<ConnectError> for Failure {
             ConnectError::System(why)
                 if matches!(why.kind(), Kind::ConnectionReset | Kind::BrokenPipe | Kind::UnexpectedEof) =>
             {
-                Self::new(Reason::Absent, error.to_string())
+                Self::ended(&error.to_string())
             }
             _ => Self::new(Reason::Service, error.to_string()),
         }
@@ -212,5 +228,29 @@ impl From<io::Error> for FailureKind {
             return Self::Stale(error.to_string());
         }
         Self::Failure(Failure::new(Reason::Internal, format!("{error}; raise the limits on files and memory")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+
+    #[test]
+    fn a_failure_names_its_fault_and_one_remedy() {
+        for reason in Reason::ALL {
+            let alone = reason.text().to_str().unwrap();
+            assert_eq!(Failure::new(reason, "").to_string(), alone);
+            let (fault, remedy) = alone.split_once(": ").unwrap_or((alone, "no remedy"));
+            let said = Failure::new(reason, "key \"www\": do this").to_string();
+            assert_eq!(said, format!("{fault}: key \"www\": do this"));
+            assert!(!said.contains(remedy));
+        }
+        let absent = ConnectError::NoService(PathBuf::from("/run/s"), io::ErrorKind::NotFound.into());
+        let ended = ConnectError::System(io::ErrorKind::ConnectionReset.into());
+        for failure in [Failure::from(absent), Failure::from(ended), Failure::ended("the service closed the lane")] {
+            let said = failure.to_string();
+            assert_eq!(said.matches("systemctl").count(), 1, "{said}");
+        }
     }
 }
