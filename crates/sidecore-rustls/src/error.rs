@@ -61,7 +61,13 @@ pub enum Error {
         /// The error of rustls.
         source: rustls::Error,
     },
-    /// A file of certificates that is not there, or a thread.
+    /// No thread to follow renewals.
+    #[error("no thread can begin: {source}; raise the limit on threads (`ulimit -u`, TasksMax= of the unit)")]
+    Thread {
+        /// The system's error.
+        source: io::Error,
+    },
+    /// A file of certificates that is not there.
     #[error("{}: {source}; a chain that is in use stays: put the file in its place", path.display())]
     File {
         /// The file.

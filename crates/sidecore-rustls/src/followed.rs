@@ -37,7 +37,7 @@ pub struct Followed {
 /// `told` is called on another thread with each reason for which a changed file is not used, once.
 ///
 /// # Errors
-/// As for [`with_chain`](crate::with_chain); the file cannot be read, or there is no thread.
+/// As for [`with_chain`](crate::with_chain); the file cannot be read, or there is no room for a thread.
 pub fn follow(
     options: &Options,
     name: &str,
@@ -62,7 +62,7 @@ pub fn follow(
         }
     };
     let thread = thread::Builder::new().name("sidecore-follow".to_owned()).spawn(look);
-    thread.map_err(|source| Error::File { path: PathBuf::from("a thread"), source })?;
+    thread.map_err(|source| Error::Thread { source })?;
     Ok(followed)
 }
 

@@ -68,6 +68,9 @@ const ALLOWED: [(&str, &[&str]); 27] = [
     ("sidecore-fuzz", &["sidecore", "sidecore-sockets-service", "sidecore-sim", "sidecore-core"]),
 ];
 
+/// Crates that programs elsewhere name in their Cargo.toml: `cargo publish --dry-run` with all of them succeeds.
+const PUBLISHED: [&str; 5] = ["sidecore-core", "sidecore-ipc", "sidecore-client", "sidecore-digest", "sidecore-rustls"];
+
 /// Tests of all crates may use it.
 const TESTING: &str = "sidecore-testing";
 
@@ -89,7 +92,35 @@ pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
     let members = metadata.packages.iter().filter_map(|package| unknown(&package.name, &manifest(package, root)));
-    Ok(members.chain(arrows.iter().filter_map(|arrow| judge(arrow, tree))).collect())
+    let unpublished = metadata.packages.iter().flat_map(|package| {
+        let wrong = if PUBLISHED.contains(&package.name.as_str()) { unpublishable(package) } else { Vec::new() };
+        wrong
+            .into_iter()
+            .map(|wrong| Finding::new(&manifest(package, root), 1, wrong, "see PUBLISHED in xtask/src/tidy/arrows.rs"))
+    });
+    Ok(members.chain(arrows.iter().filter_map(|arrow| judge(arrow, tree))).chain(unpublished).collect())
+}
+
+/// What keeps a crate from a registry: its metadata, and crates of ours that are not there, or in no version that is named.
+fn unpublishable(package: &Package) -> Vec<String> {
+    let mut wrong = Vec::new();
+    if package.description.is_none() || package.license.is_none() {
+        wrong.push("a published crate without description or license".to_owned());
+    }
+    if package.publish.is_some() {
+        wrong.push("a published crate with `publish`".to_owned());
+    }
+    for Dependency { name, req, kind, .. } in package.dependencies.iter().filter(|to| allowed(&to.name).is_some()) {
+        let is_there = PUBLISHED.contains(&name.as_str());
+        let has_version = !req.comparators.is_empty();
+        // cargo leaves out dependencies of tests without a version.
+        let is_fit =
+            if *kind == DependencyKind::Development { is_there || !has_version } else { is_there && has_version };
+        if !is_fit {
+            wrong.push(format!("a published crate that needs `{name}`, by a path or unpublished"));
+        }
+    }
+    wrong
 }
 
 /// Finds modules whose file is in another crate: cargo does not see such an arrow.
@@ -220,6 +251,19 @@ mod tests {
         assert!(!is_wrong(&Arrow { development: true, ..arrow("sidecore-core", "proptest") }));
         assert!(is_wrong(&arrow("sidecore-core", "loom")));
         assert!(!is_wrong(&Arrow { target: Some("cfg(loom)".to_owned()), ..arrow("sidecore-core", "loom") }));
+    }
+
+    #[test]
+    fn the_crates_of_other_peoples_programs_can_be_published() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+        let packages = MetadataCommand::new().current_dir(root).no_deps().exec().unwrap().packages;
+        let wrong = |name: &str| {
+            unpublishable(packages.iter().find(|package| package.name.as_str() == name).unwrap()).join(", ")
+        };
+        assert_eq!(PUBLISHED.map(wrong), [""; 5]);
+        // The service's own crate needs what is not published, and another forbids it.
+        assert!(wrong("sidecore").contains("needs `sidecore-batch`"), "{}", wrong("sidecore"));
+        assert!(wrong("sidecore-testing").contains("with `publish`"));
     }
 
     #[test]

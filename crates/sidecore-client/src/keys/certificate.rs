@@ -59,7 +59,7 @@ pub enum DateError {
         /// The time of the check.
         now: Moment,
     },
-    /// A later one is in its place.
+    /// A later one of the same issuer is in its place.
     #[error(
         "the certificate is valid from {begins}, and the present one from {present}: give a later one than the present, or take this \
          one with --allow-expired"
@@ -98,7 +98,8 @@ impl Certificate {
         Some(Self { issuer, subject, begins, ends })
     }
 
-    /// Checks that it is valid now, and that it does not begin before the certificate in whose place it is put.
+    /// Checks that it is valid now, and that it does not begin before the certificate in whose place it is put, if that is
+    /// of the same issuer: others date their certificates back by other times.
     ///
     /// # Errors
     /// It has expired, is not valid yet, or is older than the present one.
@@ -110,7 +111,8 @@ impl Certificate {
         if now < begins {
             return Err(DateError::NotYet { begins, now });
         }
-        match present.map(|present| present.begins).filter(|present| begins < *present) {
+        let present = present.filter(|present| present.issuer == self.issuer).map(|present| present.begins);
+        match present.filter(|present| begins < *present) {
             Some(present) => Err(DateError::Older { begins, present }),
             None => Ok(()),
         }
@@ -146,6 +148,9 @@ mod tests {
             }
             assert_eq!(check(Some(1001), now), Err(DateError::Older { begins: Moment(1000), present: Moment(1001) }));
         }
+        // A certificate that the key signed itself gives way to one of an authority, which dates it back by an hour.
+        let own = Certificate { issuer: b"own".to_vec(), ..certificate(1500, 9999) };
+        assert_eq!(certificate(1000, 2000).check_dates(Some(&own), Moment(1600)), Ok(()));
         assert_eq!(check(None, 2001), Err(DateError::Expired { ends: Moment(2000), now: Moment(2001) }));
         assert_eq!(check(None, 999), Err(DateError::NotYet { begins: Moment(1000), now: Moment(999) }));
     }
