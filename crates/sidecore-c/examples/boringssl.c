@@ -112,7 +112,7 @@ static int take_results(void) {
                 c->complete = 1;
                 c->status = result->status;
                 c->len = result->signature_len;
-                memcpy(c->signature, result->signature, result->signature_len);
+                if (!result->status) memcpy(c->signature, result->signature, result->signature_len);
                 advance(c);
                 break;
             }
