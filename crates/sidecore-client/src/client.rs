@@ -305,6 +305,21 @@ impl Client {
         }
     }
 
+    /// Makes the client usable again after the owner of its buffers was lost: forgets these, and wipes them if nothing is
+    /// in flight. `false`: a request is, so the service may still read and write there.
+    pub fn recover(&mut self) -> bool {
+        if self.guard.forked() || self.lane.drain_answers() > 0 {
+            return false;
+        }
+        self.lane.forget_buffers();
+        let all = self.alloc(self.lane.arena_bytes());
+        all.is_ok_and(|all| {
+            self.wipe(&all);
+            self.free(all);
+            true
+        })
+    }
+
     /// Starts the transfer of a buffer's first lines to this core, for reading and writing. Call it after taking many
     /// completions and before reading their results, so that the transfers overlap.
     #[inline]

@@ -4,15 +4,15 @@ pub(crate) mod ffi;
 mod set;
 pub(crate) mod waiting;
 
-use ffi::Job;
+use ffi::{Job, Pause};
+#[cfg(test)]
 pub(crate) use set::NO_NUMBER;
 use sidecore_client::client::{Error, Received};
-use sidecore_client::keyops::failure::FailureKind;
+use sidecore_client::keyops::failure::{Failure, FailureKind};
 use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
 use sidecore_client::keyops::wait::{Threads, WaitStrategy};
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::time::Nanos;
-use std::convert::identity;
 use std::io;
 use std::time::{Duration, Instant};
 use waiting::Waiting;
@@ -20,50 +20,44 @@ use waiting::Waiting;
 /// Limit of resumes without an event: a program beyond it ignores the descriptor, or cannot pause.
 const VAIN_RESUMES: u32 = 64;
 
-/// Waits in the calling job; outside of a job, blocks the thread.
+/// Waits in the calling job; outside of a job, and where a job cannot pause, blocks the thread.
 pub(crate) struct Jobs;
 
 impl WaitStrategy for Jobs {
     fn favourite(&self) -> Option<u64> {
-        ffi::current()?.waited(Waiting::favourite)?
+        ffi::current()?.waited(|waiting| waiting.favourite())?
     }
 
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, FailureKind> {
         let Some(job) = ffi::current() else { return Threads.for_lane(pool, seen, deadline) };
-        let paused = match job.waiting(pool, |waiting| waiting.watch_pool(seen, deadline)).and_then(identity) {
-            Err(error) if error.kind() == NO_NUMBER => false,
-            other => {
-                other?;
-                let paused = job.pause();
-                job.waiting(lanes::pool()?, Waiting::settle).map_err(failure_kind)?;
-                if !lanes::is_current(pool) {
-                    return Err(forked());
-                }
-                if !paused {
-                    // A program that cannot pause waits as without jobs; the bell is for programs that can.
-                    leave(pool, &job)?;
-                }
-                paused
-            }
-        };
-        Ok((paused || pool.wait(seen, deadline)) && Instant::now() < deadline)
+        let paused = job.pause(pool, |waiting| waiting.watch_pool(seen, deadline), Waiting::settle);
+        if !lanes::is_current(pool) {
+            return Err(forked());
+        }
+        if matches!(paused, Ok(Pause { paused: true, .. })) {
+            return Ok(Instant::now() < deadline);
+        }
+        // The bell is for jobs that can pause.
+        job.waited(Waiting::leave_pool);
+        let waited = pool.wait(seen, deadline).map_err(|failure| match paused {
+            Err(why) => Failure::new(failure.reason, format!("{} ({why})", failure.text)),
+            Ok(_) => failure,
+        })?;
+        Ok(waited && Instant::now() < deadline)
     }
 
     fn for_a_while(&self, pool: &'static Pool, time: Duration) -> Result<(), FailureKind> {
         let Some(job) = ffi::current() else { return Threads.for_a_while(pool, time) };
         let after = Nanos::try_from(time.as_nanos()).unwrap_or(Nanos::MAX);
-        match job.waiting(pool, |waiting| waiting.watch_time(after)).and_then(identity) {
-            Err(error) if error.kind() == NO_NUMBER => return Threads.for_a_while(pool, time),
-            other => other?,
+        match job.pause(pool, |waiting| waiting.watch_time(after), Waiting::settle) {
+            Ok(Pause { paused: true, .. }) => Ok(()),
+            _ => Threads.for_a_while(pool, time),
         }
-        let paused = job.pause();
-        job.waiting(lanes::pool()?, Waiting::settle).map_err(failure_kind)?;
-        if paused { Ok(()) } else { Threads.for_a_while(pool, time) }
     }
 
     fn leave(&self, pool: &'static Pool, got_one: bool) -> Result<(), FailureKind> {
         let Some(job) = ffi::current().filter(|_| lanes::is_current(pool)) else { return Ok(()) };
-        leave(pool, &job)?;
+        job.waited(Waiting::leave_pool);
         if !got_one {
             // A lane may have been offered just before the deadline.
             pool.pass_on();
@@ -81,23 +75,16 @@ impl WaitStrategy for Jobs {
             if Instant::now() >= deadline {
                 return Err(FailureKind::Late);
             }
-            match prepare(&mut lane, &job, deadline) {
-                Ok(Ok(Prepared::ToBeWoken)) => vain += 1,
-                Ok(Ok(Prepared::ToLook)) => {}
-                Ok(Ok(Prepared::Ready)) => continue,
-                Ok(Err(error)) if error.kind() == NO_NUMBER => break,
-                Ok(Err(error)) => return Err(error.into()),
+            let signal = match signal(&mut lane) {
+                Ok(Some(signal)) => signal,
+                Ok(None) => continue,
                 Err(error) => return Err(lane.broken(&error)),
-            }
-            let paused = match paused_with(lane, &job)? {
-                Ok((kept, paused)) => {
-                    lane = kept;
-                    paused
-                }
-                // Another job shares the wait context and has paused in it.
-                Err(kept) => return Threads.for_answer(kept, deadline),
             };
+            vain += u32::from(matches!(signal, Signal::Answer));
+            let (kept, paused) = paused_with(lane, &job, &signal, deadline)?;
+            lane = kept;
             if !paused {
+                // Its answer is on the way and needs no other lane, so the thread can wait for it.
                 break;
             }
         }
@@ -106,18 +93,33 @@ impl WaitStrategy for Jobs {
 }
 
 /// Pauses with the lane stored in the wait context, so that it is not lost if the job is never resumed. Returns the
-/// lane, and whether the program could pause; or the lane alone if the context already holds one.
-fn paused_with(lane: LaneGuard, job: &Job) -> Result<Result<(LaneGuard, bool), LaneGuard>, FailureKind> {
-    if let Err(lane) = job.waiting(lane.pool(), |waiting| waiting.hold(lane)).map_err(failure_kind)? {
-        return Ok(Err(lane));
-    }
-    let paused = job.pause();
-    // The job may be resumed in a forked child: then the wait context still has the parent's lane, and becomes the
-    // child's.
-    match job.waiting(lanes::pool()?, Waiting::take).map_err(failure_kind)? {
-        None => Err(FailureKind::Stale("the lane was lost while the job was paused".to_owned())),
-        Some(lane) if lane.is_parents() => Err(forked()),
-        Some(lane) => Ok(Ok((lane, paused))),
+/// lane, and whether the job could pause.
+fn paused_with(
+    lane: LaneGuard,
+    job: &Job,
+    signal: &Signal,
+    deadline: Instant,
+) -> Result<(LaneGuard, bool), FailureKind> {
+    let (pool, mut here) = (lane.pool(), Some(lane));
+    let arm = |waiting: &mut Waiting| {
+        // Another job shares the wait context and has paused in it.
+        let lane = here.as_ref().filter(|_| !waiting.holds()).ok_or(io::ErrorKind::ResourceBusy)?;
+        match signal {
+            Signal::Time(period) => waiting.watch_time(*period),
+            Signal::Resume => waiting.watch_nothing(),
+            Signal::Answer => waiting.watch(lane, deadline),
+        }?;
+        waiting.hold(here.take());
+        Ok(())
+    };
+    let pause = job.pause(pool, arm, Waiting::take);
+    match (here, pause) {
+        // Not armed.
+        (Some(lane), _) => Ok((lane, false)),
+        (None, Ok(Pause { paused, left: Some(Some(lane)) })) => Ok((lane, paused)),
+        // The job was resumed in a forked child, where the wait context still has the parent's lane.
+        (None, Ok(Pause { left: None, .. })) => Err(forked()),
+        (None, _) => Err(FailureKind::Stale("the lane was lost while the job was paused".to_owned())),
     }
 }
 
@@ -126,40 +128,21 @@ fn forked() -> FailureKind {
     FailureKind::Stale("the process was forked while the job was paused".to_owned())
 }
 
-fn leave(pool: &'static Pool, job: &Job) -> Result<(), FailureKind> {
-    match job.waiting(pool, Waiting::leave_pool) {
-        // It never waited for one.
-        Err(error) if error.kind() == NO_NUMBER => Ok(()),
-        other => Ok(other?),
-    }
+/// What resumes a job that waits for its answer.
+enum Signal {
+    /// The service wakes it.
+    Answer,
+    /// It looks again after this time.
+    Time(Nanos),
+    /// It looks again as soon as the program has looked at its other descriptors.
+    Resume,
 }
 
-fn failure_kind(error: io::Error) -> FailureKind {
-    if error.kind() == NO_NUMBER { FailureKind::Late } else { error.into() }
-}
-
-enum Prepared {
-    /// An answer can be polled already.
-    Ready,
-    /// The service will wake it.
-    ToBeWoken,
-    /// The job has to be resumed to check again.
-    ToLook,
-}
-
-/// Makes sure that the job will be resumed. The outer error is the lane's, the inner one the wait context's.
-fn prepare(lane: &mut LaneGuard, job: &Job, deadline: Instant) -> Result<io::Result<Prepared>, Error> {
-    let pool = lane.pool();
-    let policy = lane.client.notify()?;
-    if matches!(policy, Notify::Timer { .. } | Notify::Spin) {
-        lane.client.check()?;
-    } else if !lane.client.arm()? {
-        return Ok(Ok(Prepared::Ready));
-    }
-    let watch = |waiting: &mut Waiting| match policy {
-        Notify::Timer { period } => waiting.watch_time(period).map(|()| Prepared::ToLook),
-        Notify::Spin => waiting.watch_nothing().map(|()| Prepared::ToLook),
-        _ => waiting.watch(lane, deadline).map(|()| Prepared::ToBeWoken),
-    };
-    Ok(job.waiting(pool, watch).and_then(identity))
+/// Makes sure that the job will be resumed. `None`: an answer can be polled already.
+fn signal(lane: &mut LaneGuard) -> Result<Option<Signal>, Error> {
+    Ok(match lane.client.notify()? {
+        Notify::Timer { period } => lane.client.check().map(|()| Some(Signal::Time(period)))?,
+        Notify::Spin => lane.client.check().map(|()| Some(Signal::Resume))?,
+        _ => lane.client.arm()?.then_some(Signal::Answer),
+    })
 }

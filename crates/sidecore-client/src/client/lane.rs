@@ -176,6 +176,17 @@ impl Lane {
         answered
     }
 
+    /// Takes all answers that are there, and returns the number of requests that have none yet.
+    pub(super) fn drain_answers(&mut self) -> u32 {
+        while self.poll().is_some() {}
+        self.in_flight
+    }
+
+    /// Buffers that still exist become those of another lane.
+    pub(super) fn forget_buffers(&mut self) {
+        self.arena = Arena::new(NEXT_LANE.fetch_add(1, Ordering::Relaxed), self.arena_bytes());
+    }
+
     /// `None`: the lane can no longer be used.
     pub(super) fn connection(&self) -> Option<BorrowedFd<'_>> {
         self.socket.as_ref().and_then(VerifiedFd::get)

@@ -5,8 +5,10 @@
 //! authority of the thread that made it: it is used under the same credentials only, and ends when they are found to
 //! have changed.
 
+mod parked;
 mod sessions;
 
+pub use parked::Parked;
 pub use sessions::Sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
@@ -18,6 +20,7 @@ use crate::sys::connections::{Connections, Listed};
 use crate::sys::process::PerProcess;
 use crate::sys::verified_fd::VerifiedFd;
 use crate::sys::wake::Ringer;
+use parked::Thread;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Deref, DerefMut};
@@ -139,6 +142,8 @@ struct PoolState {
     /// Waiting threads: a wake-up is a system call, so it is made only if there are any.
     threads: usize,
     waiting: VecDeque<Weak<Ringer>>,
+    /// The thread of each lane whose operation is paused.
+    parked: Vec<Thread>,
 }
 
 /// Answer to a request for a lane.
@@ -248,15 +253,25 @@ impl Pool {
         }
     }
 
-    /// Waits until a lane was returned after `seen`; `false`: not before the deadline.
-    pub fn wait(&self, seen: u64, deadline: Instant) -> bool {
+    /// Blocks the thread until a lane was returned after `seen`; `Ok(false)`: not before the deadline.
+    ///
+    /// # Errors
+    /// This thread has paused operations that have lanes. They cannot return them while it is blocked.
+    pub fn wait(&self, seen: u64, deadline: Instant) -> Result<bool, Failure> {
         let left = deadline.saturating_duration_since(Instant::now());
-        let mut state = self.state();
+        let (mut state, this) = (self.state(), Thread::this());
+        if state.given == seen && state.parked.contains(&this) {
+            return Err(Failure::new(
+                Reason::Limit,
+                "all lanes of this process are in use, some by jobs that this thread has paused, and this operation \
+                 cannot pause: raise the limits on files (ulimit -n, LimitNOFILE=), or give the process fewer connections",
+            ));
+        }
         state.threads += 1;
         let waited = self.given.wait_timeout_while(state, left, |state| state.given == seen);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         state.threads -= 1;
-        state.given != seen
+        Ok(state.given != seen)
     }
 
     /// Rings the bell when a lane is returned after `seen`, immediately if that has happened. A bell already in the
@@ -323,6 +338,13 @@ impl LaneGuard {
     pub fn give_back(mut self) {
         if let Some(lane) = self.lane.take() {
             self.pool.give_back(lane);
+        }
+    }
+
+    /// Returns the lane of an operation that will never continue, if its answer is there; else ends it.
+    fn abandon(mut self) {
+        if self.client.recover() {
+            self.give_back();
         }
     }
 

@@ -62,7 +62,7 @@ pub struct Threads;
 
 impl WaitStrategy for Threads {
     fn for_lane(&self, pool: &'static Pool, seen: u64, deadline: Instant) -> Result<bool, FailureKind> {
-        Ok(pool.wait(seen, deadline))
+        Ok(pool.wait(seen, deadline)?)
     }
 
     fn for_a_while(&self, _pool: &'static Pool, time: Duration) -> Result<(), FailureKind> {

@@ -18,6 +18,7 @@ struct Functions {
     set_fd: unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void, Cleanup) -> c_int,
     get_fd: unsafe extern "C" fn(*mut c_void, *const c_void, *mut c_int, *mut *mut c_void) -> c_int,
     clear_fd: unsafe extern "C" fn(*mut c_void, *const c_void) -> c_int,
+    changed_fds: unsafe extern "C" fn(*mut c_void, *mut c_int, *mut usize, *mut c_int, *mut usize) -> c_int,
     /// Since OpenSSL 3.0.
     get_callback: Option<unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int>,
 }
@@ -41,10 +42,19 @@ pub(crate) unsafe fn find(address: impl Fn(&CStr) -> Option<*mut c_void>) {
                 set_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_set_wait_fd")?),
                 get_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_get_fd")?),
                 clear_fd: transmute_copy(&address(c"ASYNC_WAIT_CTX_clear_fd")?),
+                changed_fds: transmute_copy(&address(c"ASYNC_WAIT_CTX_get_changed_fds")?),
                 get_callback: address(c"ASYNC_WAIT_CTX_get_callback").map(|address| transmute_copy(&address)),
             })
         }
     });
+}
+
+/// What became of a pause.
+pub(crate) struct Pause<T> {
+    /// `false`: the job cannot pause.
+    pub(crate) paused: bool,
+    /// What was left with the descriptor. `None`: it is that of the process that forked this one.
+    pub(crate) left: Option<T>,
 }
 
 pub(crate) struct Job {
@@ -66,37 +76,86 @@ pub(crate) fn current() -> Option<Job> {
 }
 
 impl Job {
-    /// Runs `work` on the state of the job's wait context. It is made at first use, and belongs to this process.
-    pub(crate) fn waiting<T>(&self, pool: &'static Pool, work: impl FnOnce(&mut Waiting) -> T) -> io::Result<T> {
-        let (mut fd, mut ours) = self.ours();
-        if ours.is_null() {
-            let waiting = Waiting::new(pool)?;
-            fd = waiting.fd();
-            ours = Box::into_raw(Box::new(waiting)).cast();
-            self.put(fd, ours)?;
+    /// Pauses until the program resumes the job. Before, `arm` prepares its descriptor; afterwards, paused or not, `resumed` takes what
+    /// `arm` left there.
+    ///
+    /// A program learns of descriptors in a pause only. `HAProxy` ends itself when it finds another one as it closes a
+    /// connection. So this is the only place where one enters the wait context, and it does not stay there unless the
+    /// program has seen it.
+    ///
+    /// # Errors
+    /// No descriptor is left, or one of `arm`. The job has not paused.
+    pub(crate) fn pause<T>(
+        &self,
+        pool: &'static Pool,
+        arm: impl FnOnce(&mut Waiting) -> io::Result<()>,
+        resumed: impl FnOnce(&mut Waiting) -> T,
+    ) -> io::Result<Pause<T>> {
+        let armed = self.armed(pool, arm);
+        let paused = armed.is_ok() && self.suspend() && self.is_seen();
+        let left = armed.map(|()| Pause { paused, left: self.waited(resumed) });
+        self.withdraw();
+        left
+    }
+
+    /// Runs `work` on what the job waited on before, if that is of this process.
+    pub(crate) fn waited<T>(&self, work: impl FnOnce(&mut Waiting) -> T) -> Option<T> {
+        self.with_ours(|waiting| waiting.is_current().then(|| work(waiting))).flatten()
+    }
+
+    fn armed(&self, pool: &'static Pool, arm: impl FnOnce(&mut Waiting) -> io::Result<()>) -> io::Result<()> {
+        if self.ours().1.is_null() {
+            self.put(Box::into_raw(Box::new(Waiting::new(pool)?)))?;
         }
-        // SAFETY: put there above or earlier, freed with the context; only the job that runs uses it, on one thread.
-        let waiting = unsafe { &mut *ours.cast::<Waiting>() };
-        let result = waiting.renew(pool).map(|()| work(waiting));
-        let now = waiting.fd();
-        if now != fd && now >= 0 {
-            // The program closed the previous descriptor.
-            // SAFETY: the job's own context. It forgets the descriptor and calls nothing.
+        let (fd, ours) = self.ours();
+        let Some((armed, now)) =
+            self.with_ours(|waiting| (waiting.renew(pool).and_then(|()| arm(waiting)), waiting.fd()))
+        else {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        };
+        if now != fd {
+            // The program closed the previous descriptor, or it was the parent's.
+            // SAFETY: as in `withdraw`; `put` stores the box again.
             unsafe { (self.functions.clear_fd)(self.context, key()) };
-            self.put(now, ours)?;
+            self.put(ours.cast())?;
         }
-        result
+        armed
     }
 
-    /// As `waiting`, if the job has waited before. A descriptor is added only for a pause: `HAProxy` 2.6 terminates if
-    /// it finds one of a job that never paused.
-    pub(crate) fn waited<T>(&self, work: impl FnOnce(&Waiting) -> T) -> Option<T> {
+    /// Whether the program knows the descriptor, after a pause. Programs may forbid pauses: then libcrypto returns from
+    /// one at once and says that all went well, but still counts the descriptor as new.
+    fn is_seen(&self) -> bool {
+        let (mut added, mut removed) = (0, 0);
+        let nowhere = std::ptr::null_mut();
+        // SAFETY: as in `ours`; without places for descriptors it only counts.
+        unsafe {
+            (self.functions.changed_fds)(self.context, nowhere, &raw mut added, nowhere, &raw mut removed);
+        }
+        let seen = |waiting: &mut Waiting| {
+            waiting.seen |= added == 0;
+            waiting.seen
+        };
+        self.with_ours(seen).unwrap_or(false)
+    }
+
+    /// Takes a descriptor out that the program has not seen.
+    fn withdraw(&self) {
         let (_, ours) = self.ours();
-        // SAFETY: as in `waiting`.
-        (!ours.is_null()).then(|| work(unsafe { &*ours.cast::<Waiting>() }))
+        if self.with_ours(|waiting| waiting.seen) == Some(false) {
+            // SAFETY: the job's own context. It forgets the descriptor and the box, and calls nothing.
+            unsafe { (self.functions.clear_fd)(self.context, key()) };
+            // SAFETY: made by `armed`, and nothing knows it any more.
+            drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+        }
     }
 
-    /// The box stored by `put`, and its descriptor; null: nothing yet.
+    fn with_ours<T>(&self, work: impl FnOnce(&mut Waiting) -> T) -> Option<T> {
+        let (_, ours) = self.ours();
+        // SAFETY: put there by `put`, freed with the context; only the job that runs uses it, on one thread.
+        unsafe { ours.cast::<Waiting>().as_mut() }.map(work)
+    }
+
+    /// The descriptor and the box stored by `put`; null: nothing yet.
     fn ours(&self) -> (c_int, *mut c_void) {
         let (mut fd, mut ours) = (-1, std::ptr::null_mut());
         // SAFETY: the job's own context, which lives while the job runs.
@@ -104,21 +163,26 @@ impl Job {
         if known == 0 { (-1, std::ptr::null_mut()) } else { (fd, ours) }
     }
 
-    fn put(&self, fd: c_int, ours: *mut c_void) -> io::Result<()> {
-        // SAFETY: as in `waiting`; from here on the context owns the box.
-        if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours, cleanup) } == 0 {
+    fn put(&self, ours: *mut Waiting) -> io::Result<()> {
+        // SAFETY: a box that only the caller knows.
+        let fd = unsafe {
+            (*ours).seen = false;
+            (*ours).fd()
+        };
+        // SAFETY: as in `ours`; from here on the context owns the box.
+        if unsafe { (self.functions.set_fd)(self.context, key(), fd, ours.cast(), cleanup) } == 0 {
             // SAFETY: the context did not take it.
-            drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+            drop(unsafe { Box::from_raw(ours) });
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         Ok(())
     }
 
-    /// Pauses the job until the program resumes it. `false`: it cannot pause.
-    pub(crate) fn pause(&self) -> bool {
+    /// `false`: libcrypto cannot pause the job.
+    fn suspend(&self) -> bool {
         if let Some(get) = self.functions.get_callback {
             let (mut callback, mut argument) = (None, std::ptr::null_mut());
-            // SAFETY: as in `waiting`.
+            // SAFETY: as in `ours`.
             let known = unsafe { get(self.context, &raw mut callback, &raw mut argument) };
             if let (1.., Some(callback)) = (known, callback) {
                 // SAFETY: the program's own callback with its own argument.

@@ -114,7 +114,11 @@ fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     }
     // One may have become free.
     let moved = fcntl_dupfd_cloexec(&fd, 3)?;
-    if moved.as_raw_fd() < SELECT_LIMIT { Ok(moved) } else { Err(NO_NUMBER.into()) }
+    if moved.as_raw_fd() < SELECT_LIMIT {
+        Ok(moved)
+    } else {
+        Err(io::Error::new(NO_NUMBER, "no number below 1024 is free"))
+    }
 }
 
 #[cfg(test)]

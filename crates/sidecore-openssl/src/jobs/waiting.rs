@@ -4,7 +4,7 @@
 //! completion, and a timer, which ends the wait at the deadline at the latest.
 
 use super::set::Set;
-use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};
+use sidecore_client::keyops::lanes::{self, LaneGuard, Parked, Pool};
 use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -21,14 +21,16 @@ pub(crate) struct Waiting {
     rung: bool,
     /// The bell is in the pool's queue, or was offered a lane.
     queued: bool,
-    held: Option<LaneGuard>,
+    held: Option<Parked>,
+    /// The program has paused a job with this descriptor, so it knows of it.
+    pub(super) seen: bool,
 }
 
 impl Waiting {
     /// Without anything to wait for. An error of the kind [`NO_NUMBER`](super::set::NO_NUMBER): a job cannot pause.
     pub(crate) fn new(pool: &'static Pool) -> io::Result<Self> {
         let set = Set::new()?;
-        Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None })
+        Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None, seen: false })
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -40,8 +42,15 @@ impl Waiting {
         if self.pool.number == pool.number {
             return Ok(());
         }
+        self.put(true)?;
         self.pool = pool;
-        self.put(true)
+        self.held = None;
+        Ok(())
+    }
+
+    /// Whether it is of this process, and not of the one that forked it.
+    pub(super) fn is_current(&self) -> bool {
+        lanes::is_current(self.pool)
     }
 
     /// The lane in the set: waiting on it again takes no system call.
@@ -113,18 +122,19 @@ impl Waiting {
         }
     }
 
-    /// Stores a lane while the job is paused. Returns it if one is stored already: two jobs share the wait context.
-    pub(crate) fn hold(&mut self, lane: LaneGuard) -> Result<(), LaneGuard> {
-        if self.held.is_some() {
-            return Err(lane);
-        }
-        self.held = Some(lane);
-        Ok(())
+    /// Whether another job is paused with a lane: two jobs share the wait context.
+    pub(crate) fn holds(&self) -> bool {
+        self.held.is_some()
+    }
+
+    /// Keeps the job's lane while it is paused, so that the lane is not lost if the job is never resumed.
+    pub(crate) fn hold(&mut self, lane: Option<LaneGuard>) {
+        self.held = lane.map(LaneGuard::park);
     }
 
     pub(crate) fn take(&mut self) -> Option<LaneGuard> {
         self.settle();
-        self.held.take()
+        self.held.take().map(Parked::resume)
     }
 
     fn keep(&mut self) -> io::Result<()> {
@@ -163,9 +173,8 @@ impl Waiting {
 
 impl Drop for Waiting {
     fn drop(&mut self) {
-        // A lane may have been offered to a job that never resumes.
-        let offered = self.queued && self.set.bell.rang();
-        if offered && lanes::is_current(self.pool) {
+        // A lane may have been offered to a job that never resumes. A parent's bell is not a child's to answer.
+        if self.queued && self.is_current() && self.set.bell.rang() {
             self.pool.pass_on();
         }
     }

@@ -141,6 +141,15 @@ impl Site {
         self.service = Some(Service::start(self.config()).unwrap());
     }
 
+    /// As if a program had all its other lanes in use.
+    pub(crate) fn with_one_lane(mut self) -> Self {
+        self.service = None;
+        let mut config = self.config();
+        config.limits.lanes_per_client = 1;
+        self.service = Some(Service::start(config).unwrap());
+        self
+    }
+
     pub(crate) fn with_explicit_errors(mut self, key: &str) -> Self {
         self.explicit.push(key.to_owned());
         self.restart();

@@ -5,6 +5,7 @@ mod cases;
 mod common;
 mod decrypt;
 mod files;
+mod jobs;
 mod kamailio;
 mod languages;
 mod life;
