@@ -26,8 +26,25 @@ pub fn derive(caller: Caller<'_>, key: &Arc<Key>, peer: &Key) -> Result<Zeroizin
         (Public::Ec { curve, .. }, Public::Ec { curve: of_peer, point }) if curve == of_peer => {
             request(caller, key, Scheme::Ecdh, Op::Derive, point, curve.size())
         }
-        _ => Err(Failure::input("the peer's key is of another type or curve: give one like the private key")),
+        _ => Err(wrong_peer()),
     }
+}
+
+/// Whether the peer's key is of the type and curve of this private key.
+///
+/// # Errors
+/// It is not.
+pub fn check_peer(key: &Key, peer: &Key) -> Result<(), Failure> {
+    let fits = match (&key.public, &peer.public) {
+        (Public::Raw(raw, _), Public::Raw(of_peer, _)) => raw == of_peer,
+        (Public::Ec { curve, .. }, Public::Ec { curve: of_peer, .. }) => curve == of_peer,
+        _ => false,
+    };
+    if fits { Ok(()) } else { Err(wrong_peer()) }
+}
+
+fn wrong_peer() -> Failure {
+    Failure::input("the peer's key is of another type or curve: give one like the private key")
 }
 
 /// Length of the shared secret of a key with a peer, bytes.

@@ -23,6 +23,8 @@ struct Agreement {
     derives: bool,
     /// True for ECDH, the only one with parameters.
     is_ecdh: bool,
+    /// The program set the cofactor mode to 1. All curves here have the cofactor 1, so the secret stays the same.
+    with_cofactor: bool,
 }
 
 type Context = context::Context<Agreement>;
@@ -93,9 +95,11 @@ impl Settable for Agreement {
     }
 
     fn set(&mut self, params: Params<'_>) -> Result<bool, Failure> {
-        // All curves here have the cofactor 1, so the secret is the same with and without it.
-        if params.integer(c"ecdh-cofactor-mode").is_some_and(|mode| !(-1..=1).contains(&mode)) {
-            return Err(Failure::input("this cofactor mode: use -1, 0 or 1"));
+        if let Some(mode) = params.integer(c"ecdh-cofactor-mode") {
+            if !(-1..=1).contains(&mode) {
+                return Err(Failure::input("this cofactor mode: use -1, 0 or 1"));
+            }
+            self.with_cofactor = mode == 1;
         }
         if let Some(name) = params.text(c"kdf-digest") {
             let digest = Digest::from_name(name)
@@ -125,9 +129,9 @@ impl Settable for Agreement {
     }
 
     fn answer(context: &Context, questions: &mut Questions<'_>) -> Result<bool, Failure> {
-        let Agreement { kdf, derives, .. } = &context.work;
+        let Agreement { kdf, derives, with_cofactor, .. } = &context.work;
         Ok(questions.answer([
-            (c"ecdh-cofactor-mode", Answer::Integer(0)),
+            (c"ecdh-cofactor-mode", Answer::Integer(i32::from(*with_cofactor))),
             (c"kdf-type", Answer::Text(if *derives { c"X963KDF" } else { c"" })),
             (c"kdf-digest", Answer::Text(kdf.digest.map_or(c"", Digest::name))),
             (c"kdf-outlen", Answer::Length(kdf.len)),
@@ -157,8 +161,11 @@ extern "C" fn init(context: Option<&mut Context>, key: Option<&KeyObject>, param
 
 extern "C" fn set_peer(context: Option<&mut Context>, peer: Option<&KeyObject>) -> c_int {
     with(context, c"agree", |context| {
-        context.work.peer = key_in(peer)?;
-        Ok(context.work.peer.is_some())
+        context.work.peer = None;
+        let Some(peer) = key_in(peer)? else { return Ok(false) };
+        agree::check_peer(context.key()?, &peer)?;
+        context.work.peer = Some(peer);
+        Ok(true)
     })
 }
 

@@ -165,6 +165,10 @@ unsafe extern "C" fn export(
                     |provider: Arc<Provider>| unsafe { legacy::build(&provider, object, &key, callback, argument) };
                 return provider.and_then(build).unwrap_or_else(|| Err(stays(&key)));
             }
+            // OpenSSL's encoders print the object that they make of this list, and crash on one without numbers.
+            (Some(key), _) if selection & select::PUBLIC == 0 && key.public.family() == Family::Rsa => {
+                return Err(Failure::unsupported("RSA keys have no parameters: ask for the public part"));
+            }
             (Some(key), _) => {
                 legacy::note(selection, callback);
                 public(&key, selection)

@@ -121,11 +121,11 @@ impl<V: OfVariant> Signatures<V> {
         entry::digest_sign_init(digest_init::<false>),
         entry::digest_sign_update(update),
         entry::digest_sign_final(sign_final),
-        entry::digest_sign(sign),
+        entry::digest_sign(digest_sign),
         entry::digest_verify_init(digest_init::<true>),
         entry::digest_verify_update(update),
         entry::digest_verify_final(digest_verify_final),
-        entry::digest_verify(verify),
+        entry::digest_verify(digest_verify),
     ];
 
     /// RSA and ECDSA over the digest of the variant, and whole messages, since OpenSSL 3.4.
@@ -262,6 +262,13 @@ impl Context {
         self.work.settings.verify(caller, key, signature, &tbs)
     }
 
+    /// Adds the last piece of a message that may go on. For OpenSSL 3.0, a one-shot signature or verification is one of
+    /// the message so far, as if its own code hashed it; later versions permit only one in a context.
+    fn so_far(&mut self, piece: &[u8]) -> Result<Message, Failure> {
+        self.update(piece)?;
+        Ok(self.work.message.clone())
+    }
+
     fn longest(&self) -> Result<usize, Failure> {
         Ok(self.key()?.public.max_len())
     }
@@ -293,6 +300,47 @@ unsafe extern "C" fn sign(
         // SAFETY: OpenSSL's buffers.
         let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
         Output::answer(room, context.longest()?, || context.sign(tbs))
+    })
+}
+
+/// # Safety
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
+unsafe extern "C" fn digest_sign(
+    context: Option<&mut Context>,
+    room: *mut u8,
+    len: Option<&mut usize>,
+    size: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    with(context, c"sign", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
+        Output::answer(room, context.longest()?, || {
+            let so_far = context.so_far(tbs)?;
+            let signed = context.sign(&[]);
+            context.work.message = so_far;
+            signed
+        })
+    })
+}
+
+/// # Safety
+/// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
+unsafe extern "C" fn digest_verify(
+    context: Option<&mut Context>,
+    signature: *const u8,
+    len: usize,
+    tbs: *const u8,
+    tbs_len: usize,
+) -> c_int {
+    with(context, c"verify", |context| {
+        // SAFETY: OpenSSL's buffers.
+        let (signature, tbs) = unsafe { (bytes(signature, len), bytes(tbs, tbs_len)) };
+        let so_far = context.so_far(tbs)?;
+        let verified = context.verify(signature, &[]);
+        context.work.message = so_far;
+        verified
     })
 }
 

@@ -1,6 +1,7 @@
 //! The provider in the system's `openssl` command, against a service in this process.
 
 mod agree;
+mod alike;
 mod cases;
 mod common;
 mod decrypt;
