@@ -91,8 +91,8 @@ pub(crate) fn run(args: Keys) -> Result<bool, CliError> {
             terms::set_certificates(&mut connect()?, &name, &file, allow_expired)?;
         }
         KeysCommand::Cert { name, .. } => drop(connect()?.keys(KeyCommand::RemoveCertificates { name })?),
-        KeysCommand::Pem { name, output, mode, owner } => {
-            pem::run(&mut connect()?, &name, output.as_deref(), mode, owner.as_deref())?;
+        KeysCommand::Pem { name, pkcs8, output, mode, owner } => {
+            pem::run(&mut connect()?, &name, pkcs8, output.as_deref(), mode, owner.as_deref())?;
         }
         KeysCommand::Renew(renewal) => renew::run(&args.socket, &renewal)?,
         KeysCommand::Test(trial) => return trial::run(&args.socket, &trial),

@@ -114,9 +114,9 @@ static ASYM_CIPHER: [Algorithm; 2] =
     [Algorithm::new(RSA, OURS, &asym_cipher::FUNCTIONS, c"RSA encryption by sidecore"), Algorithm::END];
 
 static STORE: [Algorithm; 2] =
-    [Algorithm::new(c"sidecore", OURS, &store::FUNCTIONS, c"Keys of sidecore"), Algorithm::END];
+    [Algorithm::new(c"sidecore", store::PROPERTIES, &store::FUNCTIONS, c"Keys of sidecore"), Algorithm::END];
 
-static DECODER: [Algorithm; 8] = [
+static DECODER: [Algorithm; 14] = [
     Algorithm::new(c"DER", decoder::FROM_PEM, &decoder::PEM_FUNCTIONS, c"Key files of sidecore"),
     Algorithm::new(RSA, decoder::FROM_DER, FromDer::<Rsa>::FUNCTIONS, c"RSA keys of sidecore"),
     Algorithm::new(EC, decoder::FROM_DER, FromDer::<Ec>::FUNCTIONS, c"EC keys of sidecore"),
@@ -124,6 +124,12 @@ static DECODER: [Algorithm; 8] = [
     Algorithm::new(ML_DSA_65, decoder::FROM_DER, FromDer::<MlDsa65>::FUNCTIONS, c"ML-DSA-65 keys of sidecore"),
     Algorithm::new(X25519, decoder::FROM_DER, FromDer::<X25519>::FUNCTIONS, c"X25519 keys of sidecore"),
     Algorithm::new(ML_KEM_768, decoder::FROM_DER, FromDer::<MlKem768>::FUNCTIONS, c"ML-KEM-768 keys of sidecore"),
+    Algorithm::new(RSA, decoder::FROM_PKCS8, FromDer::<Rsa>::IN_PKCS8, c"RSA keys of sidecore"),
+    Algorithm::new(EC, decoder::FROM_PKCS8, FromDer::<Ec>::IN_PKCS8, c"EC keys of sidecore"),
+    Algorithm::new(ED25519, decoder::FROM_PKCS8, FromDer::<Ed25519>::IN_PKCS8, c"Ed25519 keys of sidecore"),
+    Algorithm::new(ML_DSA_65, decoder::FROM_PKCS8, FromDer::<MlDsa65>::IN_PKCS8, c"ML-DSA-65 keys of sidecore"),
+    Algorithm::new(X25519, decoder::FROM_PKCS8, FromDer::<X25519>::IN_PKCS8, c"X25519 keys of sidecore"),
+    Algorithm::new(ML_KEM_768, decoder::FROM_PKCS8, FromDer::<MlKem768>::IN_PKCS8, c"ML-KEM-768 keys of sidecore"),
     Algorithm::END,
 ];
 

@@ -202,6 +202,10 @@ pub(crate) enum KeysCommand {
         /// The key's name
         #[arg(add = ArgValueCandidates::new(stored))]
         name: String,
+        /// Write it as PKCS#8 with the label PRIVATE KEY, for programs that look for this label, e.g. Apache's
+        /// `SSLProxyMachineCertificateFile`
+        #[arg(long)]
+        pkcs8: bool,
         /// Write it there, in one step; only a file that this command wrote is replaced
         #[arg(long, value_name = "FILE")]
         output: Option<PathBuf>,

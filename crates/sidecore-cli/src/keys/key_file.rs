@@ -216,8 +216,10 @@ fn present(directory: &OwnedFd, name: &OsString) -> Result<Option<Present>, KeyF
     let mut content = Zeroizing::new(Vec::with_capacity(MAX_FILE as usize + 1));
     file.take(MAX_FILE).read_to_end(&mut content)?;
     // Byte for byte: a longer file was assembled by another program.
-    let own = Uri::from_pem(&content).ok().map(|uri| (uri.to_pem(), uri));
-    let own = own.filter(|(text, _)| text.as_bytes() == content.as_slice());
+    let own = Uri::from_pem(&content).ok().and_then(|uri| {
+        let forms = [Some(uri.to_pem()), uri.to_pkcs8_pem().ok()];
+        Some((forms.into_iter().flatten().find(|text| text.as_bytes() == content.as_slice())?, uri))
+    });
     let (text, uri) = own.ok_or_else(|| KeyFileError::Foreign(kind(&content)))?;
     let access = Access { mode: found.st_mode & 0o7777, uid: Some(found.st_uid), gid: Some(found.st_gid) };
     Ok(Some(Present { text, access, key: uri.name().to_owned(), id: id(&found) }))

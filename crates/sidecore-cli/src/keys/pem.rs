@@ -16,12 +16,14 @@ type Owner = (Option<u32>, Option<u32>);
 pub(super) fn run(
     service: &mut Admin,
     name: &str,
+    pkcs8: bool,
     file: Option<&Path>,
     mode: u32,
     owner: Option<&str>,
 ) -> Result<(), CliError> {
     let (uid, gid) = owner.map(find).transpose()?.unwrap_or_default();
-    let text = text(service, name)?;
+    let uri = uri(service, name)?;
+    let text = if pkcs8 { uri.to_pkcs8_pem().map_err(CliError::library)? } else { uri.to_pem() };
     let Some(file) = file else { return Ok(output::print(&text)?) };
     let put = || KeyFile::open(file)?.draft(&text, Access { mode, uid, gid })?.put();
     put().map(drop).map_err(unusable(file.display(), "nothing was changed there"))
@@ -29,9 +31,13 @@ pub(super) fn run(
 
 /// Holds the key's public part too, so that a server can load it while no service runs.
 pub(super) fn text(service: &mut Admin, name: &str) -> Result<String, CliError> {
+    uri(service, name).map(|uri| uri.to_pem())
+}
+
+fn uri(service: &mut Admin, name: &str) -> Result<Uri, CliError> {
     let uri = Uri::new(name).map_err(CliError::library)?;
     let info = service.key_info(name)?;
-    Ok(uri.with_public(info.public).map_err(CliError::library)?.to_pem())
+    uri.with_public(info.public).map_err(CliError::library)
 }
 
 fn find(owner: &str) -> Result<Owner, CliError> {

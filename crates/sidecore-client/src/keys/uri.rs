@@ -5,18 +5,24 @@
 //! by the key's `SubjectPublicKeyInfo` if the version is [`VERSION_WITH_PUBLIC`]; then programs can load the key
 //! without a service. The file is no secret: it reveals nothing of the private part. Reading is total: any bytes are a
 //! URI or an error in words.
+//!
+//! Some programs search a file for the label of private keys, and read nothing else. For them there is a second form:
+//! PKCS#8 with the key's algorithm, and the body above in place of the private key.
 
-use super::pem::first_block;
+use super::pem::{first_block, looks_like_uri};
 use super::{NameError, check_name};
 use der::asn1::{AnyRef, Utf8StringRef};
 use der::pem::{self, LineEnding};
 use der::{Decode, Encode, Sequence, Tag, Tagged};
 use std::fmt;
+use zeroize::Zeroizing;
 
 /// Prefix of a URI.
 pub const SCHEME: &str = "sidecore:";
 /// Label in the `BEGIN` and `END` lines of the file.
 pub const PEM_LABEL: &str = "SIDECORE KEY URI";
+/// Label of private keys in PKCS#8, for the second form.
+const PKCS8_LABEL: &str = "PRIVATE KEY";
 /// Version text of a file without the public part.
 pub const VERSION: &str = "sidecore key uri v1";
 /// Version text of a file with the public part.
@@ -36,6 +42,21 @@ struct Body<'a> {
     version: Utf8StringRef<'a>,
     uri: Utf8StringRef<'a>,
     public: Option<AnyRef<'a>>,
+}
+
+/// The second form.
+#[derive(Sequence)]
+struct Pkcs8<'a> {
+    version: u8,
+    algorithm: AnyRef<'a>,
+    body: AnyRef<'a>,
+}
+
+/// A `SubjectPublicKeyInfo`.
+#[derive(Sequence)]
+struct PublicPart<'a> {
+    algorithm: AnyRef<'a>,
+    key: AnyRef<'a>,
 }
 
 impl Uri {
@@ -114,11 +135,37 @@ impl Uri {
         pem::encode_string(PEM_LABEL, LineEnding::LF, &self.to_der()).expect("a short file")
     }
 
-    /// Reads the file, which may contain other blocks.
+    /// The file's text in the second form.
+    ///
+    /// # Errors
+    /// The public part, which has the algorithm, is missing or unreadable.
+    pub fn to_pkcs8_pem(&self) -> Result<String, NameError> {
+        let public = self.public().ok_or_else(|| NameError("the public part of the key is missing".to_owned()))?;
+        let PublicPart { algorithm, .. } = PublicPart::from_der(public).map_err(unreadable)?;
+        let body = self.to_der();
+        let body = AnyRef::new(Tag::OctetString, &body).map_err(unreadable)?;
+        let der = Pkcs8 { version: 0, algorithm, body }.to_der().map_err(unreadable)?;
+        pem::encode_string(PKCS8_LABEL, LineEnding::LF, &der).map_err(|error| unreadable(error.into()))
+    }
+
+    /// The file's body in PKCS#8 of the second form. `None`: it is another private key.
+    pub fn body_in_pkcs8(der: &[u8]) -> Option<&[u8]> {
+        let Pkcs8 { version, body, .. } = Pkcs8::from_der(der).ok()?;
+        (version == 0 && body.tag() == Tag::OctetString && looks_like_uri(body.value())).then(|| body.value())
+    }
+
+    /// Reads the file in either form. It may contain other blocks.
     ///
     /// # Errors
     /// No block with our label, or as for [`Uri::from_der`].
     pub fn from_pem(file: &[u8]) -> Result<Self, NameError> {
+        let other = || first_block(file, |label| label == PKCS8_LABEL.as_bytes());
+        if let Some(block) = other()
+            && let Ok((_, der)) = pem::decode_vec(&block)
+            && let Some(body) = Self::body_in_pkcs8(&Zeroizing::new(der))
+        {
+            return Self::from_der(body);
+        }
         let block = first_block(file, |label| label == PEM_LABEL.as_bytes()).ok_or_else(|| {
             NameError(
                 "no key of the service is named in it: write it with `sidecore keys pem NAME --output FILE`".into(),
@@ -232,6 +279,22 @@ mod tests {
             assert_eq!(read, uri);
         }
         assert_eq!(Uri::parse("sidecore:www").unwrap().public(), None);
+    }
+
+    #[test]
+    fn the_second_form_is_pkcs8_with_the_algorithm_of_the_key() {
+        // Ed25519: its public part, and what its private key would be.
+        let public = [&[0x30, 42, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 3, 33, 0][..], &[7; 32]].concat();
+        let uri = Uri::new("www").unwrap().with_public(public).unwrap();
+        let pem = uri.to_pkcs8_pem().unwrap();
+        assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----\n"), "{pem}");
+        assert_eq!(Uri::from_pem(pem.as_bytes()), Ok(uri.clone()));
+        let (_, der) = pem::decode_vec(pem.as_bytes()).unwrap();
+        assert!(der.starts_with(&[0x30, 98, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 86]), "{der:02x?}");
+        assert_eq!(Uri::body_in_pkcs8(&der), Some(&*uri.to_der()));
+        let key = [&[0x30, 46, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 34, 4, 32][..], &[7; 32]].concat();
+        assert_eq!(Uri::body_in_pkcs8(&key), None);
+        assert!(Uri::new("www").unwrap().to_pkcs8_pem().is_err());
     }
 
     proptest! {

@@ -1,4 +1,4 @@
-//! Key files: `BEGIN SIDECORE KEY URI` where a server expects its private key.
+//! Key files: `BEGIN SIDECORE KEY URI` where a server expects its private key, or the same in PKCS#8.
 //!
 //! Two steps, as OpenSSL requires: from PEM to DER, one block per call, and from DER with a structure of our own to a
 //! key. A decoder for both would be offered every file, and would end the search for certificates in it.
@@ -6,6 +6,7 @@
 use super::abi::{Bio, Callback, Dispatch, OBJECT_PKEY, PassphraseCallback, decoder as entry, select};
 use super::context::{Context, newctx};
 use super::keymgmt::export_object;
+use super::libcrypto::check_fips;
 use super::object::offer;
 use super::params::List;
 use super::provider::Provider;
@@ -20,8 +21,12 @@ use std::marker::PhantomData;
 
 /// Name of the structure between the two steps.
 const STRUCTURE: &CStr = c"SidecoreKeyUri";
-pub(super) const FROM_PEM: &CStr = c"provider=sidecore,input=pem";
-pub(super) const FROM_DER: &CStr = c"provider=sidecore,input=der,structure=SidecoreKeyUri";
+/// They have `fips=yes` as OpenSSL's own decoders do, which compute nothing: a program that asks for it must come as far
+/// as an error that says why it gets no key.
+pub(super) const FROM_PEM: &CStr = c"provider=sidecore,fips=yes,input=pem";
+pub(super) const FROM_DER: &CStr = c"provider=sidecore,fips=yes,input=der,structure=SidecoreKeyUri";
+/// Private keys of any kind in PKCS#8, which OpenSSL's own code takes out of PEM. Most are not ours.
+pub(super) const FROM_PKCS8: &CStr = c"provider=sidecore,fips=yes,input=der,structure=PrivateKeyInfo";
 /// Longest DER that is read, bytes: above the size of a URI with the longest public key.
 const MAX_DER: usize = 4096;
 
@@ -35,7 +40,15 @@ impl<F: OfFamily> FromDer<F> {
         entry::newctx(newctx::<()>),
         entry::freectx(free::<Context<()>>),
         entry::does_selection(does_selection),
-        entry::decode(decode_der::<F>),
+        entry::decode(decode_der::<F, false>),
+        entry::export_object(export_object),
+        Dispatch::END,
+    ];
+    pub(super) const IN_PKCS8: &'static [Dispatch] = &[
+        entry::newctx(newctx::<()>),
+        entry::freectx(free::<Context<()>>),
+        entry::does_selection(does_selection),
+        entry::decode(decode_der::<F, true>),
         entry::export_object(export_object),
         Dispatch::END,
     ];
@@ -70,7 +83,7 @@ unsafe extern "C" fn decode_pem(
 
 /// # Safety
 /// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
-unsafe extern "C" fn decode_der<F: OfFamily>(
+unsafe extern "C" fn decode_der<F: OfFamily, const PKCS8: bool>(
     context: &Context<()>,
     bio: *mut Bio,
     _selection: c_int,
@@ -83,11 +96,13 @@ unsafe extern "C" fn decode_der<F: OfFamily>(
         let provider = &context.provider;
         // SAFETY: OpenSSL's BIO.
         let der = unsafe { provider.core.rest(bio, MAX_DER) };
-        let key = match Uri::from_der(&der) {
+        // Another decoder may know this private key.
+        let Some(der) = (if PKCS8 { Uri::body_in_pkcs8(&der) } else { Some(&der[..]) }) else { return 1 };
+        let key = match Uri::from_der(der) {
             Ok(uri) => key_of(provider, &uri),
-            // Only a file with our label arrives here; others have another structure. The search must end with this
+            // Only a file of ours arrives here; others have another structure. The search must end with this
             // error, because OpenSSL discards the errors of a decoder that lets it continue.
-            Err(error) if looks_like_uri(&der) => Err(Failure::new(Reason::Key, error.to_string())),
+            Err(error) if looks_like_uri(der) => Err(Failure::new(Reason::Key, error.to_string())),
             Err(_) => return 1,
         };
         match provider.tell(c"decode", key) {
@@ -101,6 +116,7 @@ unsafe extern "C" fn decode_der<F: OfFamily>(
 /// The key named by a file. If the file has the public part, no service is needed, so that a server can load its keys
 /// during an outage. Whether the service's key is still the same is checked at use.
 fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
+    check_fips(&provider.core)?;
     let options = provider.options()?;
     match uri.public() {
         Some(public) => Ok(Key::new(Public::from_spki(public)?, Private::Stored(uri.name().to_owned()))),

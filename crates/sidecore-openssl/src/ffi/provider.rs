@@ -2,7 +2,7 @@
 
 use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
 use super::legacy::{Legacy, old_setting};
-use super::libcrypto::Libcrypto;
+use super::libcrypto::{Libcrypto, find_fips};
 use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
 use super::upcalls::Core;
 use super::{free, guard};
@@ -223,6 +223,7 @@ pub unsafe extern "C" fn OSSL_provider_init(
         let library = Libcrypto::with(core.address_in_libcrypto());
         // SAFETY: libcrypto's own addresses.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
+        find_fips(&library);
         super::strings::register(&library);
         let Some(provider) = Provider::load(core, Legacy::find(&library, core.memory.library())) else { return 0 };
         // SAFETY: OpenSSL wants its answers here.

@@ -3,6 +3,7 @@
 use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry};
 use super::guard;
 use super::keymgmt::export_object;
+use super::libcrypto::check_fips;
 use super::object::offer;
 use super::params::{INTEGER, Param, Params, TEXT, params};
 use super::provider::Provider;
@@ -11,6 +12,9 @@ use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keys::uri::Uri;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::Arc;
+
+/// As in [`super::decoder`]: the error says why there is no key.
+pub(super) const PROPERTIES: &CStr = c"provider=sidecore,fips=yes";
 
 struct Loader {
     provider: Arc<Provider>,
@@ -44,6 +48,7 @@ unsafe extern "C" fn open(provider: &Arc<Provider>, uri: *const c_char) -> Optio
         // SAFETY: OpenSSL's string.
         let uri = unsafe { CStr::from_ptr(uri) }.to_string_lossy();
         let uri = Uri::parse(&uri).map_err(|error| Failure::new(Reason::Key, error.to_string()));
+        let uri = check_fips(&provider.core).and(uri);
         let name = provider.tell(c"open", uri)?.name().to_owned();
         Some(Box::new(Loader { provider: Arc::clone(provider), name, expected: expect::ANY, over: false }))
     })

@@ -118,12 +118,12 @@ impl Core {
         done != 0 && written == bytes.len()
     }
 
-    /// The rest of a BIO, up to `limit` bytes.
+    /// The rest of a BIO, up to `limit` bytes. It may be a private key.
     ///
     /// # Safety
     /// `bio` is valid.
-    pub(crate) unsafe fn rest(&self, bio: *mut Bio, limit: usize) -> Vec<u8> {
-        let mut bytes = vec![0u8; limit];
+    pub(crate) unsafe fn rest(&self, bio: *mut Bio, limit: usize) -> Zeroizing<Vec<u8>> {
+        let mut bytes = Zeroizing::new(vec![0u8; limit]);
         let mut len = 0;
         while len < limit {
             let mut got = 0;
