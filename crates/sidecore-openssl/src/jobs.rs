@@ -6,7 +6,7 @@ pub(crate) mod waiting;
 
 use ffi::{Job, Pause};
 #[cfg(test)]
-pub(crate) use set::NO_NUMBER;
+pub(crate) use set::{NO_NUMBER, permit_all_numbers};
 use sidecore_client::client::{Error, Received};
 use sidecore_client::keyops::failure::{Failure, FailureKind};
 use sidecore_client::keyops::lanes::{self, LaneGuard, Pool};

@@ -1,12 +1,15 @@
 //! OpenSSL's asynchronous jobs, looked up at run time: without these functions every operation is synchronous.
 
 use super::waiting::Waiting;
+use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::lanes::Pool;
-use sidecore_client::keyops::large_stack::guard;
+use sidecore_client::keyops::large_stack::{guard, on_large_stack};
+use sidecore_client::keyops::notice;
 use std::ffi::{CStr, c_int, c_void};
 use std::io;
 use std::mem::transmute_copy;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 type Cleanup = unsafe extern "C" fn(*mut c_void, *const c_void, c_int, *mut c_void);
 type Resume = unsafe extern "C" fn(*mut c_void) -> c_int;
@@ -23,6 +26,11 @@ struct Functions {
     get_callback: Option<unsafe extern "C" fn(*mut c_void, *mut Option<Resume>, *mut *mut c_void) -> c_int>,
 }
 
+/// Limit of jobs of a process that were paused when their wait contexts were freed. OpenSSL never frees such a job, which
+/// has 32 KiB of stack: `HAProxy` leaves one behind for each client that leaves at the wrong moment.
+const MAX_ABANDONED: usize = 1024;
+
+static ABANDONED: AtomicUsize = AtomicUsize::new(0);
 /// Its address is the key of our descriptors in wait contexts.
 static KEY: u8 = 0;
 static FUNCTIONS: OnceLock<Option<Functions>> = OnceLock::new();
@@ -92,7 +100,9 @@ impl Job {
         resumed: impl FnOnce(&mut Waiting) -> T,
     ) -> io::Result<Pause<T>> {
         let armed = self.armed(pool, arm);
+        self.with_ours(|waiting| waiting.paused += 1);
         let paused = armed.is_ok() && self.suspend() && self.is_seen();
+        self.with_ours(|waiting| waiting.paused -= 1);
         let left = armed.map(|()| Pause { paused, left: self.waited(resumed) });
         self.withdraw();
         left
@@ -104,6 +114,9 @@ impl Job {
     }
 
     fn armed(&self, pool: &'static Pool, arm: impl FnOnce(&mut Waiting) -> io::Result<()>) -> io::Result<()> {
+        if ABANDONED.load(Ordering::Relaxed) >= MAX_ABANDONED {
+            return Err(io::Error::new(io::ErrorKind::QuotaExceeded, "too many paused jobs were abandoned"));
+        }
         if self.ours().1.is_null() {
             self.put(Box::into_raw(Box::new(Waiting::new(pool)?)))?;
         }
@@ -194,6 +207,16 @@ impl Job {
     }
 }
 
+/// Whether the program has a connection of the Internet protocols at this number.
+pub(super) fn is_internet_socket(number: c_int) -> bool {
+    let (mut domain, mut len): (c_int, _) = (0, size_of::<c_int>() as libc::socklen_t);
+    // SAFETY: any number may be asked about; the kernel writes a number of this length.
+    let known = unsafe {
+        libc::getsockopt(number, libc::SOL_SOCKET, libc::SO_DOMAIN, (&raw mut domain).cast(), &raw mut len) == 0
+    };
+    known && matches!(domain, libc::AF_INET | libc::AF_INET6)
+}
+
 fn key() -> *const c_void {
     (&raw const KEY).cast()
 }
@@ -203,6 +226,13 @@ fn key() -> *const c_void {
 unsafe extern "C" fn cleanup(_context: *mut c_void, _key: *const c_void, _fd: c_int, ours: *mut c_void) {
     guard((), || {
         // SAFETY: made by `put`, and the context is at its end.
-        drop(unsafe { Box::from_raw(ours.cast::<Waiting>()) });
+        let waiting = unsafe { Box::from_raw(ours.cast::<Waiting>()) };
+        if waiting.paused > 0 && ABANDONED.fetch_add(1, Ordering::Relaxed) + 1 == MAX_ABANDONED {
+            let text = format!(
+                "{MAX_ABANDONED} clients left while jobs of this process were paused, and OpenSSL keeps the memory of each \
+                 such job: from now on jobs block their thread; restart the program at a quiet time"
+            );
+            on_large_stack(|| notice::tell(&Failure::new(Reason::Limit, text), None));
+        }
     });
 }

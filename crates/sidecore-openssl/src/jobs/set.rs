@@ -4,6 +4,7 @@
 //! its number and open file. A pipe of ours that is in no other set therefore identifies this set, and its members are
 //! identified in the same way.
 
+use super::ffi::is_internet_socket;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};
@@ -13,10 +14,18 @@ use sidecore_client::sys::wake::Ringer;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, IntoRawFd, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
-/// The kind of error if no descriptor below 1024 is free, which a job needs to pause.
+/// The kind of error if no number is free that a program takes, which a job needs to pause.
 pub(crate) const NO_NUMBER: io::ErrorKind = io::ErrorKind::QuotaExceeded;
+
+/// Every program with jobs takes numbers below this one: `HAProxy` with `maxconn` of 50, for example.
+const LOW: RawFd = 128;
+/// Numbers at which a connection is looked for.
+const PROBED: RawFd = 64;
+/// The highest number seen of a connection.
+static HIGHEST: AtomicI32 = AtomicI32::new(0);
 
 pub(super) struct Set {
     /// `None` only during drop.
@@ -107,18 +116,39 @@ fn close_if(ours: bool, fd: OwnedFd) {
     }
 }
 
+/// Moves the descriptor to a number that the program takes.
 fn selectable(fd: OwnedFd) -> io::Result<OwnedFd> {
     let fd = above_standard(fd)?;
-    if fd.as_raw_fd() < SELECT_LIMIT {
+    if is_taken_by_programs(fd.as_raw_fd()) {
         return Ok(fd);
     }
     // One may have become free.
     let moved = fcntl_dupfd_cloexec(&fd, 3)?;
-    if moved.as_raw_fd() < SELECT_LIMIT {
-        Ok(moved)
-    } else {
-        Err(io::Error::new(NO_NUMBER, "no number below 1024 is free"))
+    if is_taken_by_programs(moved.as_raw_fd()) {
+        return Ok(moved);
     }
+    Err(io::Error::new(NO_NUMBER, "no number is free below 1024 and below those of the program's own connections"))
+}
+
+/// Whether a program can be expected to take a descriptor with this number. `select` takes numbers below 1024. `HAProxy`
+/// has room for as many as its connections may need, and ends itself when a job's number is beyond. It has used every
+/// number that is below one of its connections.
+fn is_taken_by_programs(number: RawFd) -> bool {
+    number < SELECT_LIMIT && (number < LOW || number < HIGHEST.load(Ordering::Relaxed) || is_below_a_connection(number))
+}
+
+fn is_below_a_connection(number: RawFd) -> bool {
+    let above = (number + 1..=number + PROBED).find(|above| is_internet_socket(*above));
+    if let Some(above) = above {
+        HIGHEST.fetch_max(above, Ordering::Relaxed);
+    }
+    above.is_some()
+}
+
+/// As if the program had a connection at the last number that `select` takes.
+#[cfg(test)]
+pub(crate) fn permit_all_numbers() {
+    HIGHEST.store(SELECT_LIMIT, Ordering::Relaxed);
 }
 
 #[cfg(test)]

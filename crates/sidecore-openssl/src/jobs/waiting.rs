@@ -24,13 +24,15 @@ pub(crate) struct Waiting {
     held: Option<Parked>,
     /// The program has paused a job with this descriptor, so it knows of it.
     pub(super) seen: bool,
+    /// Number of jobs that are paused with it: one, unless jobs share the wait context.
+    pub(super) paused: u32,
 }
 
 impl Waiting {
     /// Without anything to wait for. An error of the kind [`NO_NUMBER`](super::set::NO_NUMBER): a job cannot pause.
     pub(crate) fn new(pool: &'static Pool) -> io::Result<Self> {
         let set = Set::new()?;
-        Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None, seen: false })
+        Ok(Self { pool, set, watched: None, due: None, rung: false, queued: false, held: None, seen: false, paused: 0 })
     }
 
     pub(crate) fn fd(&self) -> RawFd {
@@ -193,6 +195,7 @@ mod tests {
     }
 
     fn two() -> (&'static Pool, Waiting, Waiting) {
+        super::super::permit_all_numbers();
         let pool: &'static Pool = Box::leak(Box::new(Pool::default()));
         (pool, Waiting::new(pool).unwrap(), Waiting::new(pool).unwrap())
     }

@@ -8,10 +8,11 @@
 #include <poll.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <unistd.h>
 #include "keyfile.h"
 
-enum { FEW = 4, TRIES = 1000, ABANDONED = 100, HOLD_MS = 60000 };
+enum { FEW = 4, TRIES = 1000, ABANDONED = 100, TOO_MANY = 1024, HOLD_MS = 60000 };
 
 struct job {
     ASYNC_JOB *running;
@@ -157,6 +158,22 @@ static int has_no(int files, int end) {
     return done;
 }
 
+/* A program that has room for its own connections only: a job pauses with a number below one of them, or not at all. */
+static int has_a_connection(void) {
+    limit_files(8192);
+    fill(300);
+    struct job job = new_job(), next = new_job();
+    int blocks = step(&job) == ASYNC_FINISH && job.result == 1;
+    int connection = socket(AF_INET, SOCK_STREAM, 0);
+    dup2(connection, 320);
+    close(connection);
+    int pauses = 0;
+    for (int tried = 0; !pauses && tried < TRIES && step(&next) != ASYNC_ERR; tried++)
+        pauses = next.state == ASYNC_PAUSE && next.shown[0] >= 300 && next.shown[0] < 320;
+    empty();
+    return blocks && pauses && finish(&next);
+}
+
 /* The only lane is this thread's own, in a job that it has paused: a second operation that cannot pause must not wait. */
 static int second(int (*with)(void)) {
     struct job first = paused();
@@ -195,15 +212,28 @@ static int second_has_high_numbers(void) {
 }
 
 /* Clients that leave: their jobs are never resumed, and their contexts are freed. */
-static int abandons(int wait_first) {
-    int before = files();
-    for (int left = 0; left < ABANDONED; left++) {
+static int leave(int count, int wait_first) {
+    for (int left = 0; left < count; left++) {
         struct job job = paused();
         struct pollfd waits = {job.shown[0], POLLIN, 0};
         if (job.state != ASYNC_PAUSE || (wait_first && poll(&waits, 1, HOLD_MS) < 1))
             return 0;
         ASYNC_WAIT_CTX_free(job.context);
     }
+    return 1;
+}
+
+/* OpenSSL keeps the memory of each job that is left. */
+static int abandons_too_many(void) {
+    int left = leave(TOO_MANY, 1);
+    struct job last = new_job();
+    return left && step(&last) == ASYNC_FINISH && last.result == 1;
+}
+
+static int abandons(int wait_first) {
+    int before = files();
+    if (!leave(ABANDONED, wait_first))
+        return 0;
     struct job last = new_job();
     step(&last);
     int done = finish(&last);
@@ -227,11 +257,13 @@ int main(int count, char **arguments) {
                : !strcmp(is, "fails")                ? fails()
                : !strcmp(is, "may-not-pause")        ? may_not_pause()
                : !strcmp(is, "has-no-files")         ? has_no(256, 256)
+               : !strcmp(is, "has-a-connection")     ? has_a_connection()
                : !strcmp(is, "has-high-numbers")     ? has_no(8192, 1024)
                : !strcmp(is, "second-may-not-pause") ? second(second_may_not_pause)
                : !strcmp(is, "second-has-no-files")  ? second(second_has_no_files)
                : !strcmp(is, "second-is-no-job")     ? second(second_is_no_job)
                : !strcmp(is, "second-has-high-numbers") ? second(second_has_high_numbers)
+               : !strcmp(is, "abandons-too-many")    ? abandons_too_many()
                : !strcmp(is, "abandons-at-once")     ? abandons(0)
                : !strcmp(is, "abandons-later")       ? abandons(1)
                                                      : 0;

@@ -15,7 +15,7 @@ fn holds(site: &Site, cases: &[&str]) {
 #[test]
 fn a_job_that_ends_without_a_pause_leaves_no_descriptor() {
     let mut site = Site::with(&["p256"]).with_one_lane();
-    holds(&site, &["one-after-another", "may-not-pause", "has-no-files", "has-high-numbers"]);
+    holds(&site, &["one-after-another", "may-not-pause", "has-no-files", "has-high-numbers", "has-a-connection"]);
     // The key is gone, and then the service.
     site.admin().keys(sidecore::keys::KeyCommand::Delete { name: "p256".to_owned() }).unwrap();
     holds(&site, &["fails"]);
@@ -35,4 +35,9 @@ fn abandoned_jobs_keep_no_lane_and_no_descriptor() {
     holds(&site, &["abandons-at-once", "abandons-later"]);
     // Its answer has come, so the one lane is used again each time.
     holds(&site.with_one_lane(), &["abandons-later"]);
+}
+
+#[test]
+fn jobs_block_their_thread_after_so_many_were_abandoned_that_their_memory_counts() {
+    holds(&Site::with(&["p256"]), &["abandons-too-many"]);
 }

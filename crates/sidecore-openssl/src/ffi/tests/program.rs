@@ -1,8 +1,8 @@
 //! Actions of programs that affect the libraries in them: closing descriptors, signals, and many open files.
 
 use super::{Site, in_child, succeeded};
-use crate::jobs::NO_NUMBER;
 use crate::jobs::waiting::Waiting;
+use crate::jobs::{NO_NUMBER, permit_all_numbers};
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{MemfdFlags, fstat, memfd_create};
 use rustix::io::{Errno, fcntl_dupfd_cloexec, read};
@@ -100,6 +100,7 @@ fn what_a_job_waits_on_is_made_anew_where_the_program_closed_it() {
     ];
     for go_on in uses {
         assert!(succeeded(in_child(|| {
+            permit_all_numbers();
             let pool = lanes::pool().unwrap();
             let mut waiting = Waiting::new(pool).unwrap();
             waiting.watch_pool(0, later()).unwrap();
@@ -125,6 +126,7 @@ fn one_wait_context_does_not_close_another_at_its_number() {
     assert!(succeeded(in_child(|| {
         // Independent of other tests' open files: both must get the lowest number.
         close_all();
+        permit_all_numbers();
         let pool = lanes::pool().unwrap();
         let mut first = Waiting::new(pool).unwrap();
         let number = first.fd();
@@ -145,6 +147,7 @@ fn a_child_takes_its_parents_number_over_if_it_is_still_the_sets() {
     let pool = || -> &'static lanes::Pool { Box::leak(Box::new(lanes::Pool::default())) };
     let (first, second) = (pool(), pool());
     assert!(succeeded(in_child(|| {
+        permit_all_numbers();
         let mut waiting = Waiting::new(first).unwrap();
         let number = waiting.fd();
         waiting.renew(second).unwrap();
@@ -195,6 +198,7 @@ fn many_files() -> Vec<OwnedFd> {
 fn jobs_wait_on_numbers_that_select_takes_or_do_not_pause() {
     let site = Site::new();
     assert!(succeeded(in_child(|| {
+        permit_all_numbers();
         let before = site.works();
         let pool = lanes::pool().unwrap();
         let mut waiting = Waiting::new(pool).unwrap();
