@@ -1,6 +1,7 @@
 //! Servers and tools of Debian packages with their keys in the service: real, unmodified programs on free ports.
 
 mod caddy;
+mod crowd;
 mod debian;
 mod debian13;
 mod guides;
@@ -12,6 +13,7 @@ mod material;
 mod memory;
 mod module;
 mod programs;
+mod proxy;
 mod readme;
 mod relay;
 mod remote;

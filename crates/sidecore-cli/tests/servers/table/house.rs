@@ -72,6 +72,14 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    pub(crate) fn port(&self) -> u16 {
+        self.port
+    }
+
+    pub(crate) fn daemon(&mut self) -> &mut Daemon {
+        &mut self.daemon
+    }
+
     pub(crate) fn log(&self) -> String {
         let beside = self.log.as_ref().map(|log| std::fs::read(log).unwrap_or_default()).unwrap_or_default();
         self.daemon.log() + &String::from_utf8_lossy(&beside)
@@ -79,7 +87,7 @@ impl Running {
 }
 
 impl<'a> House<'a> {
-    pub(super) fn new(program: &'a Program, row: &'a Row) -> Self {
+    pub(crate) fn new(program: &'a Program, row: &'a Row) -> Self {
         let directory = directory();
         let service = Service::keeping_keys(directory.path());
         Self::with(program, row, directory, service, &module::path())
