@@ -25,7 +25,7 @@ fn main() {
         let keys = [key(3), key(151)];
         measure("RSA-1024, one of a batch", "two keys", count, &keys, |key| {
             let (input, mut output) = ([1; 128], [0; 128]);
-            let mut jobs = [rsa::Job { key, input: &input, output: &mut output, good: false, disturb: false }];
+            let mut jobs = [rsa::Job { key, input: &input, output: &mut output, good: false }];
             black_box(rsa::private(&mut jobs));
         });
     }
@@ -33,7 +33,7 @@ fn main() {
         let secrets = [([1; p256::LEN], [0xfe; p256::LEN]), ([0xf0; p256::LEN], [3; p256::LEN])];
         measure("ECDSA P-256, one of a batch", "two keys and nonces", count, &secrets, |(private, nonce)| {
             let (digest, mut output) = (&[7; p256::LEN], [0; 2 * p256::LEN]);
-            let mut jobs = [p256::Job { private, nonce, digest, output: &mut output, good: false, disturb: false }];
+            let mut jobs = [p256::Job { private, nonce, digest, output: &mut output, good: false }];
             black_box(p256::sign(&mut jobs));
         });
     }

@@ -67,8 +67,6 @@ pub struct Job<'a> {
     pub output: &'a mut [u8],
     /// After the call: the result exists and was checked.
     pub good: bool,
-    /// For tests: a bit of one prime's power is flipped, like a fault of the machine.
-    pub disturb: bool,
 }
 
 impl Key {

@@ -62,9 +62,16 @@ pub(crate) fn substitute(_: Aes, word: u32) -> u32 {
 }
 
 #[cfg(target_arch = "x86_64")]
-pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST], disturbed: u8) -> [signing::Outcome; MOST] {
+pub(crate) fn sign(_: Ifma, inputs: &[Input; MOST]) -> [signing::Outcome; MOST] {
     // SAFETY: as above.
-    unsafe { signing::sign(inputs, disturbed) }
+    unsafe { signing::sign(inputs) }
+}
+
+/// As [`sign`], with a fault of the machine between its steps.
+#[cfg(all(test, target_arch = "x86_64"))]
+pub(crate) fn sign_with(_: Ifma, inputs: &[Input; MOST], fault: signing::faults::Fault) -> [signing::Outcome; MOST] {
+    // SAFETY: as above.
+    unsafe { signing::faults::sign(inputs, fault) }
 }
 
 #[cfg(target_arch = "x86_64")]

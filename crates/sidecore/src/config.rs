@@ -190,12 +190,6 @@ pub struct DeviceConfig {
     /// Emulated: additional time of each input byte, ns.
     #[serde(default)]
     pub per_byte_ns: f64,
-    /// Emulated: after this number of requests each takes four times as long, as a drill; 0: never.
-    #[serde(default)]
-    pub slow_after: u32,
-    /// Batch: disturbs one result in this number of batches before the check, as a test of check and alarm; 0: none.
-    #[serde(default)]
-    pub disturb: u32,
     /// Remote: the farm of its key servers.
     pub farm: Option<String>,
     /// Remote: the user, by number or name, whose process may be its gateway. Root and the service's own user may
@@ -300,8 +294,6 @@ impl DeviceConfig {
             weight: None,
             fixed_ns: 0,
             per_byte_ns: 0.0,
-            slow_after: 0,
-            disturb: 0,
             farm: None,
             user: None,
             ops: Vec::new(),
@@ -486,8 +478,6 @@ impl DeviceConfig {
         let has_farm = self.farm.as_deref().map_or(!is_remote, |farm| is_remote && is_token(farm));
         demand(has_farm, DeviceConfigError::Farm)?;
         demand(is_remote || self.user.is_none(), DeviceConfigError::User)?;
-        demand(self.kind == DeviceKind::Batch || self.disturb == 0, DeviceConfigError::Disturb)?;
-        demand(self.kind == DeviceKind::Emulated || self.slow_after == 0, DeviceConfigError::SlowAfter)?;
         within("device.depth", self.depth, 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
         let has_times = (0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000;

@@ -14,7 +14,7 @@ mod worker;
 
 pub(crate) use emulated::Emulated;
 pub(crate) use remote::{Control, Fault, LinkOptions, Remote, Said};
-pub(crate) use worker::{Worker, WorkerOptions};
+pub(crate) use worker::{Worker, WorkerKind, WorkerOptions};
 
 use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;

@@ -5,11 +5,12 @@ use std::arch::x86_64::{
     _mm512_srl_epi64, _mm512_sub_epi64, _mm512_testn_epi64_mask, _mm512_xor_si512,
 };
 use std::hint::black_box;
+use std::ops::Range;
 
 use zeroize::{Zeroize, Zeroizing};
 
 use super::curve::{self, Field, Order, Point};
-use super::table::{self, ROWS, WINDOW};
+use super::table::{self, ROWS, Row, WINDOW};
 use crate::MOST;
 use crate::lanes::prime::{
     DIGITS, Digit, Element, Prime, RADIX, carry, constant, eight, enter, invert, lane, least, leave, multiply, of_all,
@@ -42,17 +43,32 @@ pub(crate) struct Outcome {
     pub(crate) faults: [Digits; 2],
 }
 
-/// Signs. `disturbed`: lanes where a bit is flipped on the way, like a fault of the machine.
 #[target_feature(enable = "avx512f,avx512ifma")]
-pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
-    let load = |of: fn(&Input) -> &Digits| Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| *of(input))));
-    let nonce = load(|input| &input.nonce);
-    let point = Zeroizing::new(multiple(&inputs.each_ref().map(|input| words(&input.nonce)), disturbed));
+pub(crate) fn sign(inputs: &[Input; MOST]) -> [Outcome; MOST] {
+    let multiplier = Multiplier::new(inputs);
+    let mut point = Zeroizing::new(multiplier.first());
+    multiplier.add(&mut point, 1..ROWS);
+    let (depth, inverse) = inverses(inputs, &point);
+    finish(inputs, &point, &depth, &inverse)
+}
+
+/// Of the point's `Z` in the field, and of the nonces modulo the order.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn inverses(inputs: &[Input; MOST], point: &Point) -> (Element, Zeroizing<Element>) {
+    let nonce = Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| input.nonce)));
     let (depth, inverse) = invert::<Field, Order>(&point.z, &enter::<Order>(&nonce));
-    let inverse = Zeroizing::new(inverse);
-    let depth_squared = square::<Field>(&depth);
+    (depth, Zeroizing::new(inverse))
+}
+
+/// Makes the signatures of these points, and tests them.
+#[target_feature(enable = "avx512f,avx512ifma")]
+#[inline]
+fn finish(inputs: &[Input; MOST], point: &Point, depth: &Element, inverse: &Element) -> [Outcome; MOST] {
+    let load = |of: fn(&Input) -> &Digits| Zeroizing::new(side_by_side(&inputs.each_ref().map(|input| *of(input))));
+    let depth_squared = square::<Field>(depth);
     let x = leave::<Field>(&multiply::<Field>(&point.x, &depth_squared));
-    let y = multiply::<Field>(&point.y, &multiply::<Field>(&depth_squared, &depth));
+    let y = multiply::<Field>(&point.y, &multiply::<Field>(&depth_squared, depth));
     let x: [Digits; MOST] = std::array::from_fn(|at| least::<Field>(lane(&x, at)));
     // The point's test uses the coordinate in the signature.
     let off = curve::error(&enter::<Field>(&side_by_side(&x)), &y);
@@ -61,7 +77,7 @@ pub(crate) fn sign(inputs: &[Input; MOST], disturbed: u8) -> [Outcome; MOST] {
     let (private, digest) = (load(|input| &input.private), load(|input| &input.digest));
     let product = Zeroizing::new(multiply::<Order>(&enter::<Order>(&r_lanes), &private));
     let sum = Zeroizing::new(carry(sum(&product, &digest)));
-    let s = multiply::<Order>(&inverse, &sum);
+    let s = multiply::<Order>(inverse, &sum);
     let s: [Digits; MOST] = std::array::from_fn(|at| least::<Order>(lane(&s, at)));
     let unequal = inequality(black_box(inputs), &r_lanes, &side_by_side(&s));
     let (off, unequal) = (leave::<Field>(&off), leave::<Order>(&unequal));
@@ -94,25 +110,40 @@ fn inequality(inputs: &[Input; MOST], r: &Element, s: &Element) -> Element {
 /// algorithms", 2009). The sum from the lowest row on is less than the next row's smallest point. So no addition is
 /// of equal or opposite points, but for one multiplier: with the last row's digit 15 the sum may be the digit's point
 /// again, beyond `n`. `Z` is zero then, and the resulting point is not on any curve.
-#[target_feature(enable = "avx512f,avx512ifma")]
-fn multiple(multipliers: &[[u64; WORDS]; MOST], disturbed: u8) -> Point {
-    let words: Zeroizing<[Digit; WORDS]> =
-        Zeroizing::new(std::array::from_fn(|at| eight(multipliers.map(|words| words[at]))));
-    let rows = table::rows();
-    let (index, negated) = digit(&words, 0);
-    let [x, y] = table::choose(&rows[0], index);
-    let mut point = Point { x, y, z: constant(Field::ONE) };
-    // Negative coordinates are not available: the sign of the first is moved to all others.
-    let first = negated;
-    for (at, row) in rows.iter().enumerate().skip(1) {
-        let (index, negated) = digit(&words, at);
-        point = curve::add(&point, &table::choose(row, index), negated ^ first);
-        if at == ROWS / 2 {
-            let turned = std::array::from_fn(|lane| u64::from(disturbed >> lane & 1));
-            point.x[0] = _mm512_xor_si512(point.x[0], eight(turned));
+struct Multiplier {
+    words: Zeroizing<[Digit; WORDS]>,
+    rows: &'static [Row],
+    /// Lanes where the first digit is negative. Negative coordinates are not available: its sign is moved to all others.
+    negated: u8,
+}
+
+impl Multiplier {
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    fn new(inputs: &[Input; MOST]) -> Self {
+        let words = inputs.each_ref().map(|input| words(&input.nonce));
+        let words = Zeroizing::new(std::array::from_fn(|at| eight(words.map(|words| words[at]))));
+        let (_, negated) = digit(&words, 0);
+        Self { words, rows: table::rows(), negated }
+    }
+
+    /// The point of the lowest row.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    fn first(&self) -> Point {
+        let [x, y] = table::choose(&self.rows[0], digit(&self.words, 0).0);
+        Point { x, y, z: constant(Field::ONE) }
+    }
+
+    /// Adds the points of these rows.
+    #[target_feature(enable = "avx512f,avx512ifma")]
+    #[inline]
+    fn add(&self, point: &mut Point, rows: Range<usize>) {
+        for (row, at) in self.rows[rows.clone()].iter().zip(rows) {
+            let (index, negated) = digit(&self.words, at);
+            *point = curve::add(point, &table::choose(row, index), negated ^ self.negated);
         }
     }
-    point
 }
 
 /// The index of a digit's point in its row, and the lanes where it is negative.
@@ -158,3 +189,6 @@ fn side_by_side(numbers: &[Digits; MOST]) -> Element {
 fn sum(a: &Element, b: &Element) -> Element {
     std::array::from_fn(|k| _mm512_add_epi64(a[k], b[k]))
 }
+
+#[cfg(test)]
+pub(crate) mod faults;

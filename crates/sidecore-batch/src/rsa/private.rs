@@ -38,10 +38,7 @@ fn powers<const P: usize>(unit: Ifma, jobs: &mut [Job<'_>], work: &mut Work<P>) 
     let mut number = inputs::<P>(unit, jobs, &square, &modulus, work);
     let exponents = std::array::from_fn(|lane| &keys[lane].exponents[lane % 2][..]);
     power(unit, &mut number, exponents, &square, &modulus, work);
-    let mut results: [Digits; MOST] = std::array::from_fn(|lane| least(unit, &number, lane, &primes[lane].digits));
-    for (job, powers) in jobs.iter().zip(results.chunks_mut(2)) {
-        powers[0][0] ^= u64::from(job.disturb);
-    }
+    let results: [Digits; MOST] = std::array::from_fn(|lane| least(unit, &number, lane, &primes[lane].digits));
     // Garner: m = m_q + q ((m_p - m_q) / q mod p).
     let differences: [Digits; MOST] = std::array::from_fn(|lane| {
         let at = lane / 2 * 2;

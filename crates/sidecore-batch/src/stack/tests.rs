@@ -57,14 +57,8 @@ fn no_private_number_is_left() {
         let found = left(|| {
             let (private, nonce, mut output) = (bytes(3), bytes(4), [0; 2 * p256::LEN]);
             let secrets = [private, nonce].map(|number| digits(&number)).to_vec();
-            let job = p256::Job {
-                private: &private,
-                nonce: &nonce,
-                digest: &[7; 32],
-                output: &mut output,
-                good: false,
-                disturb: false,
-            };
+            let job =
+                p256::Job { private: &private, nonce: &nonce, digest: &[7; 32], output: &mut output, good: false };
             assert!(p256::sign(&mut [job]));
             secrets
         });

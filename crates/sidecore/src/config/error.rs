@@ -45,6 +45,9 @@ pub enum ConfigErrorKind {
         /// Known names.
         hint: Hint,
     },
+    /// A key that earlier versions had.
+    #[error("{0} is gone: {1}; leave it out")]
+    Removed(String, &'static str),
     /// A key that must be there is missing.
     #[error("{0} is missing: write {0} = …")]
     Missing(String),
@@ -158,12 +161,6 @@ pub enum DeviceConfigError {
     /// A user of no remote device.
     #[error("user names whose process is the gateway of a remote device: leave it out")]
     User,
-    /// A drill of no batch device.
-    #[error("disturb is a drill for devices of kind = \"batch\": leave it out")]
-    Disturb,
-    /// A drill of no emulated device.
-    #[error("slow_after is a drill for devices of kind = \"emulated\": leave it out")]
-    SlowAfter,
     /// Modelled times outside their ranges.
     #[error("fixed_ns up to 1e9, per_byte_ns 0 to 1e6")]
     Times,

@@ -6,6 +6,12 @@ use std::collections::BTreeMap;
 use toml::de::DeTable;
 use toml::{Deserializer, Spanned};
 
+/// Keys of earlier versions, and why they are gone.
+const REMOVED: [(&str, &str); 2] = [
+    ("disturb", "no setting makes a service that holds keys compute wrong results"),
+    ("slow_after", "no setting makes a device slower as a drill"),
+];
+
 pub(super) fn read<T: DeserializeOwned>(text: &str) -> Result<T, ConfigError> {
     let deserializer = Deserializer::parse(text).map_err(|error| in_words("", &error, text, None))?;
     deserialize(deserializer, text, None)
@@ -52,6 +58,9 @@ fn at_key(key: &str, message: &str, beside: Option<&str>) -> ConfigError {
     let at = |kind: ConfigErrorKind| if matches!(key, "" | ".") { kind.into() } else { kind.at(key) };
     if let Some((name, known)) = names.split_first() {
         if message.starts_with("unknown field") {
+            if let Some((_, why)) = REMOVED.iter().find(|(removed, _)| removed == name) {
+                return ConfigErrorKind::Removed((*name).to_owned(), why).into();
+            }
             // A key of the file itself has no path.
             let beside = beside.filter(|_| key == *name);
             return unknown("key", name, known.iter().copied().chain(beside)).into();
@@ -117,6 +126,14 @@ mod tests {
                 "line 3: device[0].kind: unknown value \"workr\"; did you mean \"worker\"?",
             ),
             ("[limits]\nlans = 1", "line 2: unknown key \"lans\"; did you mean \"lanes\"?"),
+            (
+                "[[device]]\nname = 'lanes'\nkind = 'batch'\ndisturb = 100",
+                "line 4: disturb is gone: no setting makes a service that holds keys compute wrong results; leave it out",
+            ),
+            (
+                "[[device]]\nname = 'card'\nkind = 'emulated'\nslow_after = 0",
+                "line 4: slow_after is gone: no setting makes a device slower as a drill; leave it out",
+            ),
             ("[limits", "line 1: "),
         ] {
             let found = Config::parse(text).unwrap_err().to_string();

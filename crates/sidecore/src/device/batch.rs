@@ -99,9 +99,6 @@ pub(super) struct Gathering {
     begun: Vec<Waiting>,
     places: [BatchSlot; MAX_BATCH],
     blamed: Producer<Blame>,
-    /// One result in this number of batches is disturbed; 0: none.
-    disturb: u32,
-    count: u32,
 }
 
 impl fmt::Debug for Gathering {
@@ -113,7 +110,7 @@ impl fmt::Debug for Gathering {
 impl Gathering {
     /// Measures the gain of each class on this machine, which takes up to some hundred milliseconds. For requests of
     /// up to `max_request` bytes of input. `blamed` takes the keys of results that did not verify.
-    pub(super) fn measured(disturb: u32, max_request: u32, blamed: Producer<Blame>) -> Self {
+    pub(super) fn measured(max_request: u32, blamed: Producer<Blame>) -> Self {
         // Unused room costs no memory, and a buffer that grows would leave a copy without a wipe.
         let room = || Zeroizing::new(Vec::with_capacity(max_request as usize + OUTPUT_EXTRA));
         let place = |_| BatchSlot { input: room(), result: room(), state: SlotState::Done(0) };
@@ -125,8 +122,6 @@ impl Gathering {
             begun: Vec::with_capacity(MAX_BATCH),
             places: std::array::from_fn(place),
             blamed,
-            disturb,
-            count: 0,
         }
     }
 
@@ -199,12 +194,6 @@ impl Gathering {
         self.begun.is_empty()
     }
 
-    fn disturbed(&mut self) -> Option<usize> {
-        self.count = self.count.wrapping_add(1);
-        let is_due = self.disturb > 0 && self.count.is_multiple_of(self.disturb);
-        is_due.then(|| (self.count / self.disturb) as usize % self.begun.len().max(1))
-    }
-
     fn choose(&mut self, fill: usize) {
         self.begun.clear();
         self.begun.extend(self.waiting.pop_front());
@@ -219,19 +208,20 @@ impl Gathering {
     }
 
     fn side_by_side(&mut self, scratch: &mut Scratch) -> u64 {
-        let disturbed = self.disturbed();
         let mut jobs = Vec::with_capacity(MAX_BATCH);
         let mut states = Vec::with_capacity(MAX_BATCH);
         let mut sessions = Vec::with_capacity(MAX_BATCH);
-        for (at, (place, waiting)) in self.places.iter_mut().zip(&self.begun).enumerate() {
+        for (place, waiting) in self.places.iter_mut().zip(&self.begun) {
             let key = waiting.request.session.batched(waiting.request.submission.op());
             let (SlotState::Ready, Some(key)) = (&place.state, key) else { continue };
             let (input, output) = (&place.input[..], &mut place.result[..]);
-            jobs.push(Job { key, input, output, outcome: Outcome::NotDone, disturb: disturbed == Some(at) });
+            jobs.push(Job { key, input, output, outcome: Outcome::NotDone });
             states.push(&mut place.state);
             sessions.push(&waiting.request.session);
         }
         batch::run(&mut jobs);
+        #[cfg(test)]
+        drill::spoil(&mut jobs);
         let with =
             |outcome: fn(&Outcome) -> bool| jobs.iter().zip(&sessions).filter(move |(job, _)| outcome(&job.outcome));
         with(|outcome| matches!(outcome, Outcome::Done(_))).for_each(|(_, session)| session.acquit());
@@ -337,5 +327,7 @@ fn timed(mut work: impl FnMut() -> bool) -> Option<Nanos> {
     work().then(|| clock::thread_cpu() - start)
 }
 
+#[cfg(test)]
+mod drill;
 #[cfg(test)]
 mod tests;

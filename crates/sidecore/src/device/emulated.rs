@@ -31,11 +31,7 @@ pub(crate) struct Emulated {
     scratch: Scratch,
     spare: Vec<Vec<u8>>,
     dead: bool,
-    /// Requests until each takes [`SLOWER`] times as long; `None`: never.
-    until_slow: Option<u32>,
 }
-
-const SLOWER: Nanos = 4;
 
 impl Emulated {
     pub(crate) fn new(config: &DeviceConfig, max_request: u32) -> Self {
@@ -47,24 +43,12 @@ impl Emulated {
             scratch: Scratch::new(max_request),
             spare: Vec::with_capacity(depth),
             dead: false,
-            until_slow: Some(config.slow_after).filter(|requests| *requests > 0),
         }
     }
 
     /// Modelled time of a request, ns: `fixed` ns and `per_byte` ns for each byte of input.
     pub(crate) fn time(fixed: Nanos, per_byte: f64, bytes: u64) -> Nanos {
         fixed + (per_byte * bytes as f64) as Nanos
-    }
-
-    fn slower(&mut self) -> Nanos {
-        match &mut self.until_slow {
-            None => 1,
-            Some(0) => SLOWER,
-            Some(left) => {
-                *left -= 1;
-                1
-            }
-        }
     }
 }
 
@@ -81,7 +65,7 @@ impl Port for Emulated {
             buffer.extend_from_slice(result);
             buffer
         });
-        let took = Self::time(self.fixed, self.per_byte, request.submission.input_len()) * self.slower();
+        let took = Self::time(self.fixed, self.per_byte, request.submission.input_len());
         self.server.submit(begun, took, Pending { ticket, request, result, took });
     }
 

@@ -34,11 +34,18 @@ const POLLS: u32 = 32;
 
 const MAX_BLAMED: usize = 64;
 
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WorkerKind {
+    /// Does one request after the other.
+    Single,
+    /// Does requests side by side, where measured to be faster.
+    Batch,
+}
+
 #[derive(Debug)]
 pub(crate) struct WorkerOptions {
     pub(crate) name: String,
-    /// Makes it a batch device. The number of batches for one disturbed result; 0: none.
-    pub(crate) disturb: Option<u32>,
+    pub(crate) kind: WorkerKind,
     pub(crate) place: ThreadCore,
     pub(crate) free: Vec<usize>,
     pub(crate) depth: u32,
@@ -68,7 +75,7 @@ pub(crate) struct Worker {
     requests: Producer<(Ticket, Request)>,
     replies: Consumer<(Reply, Request)>,
     shared: Arc<Shared>,
-    gathers: bool,
+    kind: WorkerKind,
     blamed: Consumer<Blame>,
     told: usize,
     thread: JoinHandle<()>,
@@ -84,7 +91,7 @@ impl Worker {
         let shared = Arc::new(Shared::default());
         shared.set_notify(options.to_device, options.from_device);
         shared.set_park(options.park);
-        let (theirs, gathers) = (shared.clone(), options.disturb.is_some());
+        let (theirs, kind) = (shared.clone(), options.kind);
         let name = format!("sidecore-{}", options.name);
         let thread = thread::Builder::new().name(name).spawn(move || {
             let waiter = Waiter::new(options.to_device, options.park.cost, options.place.may_spin);
@@ -106,7 +113,7 @@ impl Worker {
             };
             of_loop.run();
         })?;
-        Ok(Self { requests, replies, shared, gathers, blamed, told: 0, thread })
+        Ok(Self { requests, replies, shared, kind, blamed, told: 0, thread })
     }
 }
 
@@ -168,7 +175,7 @@ impl Port for Worker {
     }
 
     fn batches(&self) -> Option<Batches> {
-        self.gathers.then(|| self.shared.batches.read())
+        (self.kind == WorkerKind::Batch).then(|| self.shared.batches.read())
     }
 
     fn blamed(&mut self) -> Option<Blame> {
@@ -246,9 +253,8 @@ impl Loop {
         };
         cpu::precise_sleep();
         let max_request = self.options.max_request;
-        let blamed = self.blamed.take();
-        self.gathering =
-            self.options.disturb.zip(blamed).map(|(disturb, blamed)| Gathering::measured(disturb, max_request, blamed));
+        let blamed = self.blamed.take().filter(|_| self.options.kind == WorkerKind::Batch);
+        self.gathering = blamed.map(|blamed| Gathering::measured(max_request, blamed));
         if let Some(gathering) = &self.gathering {
             self.shared.measured.get_or_init(|| gathering.found().to_vec());
         }

@@ -93,24 +93,3 @@ fn every_policy_serves_devices_that_are_full() {
         assert!(shares.iter().all(|share| *share > 0), "{balance}: {shares:?}");
     }
 }
-
-#[test]
-fn a_device_that_slows_down_gets_less_after_200_completions() {
-    // It has half of the first 1,200, and then a fifth of the rate of both.
-    let alike = |name: &str| DeviceConfig { depth: 256, ..DeviceConfig::emulated(name, 200_000, 0.0) };
-    let slowing = DeviceConfig { slow_after: 600, ..alike("slowing") };
-    let devices = vec![slowing, alike("steady")];
-    let notify = NotifyConfig::all(Notify::Park);
-    let service = start(Config { balance: Balance::Priced, devices, notify, ..Config::default() });
-    let mut load = Load::new(connect(&service), "aes-256-gcm", 64, 64, true);
-    let mut total = 0;
-    let [first, learnt, end] = [1_200, 200, 1_000].map(|count| {
-        load.run(count);
-        total += count;
-        shares(&service, u64::from(total))[0]
-    });
-    let last = end - learnt;
-    println!("{first} of 1,200, then {last} of 1,000");
-    assert!((540..=660).contains(&first), "{first}");
-    assert!((100..=300).contains(&last), "{last}");
-}

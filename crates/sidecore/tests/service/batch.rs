@@ -21,8 +21,8 @@ const MAX_BATCH: usize = 8;
 const PADDINGS: [SignaturePadding; 2] =
     [SignaturePadding::Pkcs1, SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest }];
 
-fn batch(name: &str, disturb: u32) -> DeviceConfig {
-    DeviceConfig { disturb, ..DeviceConfig::batch(name, None, false) }
+fn batch(name: &str) -> DeviceConfig {
+    DeviceConfig::batch(name, None, false)
 }
 
 type Specs = Vec<(SessionSpec, Op)>;
@@ -101,13 +101,13 @@ fn survive(service: &Running, specs: fn() -> Specs, clients: usize, disturb: imp
 /// Number of services tried: each measures again whether batches pay, on loaded cores.
 const SERVICES: u32 = 8;
 
-fn side_by_side(is_here: bool, disturb: u32, mut done: impl FnMut(&Running) -> u64) {
-    let gathered = (0..SERVICES).map(|_| done(&service([batch("lanes", disturb)])));
+fn side_by_side(is_here: bool, mut done: impl FnMut(&Running) -> u64) {
+    let gathered = (0..SERVICES).map(|_| done(&service([batch("lanes")])));
     assert_eq!(gathered.take(if is_here { SERVICES as usize } else { 1 }).any(|gathered| gathered > 0), is_here);
 }
 
 fn sign_at_every_fill(specs: fn() -> Specs, is_here: bool) {
-    side_by_side(is_here, 0, |service| {
+    side_by_side(is_here, |service| {
         let mut signed = 0;
         for clients in 1..=MAX_BATCH {
             let wanted = 20 * clients as u64;
@@ -140,7 +140,7 @@ const COMPOSITE: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2
 
 #[test]
 fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
-    side_by_side(lanes::is_here(), 0, |service| {
+    side_by_side(lanes::is_here(), |service| {
         let done = AtomicBool::new(false);
         let scheme = Scheme::RsaSignature { padding: SignaturePadding::Pkcs1, hash: Hash::Sha256 };
         let mut attackers: Vec<(Client, Opened)> = (0..2)
@@ -170,22 +170,8 @@ fn a_bad_key_is_in_no_batch_and_raises_no_alarm() {
 }
 
 #[test]
-fn a_disturbed_result_does_not_leave_and_is_made_again() {
-    for (specs, is_here) in [(rsa as fn() -> Specs, lanes::is_here()), (p_256, p256::is_here())] {
-        side_by_side(is_here, 1, |service| {
-            survive(service, specs, MAX_BATCH, || {
-                devices_when(service, |all| all[0].get(DeviceCounter::Requests) >= 400);
-            });
-            // One result of each batch was disturbed.
-            devices_when(service, |all| all[0].get(DeviceCounter::WrongResults) == all[0].get(DeviceCounter::Batches));
-            count(service, DeviceCounter::WrongResults)
-        });
-    }
-}
-
-#[test]
 fn requests_of_a_killed_device_are_done_by_another_once_each() {
-    let service = service([batch("lanes0", 0), worker("other")]);
+    let service = service([batch("lanes0"), worker("other")]);
     survive(&service, rsa, MAX_BATCH, || {
         for round in 0..6 {
             let requests = count(&service, DeviceCounter::Requests);
@@ -202,7 +188,7 @@ fn requests_of_a_killed_device_are_done_by_another_once_each() {
 
 #[test]
 fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along() {
-    let service = service([batch("lanes", 0)]);
+    let service = service([batch("lanes")]);
     survive(&service, rsa, MAX_BATCH - 1, || {
         for _ in 0..20 {
             let mut leaving = Load::new(connect(&service), "rsa-2048-sign", 32, 4, false);
@@ -215,7 +201,7 @@ fn a_client_that_leaves_with_requests_in_a_batch_takes_none_of_the_others_along(
 /// Messages of several lengths and signatures by two algorithms at the same time, each of which is what the library makes by itself.
 #[test]
 fn operations_of_several_kinds_share_a_device_and_every_result_is_right() {
-    let service = service([batch("lanes", 0)]);
+    let service = service([batch("lanes")]);
     let kinds = [
         ("aes-256-cbc", 1024),
         ("aes-256-cbc", 1040),

@@ -19,6 +19,8 @@ pub(super) struct Machine {
     pub(super) dispatch: Dispatch,
     pub(super) now: Nanos,
     pub(super) served: [Nanos; 2],
+    /// Requests that each card got.
+    pub(super) given: Vec<u32>,
     cards: Vec<(Card, Queue)>,
 }
 
@@ -29,7 +31,13 @@ impl Machine {
         for _ in cards {
             dispatch.add_device(capability(depth)).unwrap();
         }
-        Self { dispatch, now: 0, served: [0; 2], cards: cards.iter().map(|&card| (card, Queue::new())).collect() }
+        Self {
+            dispatch,
+            now: 0,
+            served: [0; 2],
+            given: alloc::vec![0; cards.len()],
+            cards: cards.iter().map(|&card| (card, Queue::new())).collect(),
+        }
     }
 
     pub(super) fn place(&mut self, work: Work) {
@@ -46,6 +54,12 @@ impl Machine {
         }
     }
 
+    /// From now on this card's requests take that many times as long.
+    pub(super) fn slow_down(&mut self, device: usize, times: f64) {
+        let (Card(fixed, per_byte), _) = &mut self.cards[device];
+        (*fixed, *per_byte) = (*fixed * times, *per_byte * times);
+    }
+
     /// Time passes until the next request is done. False if there is none.
     pub(super) fn advance(&mut self) -> bool {
         let done = |(_, queue): &&mut (Card, Queue)| queue.front().map_or(Nanos::MAX, |request| request.0);
@@ -58,6 +72,7 @@ impl Machine {
     }
 
     fn hand(&mut self, device: usize, ticket: Ticket, size: u32) {
+        self.given[device] += 1;
         let (card, queue) = &mut self.cards[device];
         let took = card.time(size);
         let start = queue.back().map_or(self.now, |last| last.0);

@@ -64,3 +64,28 @@ fn in_turn_the_slowest_device_holds_up_the_others() {
     let used = used(Balance::RoundRobin);
     assert!(used < 0.5, "{used}");
 }
+
+#[test]
+fn a_device_that_slows_down_gets_less_after_200_completions() {
+    let mut machine = Machine::new(Balance::Priced, &[Card(200_000.0, 0.0); 2], 256);
+    let client = machine.dispatch.add_client(1, 64).unwrap();
+    let lane = machine.dispatch.add_lane(client, Notify::Park).unwrap();
+    // With 64 requests outstanding: what the first of two alike devices gets of these.
+    let given = |machine: &mut Machine, requests: u32| {
+        let before = machine.given[0];
+        for _ in 0..requests {
+            if machine.dispatch.in_flight(lane) == 64 {
+                machine.advance();
+            }
+            machine.place(Work { size: 64, ..work(lane, 0) });
+        }
+        machine.given[0] - before
+    };
+    let alike = given(&mut machine, 1_200);
+    machine.slow_down(0, 4.0);
+    given(&mut machine, 200);
+    // A fifth of the rate of both.
+    let slower = given(&mut machine, 1_000);
+    assert!((540..=660).contains(&alike), "{alike} of 1,200 of devices that are alike");
+    assert!((100..=300).contains(&slower), "{slower} of 1,000 of one that takes four times as long");
+}

@@ -39,8 +39,6 @@ pub(crate) struct Job<'a> {
     /// Has the length of the session's `output_len`.
     pub(crate) output: &'a mut [u8],
     pub(crate) outcome: Outcome,
-    /// For tests and drills: its result comes out wrong, where checks detect that.
-    pub(crate) disturb: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -95,9 +93,8 @@ impl SideBySide {
     pub fn run(&mut self, fill: usize) -> bool {
         let Some(key) = self.session.batched(self.op) else { return false };
         let outputs = self.outputs.iter_mut().take(fill);
-        let mut jobs: Vec<Job<'_>> = outputs
-            .map(|output| Job { key, input: &self.input, output, outcome: Outcome::NotDone, disturb: false })
-            .collect();
+        let mut jobs: Vec<Job<'_>> =
+            outputs.map(|output| Job { key, input: &self.input, output, outcome: Outcome::NotDone }).collect();
         run(&mut jobs);
         jobs.len() == fill && jobs.iter().all(|job| matches!(job.outcome, Outcome::Done(_)))
     }
@@ -105,9 +102,9 @@ impl SideBySide {
 
 fn powers(jobs: &mut [Job<'_>]) {
     let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-    for Job { key, input, output, outcome, disturb } in jobs {
+    for Job { key, input, output, outcome } in jobs {
         let BatchKey::Rsa(key) = key else { continue };
-        theirs.push(rsa::Job { key, input, output, good: false, disturb: *disturb });
+        theirs.push(rsa::Job { key, input, output, good: false });
         outcomes.push(outcome);
     }
     if rsa::private(&mut theirs) {
@@ -123,7 +120,7 @@ fn signatures(jobs: &mut [Job<'_>]) {
     let (mut theirs, mut places) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
     for ((job, nonce), output) in jobs.iter_mut().zip(nonces.iter()).zip(&mut signatures) {
         let (BatchKey::P256(private), Ok(digest)) = (job.key, job.input.try_into()) else { continue };
-        theirs.push(p256::Job { private, nonce, digest, output, good: false, disturb: job.disturb });
+        theirs.push(p256::Job { private, nonce, digest, output, good: false });
         places.push((&mut *job.output, &mut job.outcome));
     }
     if p256::sign(&mut theirs) {
@@ -136,7 +133,7 @@ fn signatures(jobs: &mut [Job<'_>]) {
 
 fn messages(jobs: &mut [Job<'_>]) {
     let (mut theirs, mut outcomes) = (Vec::with_capacity(jobs.len()), Vec::with_capacity(jobs.len()));
-    for Job { key, input, output, outcome, .. } in jobs {
+    for Job { key, input, output, outcome } in jobs {
         let BatchKey::Cbc(key) = key else { continue };
         let Some((vector, input)) = input.split_first_chunk() else { continue };
         theirs.push(cbc::Job { key, vector, input, output });

@@ -83,8 +83,7 @@ fn is_key(key: &rsa::Key) -> Option<bool> {
         rand::fill(input.get_mut(1..)?).ok()?;
     }
     let jobs = inputs.iter().zip(&mut outputs);
-    let mut jobs: Vec<_> =
-        jobs.map(|(input, output)| rsa::Job { key, input, output, good: false, disturb: false }).collect();
+    let mut jobs: Vec<_> = jobs.map(|(input, output)| rsa::Job { key, input, output, good: false }).collect();
     Some(rsa::private(&mut jobs) && jobs.iter().all(|job| job.good))
 }
 

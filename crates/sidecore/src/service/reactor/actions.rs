@@ -5,7 +5,7 @@ use super::error::DeviceError;
 use super::thread::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind, ThreadCore};
 use crate::counters::SidecoreCounter;
-use crate::device::{Emulated, Port, Remote, Worker, WorkerOptions};
+use crate::device::{Emulated, Port, Remote, Worker, WorkerKind, WorkerOptions};
 use crate::events::Loss;
 use crate::service::calibrate::{Calibration, rates_by_size};
 use crate::service::command::LaneKey;
@@ -120,27 +120,31 @@ impl Reactor {
     }
 
     fn port(&self, config: &DeviceConfig) -> Result<Option<Box<dyn Port>>, DeviceError> {
-        let max_request = self.host.setup.config.limits.max_request_bytes;
         match config.kind {
             DeviceKind::Inline => Ok(None),
-            DeviceKind::Worker | DeviceKind::Batch => {
-                let worker = Worker::start(WorkerOptions {
-                    name: config.name.clone(),
-                    disturb: (config.kind == DeviceKind::Batch).then_some(config.disturb),
-                    place: place(config),
-                    free: self.host.free.clone(),
-                    depth: config.depth,
-                    max_request,
-                    park: self.host.setup.calibration.park(),
-                    to_device: self.sidecore.notify().to_device,
-                    from_device: self.sidecore.notify().from_device,
-                    sidecore: self.host.setup.wake.clone(),
-                })?;
-                Ok(Some(Box::new(worker)))
+            DeviceKind::Worker => self.worker(config, WorkerKind::Single),
+            DeviceKind::Batch => self.worker(config, WorkerKind::Batch),
+            DeviceKind::Emulated => {
+                Ok(Some(Box::new(Emulated::new(config, self.host.setup.config.limits.max_request_bytes))))
             }
-            DeviceKind::Emulated => Ok(Some(Box::new(Emulated::new(config, max_request)))),
             DeviceKind::Remote => Err(DeviceError::Remote(config.name.clone())),
         }
+    }
+
+    fn worker(&self, config: &DeviceConfig, kind: WorkerKind) -> Result<Option<Box<dyn Port>>, DeviceError> {
+        let worker = Worker::start(WorkerOptions {
+            name: config.name.clone(),
+            kind,
+            place: place(config),
+            free: self.host.free.clone(),
+            depth: config.depth,
+            max_request: self.host.setup.config.limits.max_request_bytes,
+            park: self.host.setup.calibration.park(),
+            to_device: self.sidecore.notify().to_device,
+            from_device: self.sidecore.notify().from_device,
+            sidecore: self.host.setup.wake.clone(),
+        })?;
+        Ok(Some(Box::new(worker)))
     }
 
     pub(in crate::service) fn device_action(&mut self, name: &str, action: DeviceAction) -> Result<(), DeviceError> {
