@@ -219,3 +219,14 @@ fn the_alerts_say_nothing_while_all_is_well_and_each_speaks_where_it_is_not() {
         assert!(done.status.success() && said.contains("SUCCESS"), "{said}");
     }
 }
+
+/// A private key in PKCS#8 begins with version 0, an algorithm and its OID.
+#[test]
+fn no_private_key_is_compiled_into_the_program_that_keeps_keys() {
+    let begins = |bytes: &&[u8]| bytes[..4] == [2, 1, 0, 0x30] && bytes[5] == 6;
+    let ed25519 = [0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
+    assert_eq!(ed25519.windows(6).filter(begins).count(), 1, "the search finds a key");
+    let program = fs::read(env!("CARGO_BIN_EXE_sidecore")).unwrap();
+    let found: Vec<usize> = (0..program.len() - 5).filter(|at| begins(&&program[*at..at + 6])).collect();
+    assert_eq!(found, [], "offsets of private keys");
+}

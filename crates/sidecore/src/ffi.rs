@@ -8,6 +8,7 @@ pub(crate) mod aead;
 pub(crate) mod aes;
 pub(crate) mod cipher;
 mod context;
+mod derived;
 pub(crate) mod hash;
 pub(crate) mod hpke;
 pub(crate) mod keyfile;

@@ -1,7 +1,11 @@
 //! A valid request for every class: to calibrate rates, to benchmark, to test.
 //!
-//! The keys are fixed and published with the source, under `keys/`; they protect nothing.
+//! No private key is compiled in. The keys are computed where they are needed, from numbers that everybody can
+//! compute; they protect nothing. A search for primes would take seconds at each start: its result is written here.
 
+use std::sync::OnceLock;
+
+use sidecore_client::keys::Kind;
 use sidecore_core::session::{Algorithm, Class, Op};
 
 use super::{
@@ -12,6 +16,16 @@ use crate::ffi::padding::Padding;
 use crate::ffi::{aes, pkey::PKey};
 
 const PREMASTER_LEN: usize = 48;
+
+/// Length of the modulus in bits, and the last two bytes of both primes. The bytes before are those of [`SplitMix64`].
+const RSA: [(Algorithm, u16, [u16; 2]); 6] = [
+    (Algorithm::Rsa1024, 1024, [25, 635]),
+    (Algorithm::Rsa2048, 2048, [1181, 1941]),
+    (Algorithm::Rsa3072, 3072, [1129, 1341]),
+    (Algorithm::Rsa4096, 4096, [1149, 3589]),
+    (Algorithm::Rsa6144, 6144, [1119, 1327]),
+    (Algorithm::Rsa8192, 8192, [807, 5265]),
+];
 
 /// One request and its session.
 #[derive(Clone, Debug)]
@@ -107,13 +121,13 @@ fn spec(class: Class, random: &mut SplitMix64) -> SessionSpec {
     let (scheme, key) = match algorithm {
         A::Noop => (Scheme::Noop, KeyMaterial::None),
         A::Rsa1024 | A::Rsa2048 | A::Rsa3072 | A::Rsa4096 | A::Rsa6144 | A::Rsa8192 => {
-            (rsa(class), private(rsa_key(algorithm)))
+            (rsa(class), of_algorithm(algorithm))
         }
-        A::P256 | A::P384 | A::P521 if class.op() == Op::Derive => (Scheme::Ecdh, private(ec_key(algorithm))),
-        A::P256 => (Scheme::Ecdsa { hash: Hash::Sha256 }, private(ec_key(algorithm))),
-        A::P384 => (Scheme::Ecdsa { hash: Hash::Sha384 }, private(ec_key(algorithm))),
-        A::P521 => (Scheme::Ecdsa { hash: Hash::Sha512 }, private(ec_key(algorithm))),
-        A::Ed25519 => (Scheme::Ed25519, private(include_bytes!("keys/test-ed25519.pkcs8.der"))),
+        A::P256 | A::P384 | A::P521 if class.op() == Op::Derive => (Scheme::Ecdh, of_algorithm(algorithm)),
+        A::P256 => (Scheme::Ecdsa { hash: Hash::Sha256 }, of_algorithm(algorithm)),
+        A::P384 => (Scheme::Ecdsa { hash: Hash::Sha384 }, of_algorithm(algorithm)),
+        A::P521 => (Scheme::Ecdsa { hash: Hash::Sha512 }, of_algorithm(algorithm)),
+        A::Ed25519 => (Scheme::Ed25519, of_algorithm(algorithm)),
         A::X25519 => (Scheme::X25519, private(&random.bytes(32))),
         A::MlKem768 => (Scheme::MlKem768, private(&random.bytes(64))),
         A::MlDsa65 => (Scheme::MlDsa65, private(&random.bytes(32))),
@@ -153,28 +167,42 @@ fn rsa(class: Class) -> Scheme {
     Scheme::RsaSignature { padding, hash: Hash::Sha256 }
 }
 
-fn rsa_key(algorithm: Algorithm) -> &'static [u8] {
-    match algorithm {
-        Algorithm::Rsa1024 => include_bytes!("keys/test-rsa-1024.pkcs8.der"),
-        Algorithm::Rsa2048 => include_bytes!("keys/test-rsa-2048.pkcs8.der"),
-        Algorithm::Rsa3072 => include_bytes!("keys/test-rsa-3072.pkcs8.der"),
-        Algorithm::Rsa4096 => include_bytes!("keys/test-rsa-4096.pkcs8.der"),
-        Algorithm::Rsa6144 => include_bytes!("keys/test-rsa-6144.pkcs8.der"),
-        _ => include_bytes!("keys/test-rsa-8192.pkcs8.der"),
-    }
+fn of_algorithm(algorithm: Algorithm) -> KeyMaterial {
+    KeyMaterial::Private(pkcs8(algorithm))
 }
 
-fn ec_key(algorithm: Algorithm) -> &'static [u8] {
-    match algorithm {
-        Algorithm::P256 => include_bytes!("keys/test-p-256.pkcs8.der"),
-        Algorithm::P384 => include_bytes!("keys/test-p-384.pkcs8.der"),
-        _ => include_bytes!("keys/test-p-521.pkcs8.der"),
+/// The key of each algorithm whose requests all have the same. Those of RSA take long enough to be computed once only.
+fn pkcs8(algorithm: Algorithm) -> Secret {
+    const BYTES: [u8; 32] = *b"anyone may have this private key";
+    static OF_RSA: [OnceLock<Secret>; RSA.len()] = [const { OnceLock::new() }; RSA.len()];
+    let written = |key: Option<PKey>| key.and_then(|key| key.to_pkcs8()).expect("the sample keys are good");
+    if let Some((made, (_, bits, [p, q]))) = OF_RSA.iter().zip(&RSA).find(|(_, (each, ..))| *each == algorithm) {
+        let made = made.get_or_init(|| written(PKey::of_primes([&prime(*bits, 0, *p), &prime(*bits, 1, *q)])));
+        return made.clone();
     }
+    written(match algorithm {
+        Algorithm::Ed25519 => PKey::raw_private(Kind::Ed25519, &BYTES),
+        _ => PKey::of_curve(algorithm, &BYTES),
+    })
+}
+
+fn key(algorithm: Algorithm) -> PKey {
+    PKey::private(pkcs8(algorithm).expose()).expect("the sample keys are good")
+}
+
+/// One of the two primes of a modulus of that many bits. `end`: its last two bytes.
+fn prime(bits: u16, which: u16, end: u16) -> Vec<u8> {
+    let mut prime = SplitMix64(u64::from(2 * bits + which)).bytes(usize::from(bits) / 16);
+    prime[0] |= 0xc0;
+    if let Some(last) = prime.last_chunk_mut() {
+        *last = end.to_be_bytes();
+    }
+    prime
 }
 
 /// The sample key's own point: the work is the same as with a peer's.
 fn ec_point(algorithm: Algorithm) -> Vec<u8> {
-    let key = PKey::private(ec_key(algorithm)).expect("the sample keys are good");
+    let key = key(algorithm);
     let spki = key.to_spki().expect("a public part");
     spki[spki.len() - (1 + 2 * key.coordinate_len())..].to_vec()
 }
@@ -217,7 +245,7 @@ fn reversed(session: &Session, class: Class, size: usize, random: &mut SplitMix6
 
 /// A PKCS#1 v1.5 ciphertext of a TLS premaster secret, whose padding comes from the seed, too.
 fn rsa_ciphertext(algorithm: Algorithm, random: &mut SplitMix64) -> Vec<u8> {
-    let key = PKey::private(rsa_key(algorithm)).expect("the sample keys are good");
+    let key = key(algorithm);
     let message = random.bytes(PREMASTER_LEN);
     let mut padded: Vec<_> = random.bytes(key.len()).into_iter().map(|byte| byte | 1).collect();
     let separator = key.len() - message.len() - 1;
