@@ -11,6 +11,9 @@ use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_envi
 use sidecore_sockets_service::SocketsConfig;
 use sidecore_terminal::output;
 
+/// Longest list of subordinate users that is sent, bytes: a message has room for it beside other changes.
+const MOST_SUBORDINATES: usize = 48 << 10;
+
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Differences {
     now: Vec<String>,
@@ -23,15 +26,25 @@ pub(crate) fn run(args: &Reload) -> Result<(), CliError> {
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
     }
+    for wrong in config.read_subordinates().map_err(CliError::library)? {
+        output::tell(format_args!("warning: {wrong}"));
+    }
     let mut service = connect(&config.socket)?;
     let settings = service.settings()?;
     let devices = get::devices(&config.counters_path());
     if let Err(why) = &devices {
         output::tell(format_args!("warning: devices are not compared: {why}"));
     }
-    let differences = differences(&config, &settings, devices.ok().as_deref());
-    if !differences.now.is_empty() {
-        apply(&mut service, &differences.now)?;
+    let mut differences = differences(&config, &settings, devices.ok().as_deref());
+    // The service does not say which it has: they may be thousands.
+    let subordinates = config.subordinate_users.map(|users| format!("subordinates={users}"));
+    let fits = subordinates.as_ref().is_some_and(|text| text.len() <= MOST_SUBORDINATES);
+    if !fits {
+        differences.at_next_start.push("subordinates, which are too many for one message,".to_owned());
+    }
+    let now: Vec<String> = differences.now.iter().cloned().chain(subordinates.filter(|_| fits)).collect();
+    if !now.is_empty() {
+        apply(&mut service, &now)?;
     }
     for later in &differences.at_next_start {
         output::tell(format_args!("warning: {later} takes effect at the next start"));

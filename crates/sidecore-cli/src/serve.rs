@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let log = Log::collect(args)?;
     match sockets {
-        Some(limits) => serve_sockets(&config, &limits, args, signals, &log),
+        Some(limits) => serve_sockets(config, &limits, args, signals, &log),
         None => serve_keys(config, args, signals, &log),
     }
 }
@@ -49,9 +49,10 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     if args.passphrase_file.is_some() {
         config.keys.passphrase_file.clone_from(&args.passphrase_file);
     }
-    // Before the change of the user: only root may be able to read these files.
+    // Before the change of the user and the sandbox: only root may be able to read these files.
     let passphrase = config.keys.passphrase().map_err(CliError::library)?;
     config.keys.partners = Some(config.keys.read_partners().map_err(CliError::library)?);
+    let unread = config.read_subordinates().map_err(CliError::library)?;
     let mut sandbox = sandbox::enter(&config, Duty::KEYS).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
@@ -61,7 +62,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     service.hand_over(hold);
     ready();
     sandbox.filter_calls(service.door()).map_err(CliError::library)?;
-    warn(sandbox.warnings().iter().chain(&refused(&unserved)));
+    warn(sandbox.warnings().iter().chain(&refused(&unserved)).chain(&unread));
     if let Some(changes) = service.key_changes() {
         events::keys_at_rest(changes);
     }
@@ -70,7 +71,7 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
 }
 
 fn serve_sockets(
-    config: &Config,
+    mut config: Config,
     limits: &SocketsConfig,
     args: &Serve,
     signals: Signals,
@@ -81,6 +82,8 @@ fn serve_sockets(
             "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out",
         ));
     }
+    let unread = config.read_subordinates().map_err(CliError::library)?;
+    let config = &config;
     let mut sandbox = sandbox::enter(config, Sockets::DUTY).map_err(CliError::library)?;
     begin(log)?;
     sockets_service::events::start(env!("CARGO_PKG_VERSION"), config, limits);
@@ -90,7 +93,7 @@ fn serve_sockets(
     let mut sockets = Sockets::start(config, limits)?;
     ready();
     sandbox.filter_calls(sockets.door()).map_err(CliError::library)?;
-    warn(sandbox.warnings().iter());
+    warn(sandbox.warnings().iter().chain(&unread));
     if let Some(warnings) = sockets.take_warnings() {
         let tell = thread::Builder::new().name("warnings".to_owned());
         tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter())))?;

@@ -50,6 +50,7 @@ use sidecore::service::runtime_dir::RuntimeFiles;
 use sidecore::service::{StartError, check_cpus, raise_file_limit};
 use sidecore::sys::park::{ParkTimes, park_times};
 use sidecore::sys::wake;
+use sidecore::tenants::Subordinates;
 use sidecore_core::policy::notify::Notify;
 use std::convert::Infallible;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
@@ -91,6 +92,8 @@ struct Shared {
     wasted: AtomicU32,
     stop: AtomicBool,
     wake: OwnedFd,
+    /// Refusals are counted for a user with these together.
+    subordinates: Subordinates,
 }
 
 #[cfg(test)]
@@ -106,6 +109,7 @@ impl Shared {
             wasted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             wake: wake::event().unwrap(),
+            subordinates: Subordinates::default(),
         }
     }
 }
@@ -136,6 +140,7 @@ impl Sockets {
             wasted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             wake: wake::event()?,
+            subordinates: config.subordinate_users.clone().unwrap_or_default(),
         });
         let mut files = RuntimeFiles::take(&config.socket, Vec::new())?;
         let socket = files.listen(&config.socket, config.socket_mode)?;

@@ -228,7 +228,9 @@ impl Listener {
     /// Sends the reason of a refused connection. A program without room for even that gets none.
     fn decline(&mut self, socket: OwnedFd, why: String) {
         let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
-        if let Some(suppressed) = self.declines.tell(clock::now(), Source { what: (), uid }) {
+        if let Some(suppressed) =
+            self.declines.tell(clock::now(), Source { what: (), uid, tenant: self.shared.subordinates.tenant(uid) })
+        {
             events::refused(uid, pid, REASON, &why, suppressed);
         }
         let _ = control::send(&socket, &Reply::Refused(why), &[]);

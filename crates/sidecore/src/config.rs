@@ -2,6 +2,7 @@
 
 use crate::keys::{StoreError, read_partner};
 use crate::spec::Secret;
+use crate::tenants::{SUBUID, Subordinates};
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
 use sidecore_client::keys::transfer::Address;
@@ -80,8 +81,21 @@ pub struct Config {
     pub clients: Vec<ClientConfig>,
     /// The place of stored keys.
     pub keys: KeysConfig,
+    /// The file with users' subordinate users, as `subuid(5)` says.
+    pub subordinates: PathBuf,
+    /// Those users, once read. `None`: the service reads the file itself.
+    #[serde(skip)]
+    pub subordinate_users: Option<Subordinates>,
     /// Restrictions that `sidecore serve` puts on itself.
     pub sandbox: SandboxConfig,
+}
+
+/// The file with users' subordinate users cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("subordinates: {}: {error}: name a file in the format of /etc/subuid that the service may read", path.display())]
+pub struct SubordinatesError {
+    path: PathBuf,
+    error: std::io::Error,
 }
 
 /// Other services, by address.
@@ -235,6 +249,8 @@ impl Default for Config {
             clients: Vec::new(),
             keys: KeysConfig::default(),
             sandbox: SandboxConfig::default(),
+            subordinates: SUBUID.into(),
+            subordinate_users: None,
         }
     }
 }
@@ -335,6 +351,21 @@ impl DeviceConfig {
 }
 
 impl Config {
+    /// Reads [`Config::subordinates`], unless that is done. Returns what in the file has no effect, for warnings.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn read_subordinates(&mut self) -> Result<Vec<String>, SubordinatesError> {
+        if self.subordinate_users.is_some() {
+            return Ok(Vec::new());
+        }
+        let path = &self.subordinates;
+        let read = Subordinates::read(path).map_err(|error| SubordinatesError { path: path.clone(), error });
+        let (users, wrong) = read?;
+        self.subordinate_users = Some(users);
+        Ok(wrong)
+    }
+
     /// Reads and checks a file. `socket` is the default for its socket.
     ///
     /// # Errors

@@ -10,6 +10,7 @@
 use crate::config::Config;
 use crate::keys::{Acl, Described};
 use crate::sys::peer::Credentials;
+use crate::tenants::Tenant;
 use sidecore_client::keys::transfer::Address;
 use sidecore_core::policy::rate::{Origin, Owner, Pace, Quiet};
 use std::path::Path;
@@ -19,8 +20,6 @@ pub const TARGET: &str = "sidecore";
 
 /// Rate of events of one user's refusals for one reason.
 pub const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
-/// Users from this number on are grouped by this size: a user with subordinate ids has 65,536 of them, as a rule.
-const SUBORDINATE: u32 = 1 << 16;
 
 /// A kind of event and its user, with a limited rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,24 +28,15 @@ pub struct Source<W> {
     pub what: W,
     /// The user.
     pub uid: u32,
-}
-
-/// The users that one user may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Users {
-    first: u32,
-    last: u32,
+    /// The tenant that the user belongs to.
+    pub tenant: Tenant,
 }
 
 impl<W: Copy + Eq> Origin for Source<W> {
-    type Group = Users;
+    type Group = Tenant;
 
-    fn group(self) -> Users {
-        if self.uid < SUBORDINATE {
-            return Users { first: self.uid, last: self.uid };
-        }
-        let first = self.uid / SUBORDINATE * SUBORDINATE;
-        Users { first, last: first + (SUBORDINATE - 1) }
+    fn group(self) -> Tenant {
+        self.tenant
     }
 
     fn is_trusted(self) -> bool {
@@ -344,14 +334,13 @@ pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
 
 /// Refusals or faults without an event since the last one. `otherwise`: the common part of several origins.
 pub fn suppressed<W: Copy + Eq>(
-    quiet: &Quiet<Source<W>, Users>,
+    quiet: &Quiet<Source<W>, Tenant>,
     reason: impl Fn(W) -> &'static str,
     otherwise: Option<&'static str>,
 ) {
     let (reason, uid, users) = match quiet.of {
-        Owner::One(Source { what, uid }) => (Some(reason(what)), Some(uid), None),
-        Owner::Group(Users { first, last }) if first == last => (otherwise, Some(first), None),
-        Owner::Group(Users { first, last }) => (otherwise, None, Some(format!("{first}-{last}"))),
+        Owner::One(Source { what, uid, .. }) => (Some(reason(what)), Some(uid), None),
+        Owner::Group(tenant) => (otherwise, None, Some(tenant.to_string())),
         Owner::Others => (otherwise, None, None),
     };
     say!(Info "suppressed", reason, uid, users, suppressed = quiet.count, "events of this kind were not told");

@@ -13,6 +13,7 @@
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
 //! |`config`|the TOML file, also with a `section` of another service, and changes by `sidecore set`|
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
+//! |`tenants`|who counts as one user: a user with its subordinate users|
 //! |`sandbox`|restrictions of a service process by its `duty`: user, capabilities, files, system calls|
 //! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds, costs of a sleep (`park`); owners of AWS-LC objects|
 //! |`bare`|exchanges without a protocol, as baselines|
@@ -31,6 +32,7 @@ pub mod keys;
 pub mod sandbox;
 pub mod service;
 pub mod sys;
+pub mod tenants;
 
 pub(crate) use sidecore_client::shm;
 pub use sidecore_client::{ForkGuard, client, control, gateway, named_file, spec, text};

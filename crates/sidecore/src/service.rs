@@ -100,6 +100,8 @@ impl Service {
     pub fn start_with(config: Config, passphrase: Option<&Secret>, held: Vec<OwnedFd>) -> Result<Self, StartError> {
         config.check()?;
         check_cpus(&config)?;
+        let mut config = config;
+        config.read_subordinates()?.iter().for_each(|wrong| events::warning(wrong));
         raise_file_limit();
         let store = Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw())?;
         let files = RuntimeFiles::take(&config.socket, held)?;

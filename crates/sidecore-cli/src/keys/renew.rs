@@ -21,6 +21,7 @@ use sidecore::keys::{
 };
 use sidecore::named_file::NamedFile;
 use sidecore_terminal::output;
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
@@ -84,8 +85,8 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         }
         known.name.clone()
     } else {
-        let last = keys.iter().filter_map(|key| renewal_of(name, &key.name)).max().unwrap_or(0);
-        let key = format!("{name}.{:0RENEWAL_DIGITS$}", now().max(last + 1));
+        let taken = all(&mut service)?.into_iter().map(|key| key.name).collect();
+        let key = new_name(name, now(), &keys, &taken);
         import(&mut service, &key, pkcs8, &acl, restrictions(&key))?;
         key
     };
@@ -231,6 +232,14 @@ fn family(service: &mut Admin, name: &str, terms: Option<&Terms>) -> Result<Vec<
     Ok(all(service)?.into_iter().filter(|key| renewal_of(name, &key.name).is_some() && has_no_owner(key)).collect())
 }
 
+/// The present time as the name of a new key, or the first later one that is free: creators may have some from before
+/// such names were reserved.
+fn new_name(name: &str, now: u64, family: &[KeyEntry], taken: &HashSet<String>) -> String {
+    let last = family.iter().filter_map(|key| renewal_of(name, &key.name)).max().unwrap_or(0);
+    let mut names = (now.max(last + 1)..).map(|seconds| format!("{name}.{seconds:0RENEWAL_DIGITS$}"));
+    names.find(|name| !taken.contains(name)).unwrap_or_default()
+}
+
 /// The users named on the command line, else those of the former key.
 fn users(renewal: &Renewal, former: Option<&KeyEntry>) -> Acl {
     let named = renewal.users.acl();
@@ -362,6 +371,15 @@ mod tests {
 
     fn over(keys: &[KeyEntry], in_use: &str) -> Vec<bool> {
         formers("www", keys, in_use, NOW, GRACE).into_iter().map(|(_, is_over)| is_over).collect()
+    }
+
+    #[test]
+    fn a_new_name_is_later_than_the_familys_and_held_by_nobody() {
+        let family = ["www", "www.1800000003"].map(|name| key(name, 0));
+        let taken = ["www", "www.1800000003", "www.1800000004", "www.1800000005"].map(str::to_owned).into();
+        assert_eq!(new_name("www", NOW, &family, &taken), "www.1800000006");
+        assert_eq!(new_name("www", NOW, &family[..1], &taken), "www.1800000000");
+        assert_eq!(new_name("www", NOW + 4, &[], &taken), "www.1800000006");
     }
 
     #[test]

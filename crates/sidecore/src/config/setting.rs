@@ -2,6 +2,7 @@
 
 use super::error::{ConfigError, ConfigErrorKind, SettingError, unknown};
 use super::{Config, DeviceConfig, LimitsConfig, wrong};
+use crate::tenants::Subordinates;
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
@@ -24,6 +25,8 @@ pub enum Setting {
     Limit(&'static str, u64),
     /// `record=off`: the record ends and is written.
     EndRecord,
+    /// `subordinates=USER:FIRST:COUNT,…`: the subordinate users from now on, as `sidecore reload` sends them.
+    Subordinates(Subordinates),
 }
 
 /// An action on a device.
@@ -41,7 +44,8 @@ pub enum DeviceAction {
 
 /// The keys of the hops, in the order of the counter file, and the other keys.
 pub(crate) const HOPS: [&str; 4] = ["notify.service", "notify.to_device", "notify.from_device", "notify.client"];
-const OTHERS: [&str; 7] = ["notify", "balance", "order", "device", "device.NAME", "limits.KEY", "record"];
+const OTHERS: [&str; 8] =
+    ["notify", "balance", "order", "device", "device.NAME", "limits.KEY", "record", "subordinates"];
 
 impl Setting {
     /// Reads `key=value`.
@@ -64,6 +68,7 @@ impl Setting {
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
             "record" => Err(ConfigErrorKind::NoRecord.into()),
+            "subordinates" => value.parse().map(Self::Subordinates).map_err(|why| ConfigErrorKind::Invalid(why).into()),
             _ => match key.split_once('.') {
                 Some(("device", name)) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
                 Some(("limits", name)) => parse_limit(name, value),

@@ -119,7 +119,7 @@ impl Listener {
                 Some(_) => self.process_ended(number),
                 None => {
                     if let Some(connection) = self.connections.get(&number) {
-                        self.turns.push(&connection.client.0, Work::Listen(number));
+                        self.turns.push(&self.quotas.tenant(connection.client), Work::Listen(number));
                     }
                 }
             },
@@ -250,7 +250,7 @@ impl Listener {
                 Err(reason) => Err(reason),
             },
             Request::PublicPart { kind, raw } => {
-                self.jobs.push(self.user(key), key, ControlJob::PublicPart { kind, raw });
+                self.jobs.push(self.tenant(key), key, ControlJob::PublicPart { kind, raw });
                 Ok(None)
             }
         };

@@ -1,4 +1,4 @@
-//! Resources of clients and their users, and their limits.
+//! Resources of clients and their users, and their limits. A user's limits are for all its subordinate users, too.
 //!
 //! Ended objects count until they are closed and freed: a client that delays closing has less, not more.
 
@@ -7,6 +7,7 @@ use super::listener::limits::Fullest;
 use crate::config::{Config, LimitsConfig};
 use crate::control::Refused;
 use crate::counters::Limit;
+use crate::tenants::{Subordinates, Tenant};
 use sidecore_core::layout::Layout;
 use std::collections::HashMap;
 
@@ -53,22 +54,41 @@ impl From<Refused> for NoRoom {
 
 #[derive(Debug, Default)]
 pub(super) struct Quotas {
-    clients: HashMap<ClientKey, Holding>,
-    users: HashMap<u32, Holding>,
+    subordinates: Subordinates,
+    /// With the tenant of each, which stays as long as the client holds something.
+    clients: HashMap<ClientKey, (Tenant, Holding)>,
+    users: HashMap<Tenant, Holding>,
 }
 
 impl Quotas {
+    pub(super) fn new(subordinates: Subordinates) -> Self {
+        Self { subordinates, ..Self::default() }
+    }
+
+    /// From now on new clients belong to users by these.
+    pub(super) fn set_subordinates(&mut self, subordinates: Subordinates) {
+        self.subordinates = subordinates;
+    }
+
+    pub(super) fn tenant(&self, client: ClientKey) -> Tenant {
+        self.clients.get(&client).map_or_else(|| self.tenant_of(client.0), |(tenant, _)| *tenant)
+    }
+
+    pub(super) fn tenant_of(&self, uid: u32) -> Tenant {
+        self.subordinates.tenant(uid)
+    }
+
     pub(super) fn connect(&mut self, client: ClientKey) -> Result<(), Refused> {
         let own = self.client(client).laneless;
         ensure_limit!(
             own < LANELESS_PER_CLIENT,
             "this process has {own} connections without a lane: attach or close them"
         );
-        let of_user = self.user(client.0).laneless;
+        let tenant = self.tenant(client);
+        let of_user = self.user(tenant).laneless;
         ensure_limit!(
             of_user < LANELESS_PER_UID,
-            "user {} has {of_user} connections without a lane: attach or close them",
-            client.0
+            "{tenant} has {of_user} connections without a lane: attach or close them"
         );
         self.change(client, |holding| holding.laneless += 1);
         Ok(())
@@ -81,8 +101,9 @@ impl Quotas {
     pub(super) fn keep_key(&mut self, client: ClientKey, bytes: u64, limits: &LimitsConfig) -> Result<(), Refused> {
         let own = self.client(client).keys;
         ensure_limit!(own < KEYS_PER_CLIENT, "this process had {own} keys made: free some");
-        let of_user = self.user(client.0).keys;
-        ensure_limit!(of_user < KEYS_PER_UID, "user {} had {of_user} keys made: free some", client.0);
+        let tenant = self.tenant(client);
+        let of_user = self.user(tenant).keys;
+        ensure_limit!(of_user < KEYS_PER_UID, "{tenant} had {of_user} keys made: free some");
         self.open(client, bytes, limits)?;
         self.change(client, |holding| {
             holding.laneless -= 1;
@@ -109,11 +130,11 @@ impl Quotas {
         free: usize,
         reserve: bool,
     ) -> Result<(), NoRoom> {
-        let (limits, uid) = (&config.limits, client.0);
+        let limits = &config.limits;
         self.check_own(client, config, layout)?;
         self.check_clients(client, limits).map_err(|why| NoRoom { short: Short::Clients, why })?;
         let kept_back = if reserve { 0 } else { limits.lanes as usize / RESERVED };
-        self.check_user(uid, limits, layout)
+        self.check_user(self.tenant(client), limits, layout)
             .and_then(|()| check_free(free, kept_back))
             .map_err(|why| NoRoom { short: Short::Lanes, why })
     }
@@ -136,23 +157,23 @@ impl Quotas {
         if self.client(client).lanes > 0 {
             return Ok(());
         }
-        let uid = client.0;
-        let others = self.clients.iter().filter(|(of, holding)| of.0 == uid && holding.lanes > 0).count() as u32;
+        let tenant = self.tenant(client);
+        let others = self.clients.values().filter(|(of, holding)| *of == tenant && holding.lanes > 0).count() as u32;
         let room = others < limits.clients_per_uid;
-        ensure_limit!(room, "user {uid} has {others} clients already (limits.clients_per_uid)");
+        ensure_limit!(room, "{tenant} has {others} clients already (limits.clients_per_uid)");
         Ok(())
     }
 
-    fn check_user(&self, uid: u32, limits: &LimitsConfig, layout: Layout) -> Result<(), Refused> {
-        let user = self.user(uid);
+    fn check_user(&self, tenant: Tenant, limits: &LimitsConfig, layout: Layout) -> Result<(), Refused> {
+        let user = self.user(tenant);
         ensure_limit!(
             user.lanes < limits.lanes_per_uid,
-            "user {uid} has {} lanes already (limits.lanes_per_uid)",
+            "{tenant} has {} lanes already (limits.lanes_per_uid)",
             user.lanes
         );
         let (_, bytes) = sizes(layout);
         let left = limits.lane_bytes_per_uid.saturating_sub(user.lane_bytes);
-        ensure_limit!(bytes <= left, "{bytes} bytes: {left} are left to user {uid} (limits.lane_bytes_per_uid)");
+        ensure_limit!(bytes <= left, "{bytes} bytes: {left} are left to {tenant} (limits.lane_bytes_per_uid)");
         Ok(())
     }
 
@@ -181,11 +202,11 @@ impl Quotas {
             own + bytes <= limits.session_bytes_per_client,
             "this process's sessions take {own} bytes: close some (limits.session_bytes_per_client)"
         );
-        let of_user = self.user(client.0).session_bytes;
+        let tenant = self.tenant(client);
+        let of_user = self.user(tenant).session_bytes;
         ensure_limit!(
             of_user + bytes <= limits.session_bytes_per_uid,
-            "the sessions of user {} take {of_user} bytes: close some (limits.session_bytes_per_uid)",
-            client.0
+            "the sessions of {tenant} take {of_user} bytes: close some (limits.session_bytes_per_uid)"
         );
         self.change(client, |holding| holding.session_bytes += bytes);
         Ok(())
@@ -198,21 +219,22 @@ impl Quotas {
     /// Use of the limits of processes and users.
     pub(super) fn fill(&self, config: &Config, fullest: &mut Fullest) {
         let limits = &config.limits;
-        let mut with_lanes: HashMap<u32, u64> = HashMap::new();
-        for ((uid, _), own) in &self.clients {
+        let mut with_lanes: HashMap<Tenant, u64> = HashMap::new();
+        for ((uid, _), (tenant, own)) in &self.clients {
             let most = config.limits_of(*uid);
             fullest.of_user(Limit::LanesPerClient, *uid, own.lanes.into(), most.lanes.into());
             fullest.of_user(Limit::ArenaBytesPerClient, *uid, own.arena_bytes, most.arena_bytes.into());
             fullest.of_user(Limit::SessionBytesPerClient, *uid, own.session_bytes, limits.session_bytes_per_client);
-            *with_lanes.entry(*uid).or_default() += u64::from(own.lanes > 0);
+            *with_lanes.entry(*tenant).or_default() += u64::from(own.lanes > 0);
         }
-        for (uid, clients) in with_lanes {
-            fullest.of_user(Limit::ClientsPerUid, uid, clients, limits.clients_per_uid.into());
+        for (tenant, clients) in with_lanes {
+            fullest.of_user(Limit::ClientsPerUid, tenant.uid(), clients, limits.clients_per_uid.into());
         }
-        for (uid, user) in &self.users {
-            fullest.of_user(Limit::LanesPerUid, *uid, user.lanes.into(), limits.lanes_per_uid.into());
-            fullest.of_user(Limit::LaneBytesPerUid, *uid, user.lane_bytes, limits.lane_bytes_per_uid);
-            fullest.of_user(Limit::SessionBytesPerUid, *uid, user.session_bytes, limits.session_bytes_per_uid);
+        for (tenant, user) in &self.users {
+            let uid = tenant.uid();
+            fullest.of_user(Limit::LanesPerUid, uid, user.lanes.into(), limits.lanes_per_uid.into());
+            fullest.of_user(Limit::LaneBytesPerUid, uid, user.lane_bytes, limits.lane_bytes_per_uid);
+            fullest.of_user(Limit::SessionBytesPerUid, uid, user.session_bytes, limits.session_bytes_per_uid);
         }
     }
 
@@ -221,22 +243,24 @@ impl Quotas {
     }
 
     fn client(&self, client: ClientKey) -> Holding {
-        self.clients.get(&client).copied().unwrap_or_default()
+        self.clients.get(&client).map_or_else(Holding::default, |(_, own)| *own)
     }
 
-    fn user(&self, uid: u32) -> Holding {
-        self.users.get(&uid).copied().unwrap_or_default()
+    fn user(&self, tenant: Tenant) -> Holding {
+        self.users.get(&tenant).copied().unwrap_or_default()
     }
 
     fn change(&mut self, client: ClientKey, change: impl Fn(&mut Holding)) {
-        let (own, of_user) = (self.clients.entry(client).or_default(), self.users.entry(client.0).or_default());
+        let tenant = self.tenant(client);
+        let (_, own) = self.clients.entry(client).or_insert((tenant, Holding::default()));
+        let of_user = self.users.entry(tenant).or_default();
         change(own);
         change(of_user);
         if *own == Holding::default() {
             self.clients.remove(&client);
         }
         if *of_user == Holding::default() {
-            self.users.remove(&client.0);
+            self.users.remove(&tenant);
         }
     }
 }
@@ -354,6 +378,31 @@ mod tests {
         assert!(!quotas.is_gone(ONE));
         quotas.detach(ONE, layout());
         assert!(quotas.is_gone(ONE) && quotas.users.is_empty());
+    }
+
+    #[test]
+    fn the_limits_of_a_user_are_those_of_all_its_subordinate_users_together() {
+        let limits = LimitsConfig { lanes_per_uid: 3, clients_per_uid: 2, ..LimitsConfig::default() };
+        let config = config(limits);
+        let subordinates: Subordinates = "7:100000:65536".parse().unwrap();
+        let mut quotas = Quotas::new(subordinates);
+        let [own, container, other] = [(7, 1), (100_033, 2), (165_535, 3)];
+        attach(&mut quotas, own, &config).unwrap();
+        attach(&mut quotas, container, &config).unwrap();
+        let refused = attach(&mut quotas, other, &config).unwrap_err();
+        assert!(refused.contains("user 7 has 2 clients already (limits.clients_per_uid)"), "{refused:?}");
+        attach(&mut quotas, container, &config).unwrap();
+        assert!(attach(&mut quotas, own, &config).unwrap_err().contains("user 7 has 3 lanes already"));
+        attach(&mut quotas, (165_536, 4), &config).unwrap();
+        // Who is here stays what it was, until it holds nothing any more.
+        quotas.set_subordinates(Subordinates::default());
+        assert!(attach(&mut quotas, container, &config).unwrap_err().contains("user 7 has 3 lanes already"));
+        attach(&mut quotas, other, &config).unwrap();
+        (0..2).for_each(|_| quotas.detach(container, layout()));
+        attach(&mut quotas, container, &config).unwrap();
+        assert_eq!(quotas.tenant(container).to_string(), "user 100033");
+        quotas.detach(own, layout());
+        assert!(quotas.users.keys().all(|tenant| tenant.uid() != 7));
     }
 
     #[test]

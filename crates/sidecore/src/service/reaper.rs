@@ -9,6 +9,7 @@
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
 use crate::sys::{clock, trim, wake};
+use crate::tenants::Tenant;
 use sidecore_core::time::Nanos;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
@@ -47,7 +48,7 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct ReaperState {
-    users: HashMap<u32, Queue>,
+    users: HashMap<Tenant, Queue>,
     threads: usize,
     idle: usize,
     /// Bytes of sessions freed since the last return of memory, and the time of that.
@@ -69,7 +70,7 @@ impl Reaper {
         Self { state: Arc::default(), more: Arc::default(), tell, listener }
     }
 
-    pub(super) fn close(&self, user: u32, closed: ClosedConnection) {
+    pub(super) fn close(&self, user: Tenant, closed: ClosedConnection) {
         self.state().users.entry(user).or_default().closed.push_back(closed);
     }
 
@@ -104,7 +105,7 @@ impl Reaper {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn work(&self, first: u32) {
+    fn work(&self, first: Tenant) {
         let mut user = Some(first);
         while let Some(current) = user {
             self.serve(current);
@@ -116,7 +117,7 @@ impl Reaper {
         }
     }
 
-    fn wait_for_user(&self) -> Option<u32> {
+    fn wait_for_user(&self) -> Option<Tenant> {
         let mut state = self.state();
         state.idle += 1;
         let nothing = |state: &mut ReaperState| state.users.values().all(|queue| queue.served);
@@ -128,7 +129,7 @@ impl Reaper {
         user
     }
 
-    fn serve(&self, user: u32) {
+    fn serve(&self, user: Tenant) {
         loop {
             let next = self.state().take(user);
             let Some(mut closed) = next else { return };
@@ -170,13 +171,13 @@ impl Reaper {
 }
 
 impl ReaperState {
-    fn next_user(&mut self) -> Option<u32> {
+    fn next_user(&mut self) -> Option<Tenant> {
         let (user, queue) = self.users.iter_mut().find(|(_, queue)| !queue.served)?;
         queue.served = true;
         Some(*user)
     }
 
-    fn take(&mut self, user: u32) -> Option<ClosedConnection> {
+    fn take(&mut self, user: Tenant) -> Option<ClosedConnection> {
         let closed = self.users.get_mut(&user).and_then(|queue| queue.closed.pop_front());
         if closed.is_none() {
             self.users.remove(&user);
@@ -188,6 +189,7 @@ impl ReaperState {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tenants::Subordinates;
     use std::collections::HashSet;
     use std::sync::mpsc::{self, Receiver};
 
@@ -200,6 +202,10 @@ mod tests {
         fn drop(&mut self) {
             let _ = self.0.recv();
         }
+    }
+
+    fn user(uid: u32) -> Tenant {
+        Subordinates::default().tenant(uid)
     }
 
     fn reaper() -> (Reaper, Receiver<Event>) {
@@ -222,10 +228,10 @@ mod tests {
     fn who_closes_slowly_keeps_itself_waiting_and_nobody_else() {
         let (reaper, events) = reaper();
         let (let_go, held) = mpsc::channel();
-        reaper.close(1, closed(10, vec![Box::new(Slow(held))]));
-        reaper.close(1, closed(11, vec![]));
+        reaper.close(user(1), closed(10, vec![Box::new(Slow(held))]));
+        reaper.close(user(1), closed(11, vec![]));
         for key in 20..30 {
-            reaper.close(2, closed(key, vec![]));
+            reaper.close(user(2), closed(key, vec![]));
         }
         reaper.start_threads();
         let others: Vec<u64> = (20..30).map(|_| freed(&events)).collect();
@@ -241,7 +247,7 @@ mod tests {
         for user in 0..MAX_THREADS as u32 + 4 {
             let (let_go, held) = mpsc::channel();
             holds.push(let_go);
-            reaper.close(user, closed(user.into(), vec![Box::new(Slow(held))]));
+            reaper.close(self::user(user), closed(user.into(), vec![Box::new(Slow(held))]));
         }
         reaper.start_threads();
         assert_eq!(reaper.state().threads, MAX_THREADS);
@@ -266,7 +272,7 @@ mod tests {
         let (reaper, events) = reaper();
         let (tell, threads) = mpsc::channel();
         for user in 0..TIMES {
-            reaper.close(user, closed(user.into(), vec![Box::new(Tells(tell.clone()))]));
+            reaper.close(self::user(user), closed(user.into(), vec![Box::new(Tells(tell.clone()))]));
             reaper.start_threads();
             assert_eq!(freed(&events), u64::from(user));
             // It waits, or has ended.
@@ -286,8 +292,8 @@ mod tests {
         let layout = sidecore_core::layout::Layout::new(8, 8192).unwrap();
         let memory = Arc::new(LaneMemory::create(layout).unwrap().0);
         let device = memory.clone();
-        reaper.close(1, ClosedConnection { memory: Some(memory), ..closed(1, vec![]) });
-        reaper.close(1, closed(2, vec![]));
+        reaper.close(user(1), ClosedConnection { memory: Some(memory), ..closed(1, vec![]) });
+        reaper.close(user(1), closed(2, vec![]));
         reaper.start_threads();
         assert_eq!(freed(&events), 2, "others of the same user are not waited with");
         drop(device);

@@ -1,6 +1,6 @@
 //! Reasons why a service does not start.
 
-use crate::config::ConfigError;
+use crate::config::{ConfigError, SubordinatesError};
 use crate::keys::StoreError;
 use std::io;
 use std::path::PathBuf;
@@ -28,6 +28,9 @@ pub enum StartError {
     /// The stored keys cannot be opened.
     #[error(transparent)]
     Keys(#[from] StoreError),
+    /// The subordinate users are not known.
+    #[error(transparent)]
+    Subordinates(#[from] SubordinatesError),
     /// A path cannot be used.
     #[error(
         "{0}: {1}; name a socket in a directory that this user may write, in the configuration or in SIDECORE_SOCKET"

@@ -219,3 +219,51 @@ fn what_is_no_creators_is_refused() {
     }
     assert_eq!(hears(&mut member, "generate-for 64001 a"), "done");
 }
+
+#[test]
+fn subordinate_users_of_a_creator_share_its_quota_and_its_changes() {
+    if !root_or_skipped("play another user") {
+        return;
+    }
+    let creators = CreatorsConfig { gids: vec![GROUP], per_user: 2 };
+    let keys = KeysConfig { creators, ..KeysConfig::default() };
+    let subordinate_users = Some("64001:100000:65536".parse().unwrap());
+    let service = start(Config { socket_mode: 0o666, keys, subordinate_users, ..Config::default() });
+    set_permissions(service.socket().parent().unwrap(), Permissions::from_mode(0o755)).unwrap();
+    let mut one = peer(&service, "64001", MEMBERS);
+    let mut containers = ["100000", "100001"].map(|uid| peer(&service, uid, "64001,64100"));
+    assert_eq!(hears(&mut one, "generate a"), "done");
+    assert_eq!(hears(&mut containers[0], "generate b"), "done");
+    for (number, container) in containers.iter_mut().enumerate() {
+        let said = hears(container, &format!("generate c{number}"));
+        assert!(said.contains("user 64001 has 2 keys already (keys.creators.per_user)"), "{said}");
+    }
+    // The key is its maker's alone.
+    assert!(hears(&mut containers[1], "delete b").contains("only root and the service's own user"));
+    let mut changes = 4;
+    let refused = loop {
+        changes += 1;
+        let said = hears(&mut containers[changes % 2], "generate c");
+        if said.contains("too many changes") {
+            break said;
+        }
+        assert!(changes < 20, "{said}");
+    };
+    assert!(refused.contains("user 64001 has asked for too many changes of keys, 16 a minute"), "{refused}");
+    let other = hears(&mut peer(&service, "64002", OTHER), "generate d");
+    assert_eq!(other, "done", "another creator");
+}
+
+#[test]
+fn names_of_renewed_keys_are_no_creators() {
+    let Some((service, _root)) = serve() else { return };
+    let mut one = peer(&service, "64001", MEMBERS);
+    for name in ["www.1795621440", "www.0000000000", "a.b.1795621440"] {
+        let said = hears(&mut one, &format!("generate {name}"));
+        assert!(said.contains("are for renewals of administrators' keys"), "{name}: {said}");
+        let token = hears(&mut one, "make");
+        let said = hears(&mut one, &format!("keep {token} {name}"));
+        assert!(said.contains("are for renewals of administrators' keys"), "{name}: {said}");
+    }
+    assert_eq!(hears(&mut one, "generate www.179562144"), "done");
+}

@@ -70,10 +70,6 @@ impl Store {
     }
 
     /// Number of keys that this user had made for itself.
-    pub(crate) fn owned_by(&self, user: u32) -> usize {
-        self.keys.values().filter(|key| key.attributes.owner == Some(user)).count()
-    }
-
     /// The owner of each key that has one.
     pub(crate) fn owners(&self) -> impl Iterator<Item = u32> {
         self.keys.values().filter_map(|key| key.attributes.owner)

@@ -106,7 +106,8 @@ impl Listener {
 
     /// `Some`: report one more of this user, with the number of suppressed ones before it.
     pub(super) fn complains(&mut self, what: Complaint, uid: u32) -> Option<u64> {
-        self.complaints.tell(clock::now(), Source { what, uid })
+        let tenant = self.quotas.tenant_of(uid);
+        self.complaints.tell(clock::now(), Source { what, uid, tenant })
     }
 
     /// Reports the numbers of suppressed ones whose time has come, without a new occurrence.

@@ -74,8 +74,8 @@ pub(super) struct EndingLane {
 }
 
 impl Ending {
-    pub(super) fn is_lane_of(&self, user: u32) -> bool {
-        self.client.0 == user && self.lane.is_some()
+    pub(super) fn has_lane(&self) -> bool {
+        self.lane.is_some()
     }
 }
 

@@ -99,7 +99,7 @@ impl Listener {
         };
         self.connections.insert(key, connection);
         // It may have sent a message already.
-        self.turns.push(&client.0, Work::Listen(key));
+        self.turns.push(&self.quotas.tenant(client), Work::Listen(key));
     }
 
     /// Without this the next client would get no answer. `false`: the client could not be notified.
@@ -137,7 +137,7 @@ impl Listener {
             self.door.wasted(1);
         }
         if busy {
-            self.jobs.forget(client.0, key);
+            self.jobs.forget(self.quotas.tenant(client), key);
         }
         if let Some(own) = own {
             self.forget_key(client, &own);
@@ -173,11 +173,12 @@ impl Listener {
         // A lane that the sidecore ended itself is reported twice.
         let Some(mut closed) = ending.closed.take() else { return };
         closed.rest.extend(left.map(|lane| lane as Box<dyn Any + Send>));
-        self.reaper.close(ending.client.0, closed);
+        self.reaper.close(self.quotas.tenant(ending.client), closed);
     }
 
     pub(super) fn freed(&mut self, key: LaneKey) {
         let Some(Ending { client, lane, .. }) = self.ending.remove(&key) else { return };
+        let tenant = self.quotas.tenant(client);
         match lane {
             None => self.quotas.disconnect(client),
             Some(lane) => {
@@ -190,7 +191,7 @@ impl Listener {
         if self.quotas.is_gone(client) {
             self.forget_process(client);
         }
-        self.room_for_next(client.0);
+        self.room_for_next(tenant);
         self.spare = self.spare.take().or_else(|| wake::event().ok());
     }
 
@@ -200,12 +201,13 @@ impl Listener {
     pub(super) fn process_ended(&mut self, number: u64) {
         let Some(client) = self.processes.get(&number).copied() else { return };
         self.forget_process(client);
+        let tenant = self.quotas.tenant(client);
         let own = self
             .connections
             .iter()
             .filter(|(_, connection)| connection.process == Some(number) && connection.own.is_none());
         for (key, _) in own {
-            self.turns.push(&client.0, Work::End(*key));
+            self.turns.push(&tenant, Work::End(*key));
         }
     }
 

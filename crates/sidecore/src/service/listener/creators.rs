@@ -3,12 +3,13 @@
 use super::state::Listener;
 use crate::config::CreatorsConfig;
 use crate::control::Refused;
-use crate::events::{self, Source};
-use crate::keys::{Acl, Attributes, KeyCommand, Kind};
+use crate::events;
+use crate::keys::{Acl, Attributes, KeyCommand, Kind, renewal_of};
 use crate::service::command::LaneKey;
 use crate::sys::clock;
 use crate::sys::peer::Asker;
-use sidecore_core::policy::rate::{Pace, RateLimit};
+use crate::tenants::Tenant;
+use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
 use sidecore_core::time::Nanos;
 
 /// Bounds of a creator's changes a minute. Between them the quota of keys is that number.
@@ -42,19 +43,25 @@ impl Listener {
     /// Takes one of the changes that a creator may make in this time. Each takes the control thread several writes to the
     /// disk.
     pub(super) fn take_change(&mut self, user: u32) -> Result<(), Refused> {
-        let taken = self.changes.tell(clock::now(), Source { what: (), uid: user });
+        let tenant = self.quotas.tenant_of(user);
+        let taken = self.changes.tell(clock::now(), Creator(tenant));
         // The log has refusals in counts of its own.
         while self.changes.rest().is_some() {}
         let most = a_minute(&self.setup.config.keys.creators);
         ensure_limit!(
             taken.is_some(),
-            "user {user} has asked for too many changes of keys, {most} a minute are permitted: wait a minute"
+            "{tenant} has asked for too many changes of keys, {most} a minute are permitted: wait a minute"
         );
         Ok(())
     }
 
     /// Attributes of a creator's new key.
-    pub(super) fn own_attributes(&self, user: u32, kind: Kind, acl: &Acl) -> Result<Attributes, Refused> {
+    pub(super) fn own_attributes(&self, user: u32, name: &str, kind: Kind, acl: &Acl) -> Result<Attributes, Refused> {
+        ensure!(
+            name.rsplit_once('.').is_none_or(|(base, _)| renewal_of(base, name).is_none()),
+            "{name}: names that end in a dot and ten digits are for renewals of administrators' keys (`sidecore keys renew`): choose \
+             another"
+        );
         let own = Acl { uids: vec![user], gids: Vec::new() };
         ensure!(
             *acl == Acl::default() || *acl == own,
@@ -69,21 +76,27 @@ impl Listener {
         ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
         let attributes = Attributes { owner: Some(user), ..own.into() };
         self.check_quota(&attributes)?;
-        let (has, made) = (self.setup.store.owned_by(user), self.jobs.generations_of(user));
+        let tenant = self.quotas.tenant_of(user);
+        let (has, made) = (self.keys_of(tenant), self.jobs.generations_of(tenant));
         ensure_limit!(
             has + made < usize::from(self.setup.config.keys.creators.per_user),
-            "user {user} has {has} keys, and {made} are being made (keys.creators.per_user): wait for them"
+            "{tenant} has {has} keys, and {made} are being made (keys.creators.per_user): wait for them"
         );
         Ok(attributes)
+    }
+
+    fn keys_of(&self, tenant: Tenant) -> usize {
+        self.setup.store.owners().filter(|owner| self.quotas.tenant_of(*owner) == tenant).count()
     }
 
     /// For a new key, once at its request and again before it is stored.
     pub(super) fn check_quota(&self, attributes: &Attributes) -> Result<(), Refused> {
         let Some(owner) = attributes.owner else { return Ok(()) };
-        let (has, most) = (self.setup.store.owned_by(owner), self.setup.config.keys.creators.per_user);
+        let tenant = self.quotas.tenant_of(owner);
+        let (has, most) = (self.keys_of(tenant), self.setup.config.keys.creators.per_user);
         ensure_limit!(
             has < usize::from(most),
-            "user {owner} has {has} keys already (keys.creators.per_user): delete one with `sidecore keys delete NAME`"
+            "{tenant} has {has} keys already (keys.creators.per_user): delete one with `sidecore keys delete NAME`"
         );
         let (reserve, has_more) = self.setup.store.reserve();
         ensure_limit!(
@@ -96,7 +109,23 @@ impl Listener {
 }
 
 /// Changes of one creator, by time.
-pub(super) type Changes = RateLimit<Source<()>>;
+pub(super) type Changes = RateLimit<Creator>;
+
+/// A creator with all its subordinate users.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Creator(Tenant);
+
+impl Origin for Creator {
+    type Group = Tenant;
+
+    fn group(self) -> Tenant {
+        self.0
+    }
+
+    fn is_trusted(self) -> bool {
+        self.0.uid() == 0
+    }
+}
 
 pub(super) fn changes(config: &CreatorsConfig) -> Changes {
     let burst = a_minute(config);

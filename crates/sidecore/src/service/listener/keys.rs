@@ -84,7 +84,7 @@ impl Listener {
             KeyCommand::Replace { name, pkcs8 } => return self.replace(key, &name, pkcs8).map(|()| None),
             KeyCommand::Generate { name, kind, acl } => {
                 let attributes = match creator {
-                    Some(user) => self.own_attributes(user, kind, &acl)?,
+                    Some(user) => self.own_attributes(user, &name, kind, &acl)?,
                     None => acl.into(),
                 };
                 return self.generate(key, &name, kind, attributes).map(|()| None);
@@ -155,7 +155,7 @@ impl Listener {
     fn replace(&mut self, key: LaneKey, name: &str, pkcs8: Secret) -> Result<(), Refused> {
         self.setup.store.check_replaceable(name)?;
         let change = self.change("key-replaced", key, name);
-        self.jobs.push(self.user(key), key, ControlJob::Replace(change, pkcs8));
+        self.jobs.push(self.tenant(key), key, ControlJob::Replace(change, pkcs8));
         Ok(())
     }
 
@@ -164,7 +164,7 @@ impl Listener {
         let wanted = self.jobs.generations();
         ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
         let change = self.change("key-generated", key, name);
-        self.jobs.push(self.user(key), key, ControlJob::Generate(NewKey { change, attributes }, kind));
+        self.jobs.push(self.tenant(key), key, ControlJob::Generate(NewKey { change, attributes }, kind));
         Ok(())
     }
 
@@ -200,13 +200,13 @@ impl Listener {
         // Checked before the key itself, which takes longer.
         self.setup.store.check_new(name, &acl)?;
         let change = self.change("key-imported", key, name);
-        self.jobs.push(self.user(key), key, ControlJob::Import(NewKey { change, attributes: acl.into() }, part));
+        self.jobs.push(self.tenant(key), key, ControlJob::Import(NewKey { change, attributes: acl.into() }, part));
         Ok(())
     }
 
     fn reseal(&mut self, key: LaneKey, passphrase: Secret) -> Result<(), Refused> {
         let resealing = self.setup.store.lend(passphrase)?;
-        self.jobs.push(self.user(key), key, ControlJob::Reseal(self.who(key), resealing));
+        self.jobs.push(self.tenant(key), key, ControlJob::Reseal(self.who(key), resealing));
         Ok(())
     }
 
@@ -317,7 +317,8 @@ impl Listener {
         );
         self.quotas.keep_key(connection.client, KEY_BYTES, &self.setup.config.limits)?;
         connection.own = Some(OwnKey { token: None });
-        self.jobs.push(connection.client.0, key, ControlJob::Make(kind));
+        let tenant = self.quotas.tenant(connection.client);
+        self.jobs.push(tenant, key, ControlJob::Make(kind));
         Ok(())
     }
 
@@ -345,7 +346,7 @@ impl Listener {
             "the key was made for a program of another user: have one made, and keep that"
         );
         let attributes = match creator {
-            Some(user) => self.own_attributes(user, made.material.kind(), &Acl::default())?,
+            Some(user) => self.own_attributes(user, name, made.material.kind(), &Acl::default())?,
             None => Attributes::default(),
         };
         let change = self.change("key-kept", key, name);

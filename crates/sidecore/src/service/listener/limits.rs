@@ -4,6 +4,7 @@ use super::connection::Attached;
 use super::state::Listener;
 use crate::counters::{KeyCounter, LaneCounter, Limit, LimitUse};
 use crate::service::command::ClientKey;
+use crate::tenants::Tenant;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
 
@@ -74,10 +75,11 @@ impl Listener {
     }
 
     fn fill_creators(&self, fullest: &mut Fullest) {
-        let mut of_creators: HashMap<u32, u64> = HashMap::new();
-        self.setup.store.owners().for_each(|owner| *of_creators.entry(owner).or_default() += 1);
+        let mut of_creators: HashMap<Tenant, u64> = HashMap::new();
+        let owners = self.setup.store.owners().map(|owner| self.quotas.tenant_of(owner));
+        owners.for_each(|owner| *of_creators.entry(owner).or_default() += 1);
         for (owner, used) in of_creators {
-            fullest.of_user(Limit::KeysPerCreator, owner, used, self.setup.config.keys.creators.per_user.into());
+            fullest.of_user(Limit::KeysPerCreator, owner.uid(), used, self.setup.config.keys.creators.per_user.into());
         }
     }
 

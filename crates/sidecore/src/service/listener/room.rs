@@ -1,10 +1,12 @@
 //! Room for lanes: at a user's limit, idle lanes of its processes are taken back for another one of them.
 //!
 //! So a server may have more workers than the limit on its user's processes, as long as not all of them work. A lane
-//! is taken back only if its client permits that, the longest idle first, and only for a process of the same user. A
+//! is taken back only if its client permits that, the longest idle first, and only for a process of the same user: a
+//! subordinate user takes none of its owner's. A
 //! request sent at that moment is lost with its lane, and the client repeats it on another one. A
 //! connection waits until the lane taken back is freed, or, where all lanes are in use, until one is idle.
 
+use super::connection::Ending;
 use super::state::{Listener, Work};
 use super::waiting::{ROOM_INTERVAL_NS, Waiting};
 use crate::control::{self, Reply};
@@ -12,6 +14,7 @@ use crate::events;
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::quotas::{NoRoom, Short};
 use crate::sys::clock;
+use crate::tenants::Tenant;
 use sidecore_client::versions::other_layout;
 use sidecore_core::time::Nanos;
 use std::collections::{HashMap, HashSet};
@@ -59,7 +62,7 @@ impl Listener {
         if let Some(connection) = self.connections.get_mut(&key) {
             connection.busy = false;
         }
-        let user = self.user(key);
+        let user = self.tenant(key);
         if self.give_lane(key, waiting).and_then(|()| self.listen_again(key)).is_err() {
             self.disconnect(key);
         }
@@ -69,13 +72,14 @@ impl Listener {
         }
     }
 
-    pub(super) fn room_for_next(&mut self, user: u32) {
+    pub(super) fn room_for_next(&mut self, user: Tenant) {
         self.call_next(user, |_| true);
     }
 
-    fn call_next(&mut self, user: u32, is_meant: impl Fn(&Waiting) -> bool) {
-        let connections = &self.connections;
-        let of_user = |key: &LaneKey| connections.get(key).is_some_and(|connection| connection.client.0 == user);
+    fn call_next(&mut self, user: Tenant, is_meant: impl Fn(&Waiting) -> bool) {
+        let (connections, quotas) = (&self.connections, &self.quotas);
+        let of_user =
+            |key: &LaneKey| connections.get(key).is_some_and(|connection| quotas.tenant(connection.client) == user);
         let mut waiting = self.queue.waiting.iter_mut();
         if let Some((key, waiting)) =
             waiting.find(|(key, waiting)| !waiting.called && is_meant(waiting) && of_user(key))
@@ -96,7 +100,7 @@ impl Listener {
         let mut users = HashSet::new();
         for (key, waiting) in &mut self.queue.waiting {
             let Some(connection) = self.connections.get(key) else { continue };
-            let user = connection.client.0;
+            let user = self.quotas.tenant(connection.client);
             if (users.insert(user) || now >= waiting.until) && !waiting.called {
                 waiting.called = true;
                 self.turns.push(&user, Work::Attach(*key));
@@ -123,7 +127,9 @@ impl Listener {
             self.take_back(*lane);
             waiting.taken_back.push(*lane);
         }
-        reclaimable().next().is_some() || self.ending.values().any(|ending| ending.is_lane_of(client.0))
+        let tenant = self.quotas.tenant(client);
+        let frees = |ending: &Ending| ending.has_lane() && self.quotas.tenant(ending.client) == tenant;
+        reclaimable().next().is_some() || self.ending.values().any(frees)
     }
 
     fn holders(&mut self, user: u32, short: Short, now: Nanos) -> Vec<Holder> {

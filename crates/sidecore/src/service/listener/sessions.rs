@@ -15,7 +15,7 @@ impl Listener {
     /// `None`: the answer follows once the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
-        let (user, scheme) = (self.user(key), spec.scheme);
+        let (user, scheme) = (self.tenant(key), spec.scheme);
         let client = self.connections.get(&key).ok_or("not connected")?.client;
         // A key is tested here, in its user's turn, and not on a path where others wait.
         let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);

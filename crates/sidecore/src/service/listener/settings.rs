@@ -8,6 +8,7 @@ use crate::service::cores::check_cpu;
 use crate::service::reactor::error::DeviceError;
 use crate::service::reactor::thread::{Reactor, write_record};
 use crate::service::start_error::StartError;
+use rustix::process::geteuid;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -148,6 +149,7 @@ impl Listener {
                 self.have_all(move |reactor| reactor.set_balance(balance));
             }
             Setting::Order(order) => self.setup.config.order = order,
+            Setting::Subordinates(users) => self.quotas.set_subordinates(users.of_service(geteuid().as_raw())),
             Setting::Limit(limit, value) => self.setup.config.limits.set(limit, value)?,
             // A remote device starts when its gateway connects.
             Setting::AddDevice(device) if device.kind == DeviceKind::Remote => self.setup.config.devices.push(device),
@@ -256,7 +258,11 @@ fn rank(setting: &Setting) -> u32 {
         Setting::AddDevice(_) => 0,
         Setting::EndRecord => 1,
         Setting::Device(..) => 2,
-        Setting::Notify(..) | Setting::Balance(_) | Setting::Order(_) | Setting::Limit(..) => 3,
+        Setting::Notify(..)
+        | Setting::Balance(_)
+        | Setting::Order(_)
+        | Setting::Limit(..)
+        | Setting::Subordinates(_) => 3,
     }
 }
 

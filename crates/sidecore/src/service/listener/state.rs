@@ -21,6 +21,8 @@ use crate::service::reaper::Reaper;
 use crate::spec::KeyToken;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
+use crate::tenants::{Subordinates, Tenant};
+use rustix::process::geteuid;
 use sidecore_core::policy::fair_queue::FairQueue;
 use sidecore_core::time::Nanos;
 use std::collections::HashMap;
@@ -62,7 +64,7 @@ pub(in crate::service) struct Listener {
     pub(super) next: u64,
     pub(super) connections: HashMap<LaneKey, Connection>,
     pub(super) ending: HashMap<LaneKey, Ending>,
-    pub(super) turns: FairQueue<u32, Work>,
+    pub(super) turns: FairQueue<Tenant, Work>,
     pub(super) quotas: Quotas,
     pub(super) queue: Queue,
     /// Descriptors from this number on are for root and the service's own user.
@@ -92,6 +94,13 @@ pub(in crate::service) struct Listener {
     pub(super) limits_at: Nanos,
 }
 
+impl Setup {
+    fn subordinates(&self) -> Subordinates {
+        let users = self.config.subordinate_users.clone().unwrap_or_default();
+        users.of_service(geteuid().as_raw())
+    }
+}
+
 impl Listener {
     pub(in crate::service) fn new(setup: Setup, socket: OwnedFd) -> io::Result<Self> {
         let poller = Poller::new()?;
@@ -116,13 +125,13 @@ impl Listener {
             reaper: Reaper::new(setup.tell.clone(), setup.wake.clone()),
             reserved: descriptors::reserved(),
             changes: changes(&setup.config.keys.creators),
+            quotas: Quotas::new(setup.subordinates()),
             setup,
             poller,
             next: FIRST,
             connections: HashMap::new(),
             ending: HashMap::new(),
             turns: FairQueue::default(),
-            quotas: Quotas::default(),
             queue: Queue::default(),
             room: control::room(),
             door: Door::new(socket, descriptors::most_declined()),
@@ -144,6 +153,12 @@ impl Listener {
 
     pub(super) fn user(&self, key: LaneKey) -> u32 {
         self.connections.get(&key).map_or(0, |connection| connection.client.0)
+    }
+
+    /// The user of a connection, with all its subordinate users.
+    pub(super) fn tenant(&self, key: LaneKey) -> Tenant {
+        let client = self.connections.get(&key).map(|connection| connection.client);
+        client.map_or_else(|| self.quotas.tenant_of(0), |client| self.quotas.tenant(client))
     }
 
     pub(super) fn number(&mut self) -> u64 {

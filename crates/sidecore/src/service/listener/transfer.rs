@@ -115,7 +115,7 @@ impl Listener {
         let Opened { name, attributes, pkcs8, from, receipts, .. } = opened;
         let new = NewKey { change: self.change("key-received", key, &name).with(from), attributes };
         let arrival = Box::new(Arrival { new, receipts, replace });
-        self.jobs.push(self.user(key), key, ControlJob::Receive(arrival, pkcs8));
+        self.jobs.push(self.tenant(key), key, ControlJob::Receive(arrival, pkcs8));
     }
 
     /// Stores a received key. Only then is there a receipt.
