@@ -18,7 +18,6 @@
 //! that [may not be done twice](Class::may_be_replayed).
 
 use crate::inflight::{Entry, InFlight, RequestState, Ticket};
-use crate::policy::admission::Share;
 use crate::policy::balance::{Balance, Balancer, BatchEstimate, Load, Rates, SteadyRates};
 use crate::policy::notify::{Moderator, Notify, WakeDecision};
 use crate::session::{Class, Classes};
@@ -32,11 +31,13 @@ pub mod record;
 mod remote_keys;
 #[cfg(all(test, not(loom)))]
 mod tests;
+mod users;
 
 pub use crate::work::{ClientId, KeyLocation, LaneId, Work};
 use clients::{Lane, Tables};
 use deferred::DeferredQueue;
 use remote_keys::RemoteKeys;
+pub use users::{Lack, UserShare};
 
 /// Devices that one dispatch may have at a time.
 pub const MAX_DEVICES: usize = 64;
@@ -190,7 +191,7 @@ impl Dispatch {
         Self {
             quantum: limits.quantum,
             deferred: limits.deferred,
-            clients: Tables::new(limits.clients, limits.lanes),
+            clients: Tables::new(limits.clients, limits.lanes, limits.quantum),
             inflight: InFlight::new(limits.in_flight),
             balancer: Balancer::new(balance),
             loads: Vec::with_capacity(MAX_DEVICES),
@@ -198,9 +199,21 @@ impl Dispatch {
         }
     }
 
-    /// A client of that weight, with at most `credit` requests in flight over all its lanes. `None`: the table is full.
+    /// A client of that weight, with at most `credit` requests in flight over all its lanes. It is a user of its own.
+    /// `None`: the table is full.
     pub fn add_client(&mut self, weight: u32, credit: u32) -> Option<ClientId> {
-        self.clients.add_client(Share::new(weight), credit)
+        self.add_client_of(UserShare { name: None, weight }, 1, credit)
+    }
+
+    /// A client of that user, with that weight among the user's clients, and at most `credit` requests in flight over
+    /// all its lanes. `None`: the table is full.
+    pub fn add_client_of(&mut self, user: UserShare, weight: u32, credit: u32) -> Option<ClientId> {
+        self.clients.add_client(user, weight, credit)
+    }
+
+    /// The place of a client's user in the table of users.
+    pub fn user_of(&self, client: ClientId) -> u32 {
+        self.clients.client(client).user
     }
 
     /// Forgets a client. Its lanes must be closed.
@@ -249,26 +262,65 @@ impl Dispatch {
         })
     }
 
-    /// A round begins for this client: its share of the round is added.
+    /// A round begins for this client and its user: their shares of the round are added.
     #[inline]
     pub fn refill(&mut self, client: ClientId) {
-        let quantum = self.quantum;
-        self.clients.client_mut(client).share.refill(quantum);
+        let round = self.clients.both_mut(client).1.round() + 1;
+        self.begin_turn(client, round);
+    }
+
+    /// The client's requests have their turn in this round, counted from 1. The shares of its user and itself get what
+    /// the rounds since their last turn add. Returns whether there was any.
+    #[inline]
+    pub fn begin_turn(&mut self, client: ClientId, round: u64) -> bool {
+        self.clients.begin_turn(client, round, self.quantum)
     }
 
     /// A client with nothing waiting keeps no claim on the past.
     #[inline]
     pub fn idle(&mut self, client: ClientId) {
-        self.clients.client_mut(client).share.idle();
+        let (client, user) = self.clients.both_mut(client);
+        client.share.idle();
+        if !user.has_several_clients() {
+            user.share.idle();
+        }
     }
 
-    /// Whether a request may be taken from this client now: it is within its share and its credit, and the table has
-    /// room.
+    /// Whether a request may be taken from this client now: its user is within its share, the client within its part of
+    /// it and its credit, and the table has room.
     #[inline]
     pub fn may_take(&mut self, client: ClientId) -> bool {
         let full = self.inflight.is_full();
-        let client = self.clients.client_mut(client);
-        !full && client.in_flight < client.credit && client.share.may_take()
+        let (client, user) = self.clients.both_mut(client);
+        !full && client.in_flight < client.credit && client.share.may_take() && user.share.may_take()
+    }
+
+    /// Why a client with waiting requests [may take](Dispatch::may_take) none. One that used up its part of its user's
+    /// share waits for the [next turns](Dispatch::next_turns) from now on.
+    pub fn lack(&mut self, client: ClientId) -> Lack {
+        let (quantum, id) = (self.quantum, self.clients.client(client).user);
+        let (client, user) = self.clients.both_mut(client);
+        if !user.share.may_take() {
+            return Lack::Share(user.share.rounds_to_credit(quantum));
+        }
+        if client.share.may_take() {
+            return Lack::Room;
+        }
+        let rounds = client.share.rounds_to_credit(user.quantum(quantum));
+        self.clients.users.want(id, rounds);
+        Lack::Part
+    }
+
+    /// Whether a client waits for the next turns.
+    #[inline]
+    pub fn is_turn_wanted(&self) -> bool {
+        self.clients.users.is_any_wanted()
+    }
+
+    /// Where a user is in credit and its clients have used up their parts, they get the next ones. Returns whether there
+    /// is such a user: then the present round has work left.
+    pub fn next_turns(&mut self) -> bool {
+        self.clients.users.next_turns()
     }
 
     /// Whether only the answer of a device can let this client go on: its credit is used up, or the table is full.

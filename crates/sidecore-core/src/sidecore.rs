@@ -4,6 +4,10 @@
 //! xtask faults`. The caller asks for one [`Sidecore::advance`] after the other and does as [`Action`] says. In between it
 //! may add and close lanes and devices. Each call is statically dispatched, so the service's compiler sees one loop.
 //!
+//! Time is shared by user, then by client, then by lane. Each user has a share of each round, and its clients take turns
+//! within it. Lanes of whoever has used up its share are passed over at little cost: a user with a thousand lanes takes
+//! no more of others' time than one with a single lane.
+//!
 //! A round looks once at all devices and at all watched lanes. Lanes that were quiet for a while go dormant: they are
 //! armed and not looked at, and their doorbell brings them back, so a thousand idle lanes cost a busy one nothing.
 
@@ -12,6 +16,7 @@ mod host;
 mod lanes;
 mod requests;
 mod rounds;
+mod spent;
 mod watched;
 
 pub use devices::{Health, Reply};
@@ -27,11 +32,11 @@ use crate::time::Nanos;
 use crate::work::ClientId;
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec;
 use alloc::vec::Vec;
 use devices::Device;
 use lanes::Lane;
 use rounds::{RoundPhase, Timers};
+use spent::Spent;
 use watched::Watched;
 
 /// Rounds over empty lanes between two looks at the clock; what the caller does on [`Action::Spin`].
@@ -130,9 +135,10 @@ pub struct Sidecore<L, R> {
     requests: Vec<Option<R>>,
     orphans: VecDeque<Ticket>,
     round: u64,
-    /// Serial number of the round of shares, and by client the last one that it got.
+    /// Serial number of the round of shares.
     share: u64,
-    refilled: Vec<u64>,
+    /// Who has used up what this round permits.
+    spent: Spent,
     /// A client within its share found no room on any device that can do its request.
     blocked: bool,
     /// No new shares are assigned in this round.
@@ -167,7 +173,7 @@ impl<L, R> Sidecore<L, R> {
             orphans: VecDeque::with_capacity(limits.in_flight as usize),
             round: 0,
             share: 0,
-            refilled: vec![0; limits.clients as usize],
+            spent: Spent::new(&limits),
             blocked: false,
             withheld: false,
             busy: false,

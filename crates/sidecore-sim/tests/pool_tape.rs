@@ -1,7 +1,7 @@
 //! Pools that get the requests of a recorded service.
 
 use sidecore_core::dispatch::record::{Call, Recorded};
-use sidecore_core::dispatch::{Capability, ClientId, KeyLocation, LaneId, Limits, Placement, Work};
+use sidecore_core::dispatch::{Capability, ClientId, KeyLocation, LaneId, Limits, Placement, UserShare, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::{Balance, Rates};
 use sidecore_core::policy::notify::Notify;
@@ -21,7 +21,7 @@ type Done = (Nanos, Nanos, &'static str, u32);
 fn record(requests: &[Done]) -> Vec<u8> {
     let limits = Limits { lanes: 1, clients: 1, in_flight: 4_096, quantum: 1_000, deferred: 0 };
     let mut recorded = Recorded::new(limits, Balance::Eft, Some(1 << 22));
-    recorded.make(&Call::AddClient { weight: 1, credit: 4_096 });
+    recorded.make(&Call::AddClientOf { user: UserShare { name: None, weight: 1 }, weight: 1, credit: 4_096 });
     recorded.make(&Call::AddLane(ClientId(0), Notify::Park));
     let (classes, rates) = (Classes::all(), Rates::with_prior(1_000));
     let device = Capability { classes, immediate: false, remote_keys: false, depth: 4_096, weight: 1, rates };

@@ -1,5 +1,6 @@
-//! Clients and their lanes as dispatch knows them.
+//! Users, their clients and these clients' lanes as dispatch knows them.
 
+use super::users::{User, UserShare, Users};
 use crate::policy::admission::Share;
 use crate::policy::notify::Moderator;
 use crate::time::Nanos;
@@ -8,9 +9,15 @@ use alloc::vec::Vec;
 
 #[derive(Debug)]
 pub(super) struct Client {
+    /// Place of its user in the table of users.
+    pub(super) user: u32,
+    /// Its part of its user's time.
     pub(super) share: Share,
+    /// The last of its user's rounds in which that part was refilled.
+    round: u64,
     pub(super) credit: u32,
     pub(super) in_flight: u32,
+    /// Rank of its next deferred request among those of its user.
     pub(super) next: Nanos,
     lanes: u32,
     present: bool,
@@ -28,25 +35,56 @@ pub(super) struct Lane {
 
 #[derive(Debug)]
 pub(super) struct Tables {
+    pub(super) users: Users,
     clients: Vec<Client>,
     lanes: Vec<Lane>,
     limits: (usize, usize),
 }
 
 impl Tables {
-    pub(super) fn new(clients: u32, lanes: u32) -> Self {
+    pub(super) fn new(clients: u32, lanes: u32, quantum: Nanos) -> Self {
         let limits = (clients as usize, lanes as usize);
-        Self { clients: Vec::with_capacity(limits.0), lanes: Vec::with_capacity(limits.1), limits }
+        let (users, lanes) = (Users::new(limits.0, quantum), Vec::with_capacity(limits.1));
+        Self { users, clients: Vec::with_capacity(limits.0), lanes, limits }
     }
 
-    pub(super) fn add_client(&mut self, share: Share, credit: u32) -> Option<ClientId> {
-        let client = Client { share, credit, in_flight: 0, next: 0, lanes: 0, present: true };
+    pub(super) fn add_client(&mut self, user: UserShare, weight: u32, credit: u32) -> Option<ClientId> {
         let free = self.clients.iter().position(|c| !c.present && c.lanes == 0);
+        if free.is_none() && self.clients.len() >= self.limits.0 {
+            return None;
+        }
+        let (user, share) = (self.users.enter(user), Share::new(weight));
+        let client = Client { user, share, round: 0, credit, in_flight: 0, next: 0, lanes: 0, present: true };
         Some(ClientId(put(&mut self.clients, free, self.limits.0, client)?))
     }
 
     pub(super) fn remove_client(&mut self, client: ClientId) {
-        self.client_mut(client).present = false;
+        let client = &mut self.clients[client.0 as usize];
+        if core::mem::take(&mut client.present) {
+            self.users.leave(client.user);
+        }
+    }
+
+    /// A client and its user.
+    #[inline]
+    pub(super) fn both_mut(&mut self, client: ClientId) -> (&mut Client, &mut User) {
+        let client = &mut self.clients[client.0 as usize];
+        let user = &mut self.users[client.user];
+        (client, user)
+    }
+
+    /// Both shares get what the rounds since their last refill add. Returns whether there were any.
+    #[inline]
+    pub(super) fn begin_turn(&mut self, client: ClientId, round: u64, quantum: Nanos) -> bool {
+        self.users.round = round;
+        let (client, user) = self.both_mut(client);
+        let begins = user.begin_round(round, quantum);
+        if client.round == user.turn {
+            return begins;
+        }
+        let passed = user.turn - core::mem::replace(&mut client.round, user.turn);
+        client.share.refill_rounds(user.quantum(quantum), passed);
+        true
     }
 
     pub(super) fn add_lane(&mut self, client: ClientId, moderator: Moderator) -> Option<LaneId> {
@@ -103,17 +141,18 @@ impl Tables {
         let lane = self.lane_mut(lane);
         lane.in_flight += 1;
         let client = lane.client;
-        let client = self.client_mut(client);
+        let (client, user) = self.both_mut(client);
         client.in_flight += 1;
         client.share.charge(cost);
+        user.share.charge(cost);
     }
 
-    /// Up to `run` requests of the lane are answered without being in flight, limited by the client's share. Returns
-    /// their number.
+    /// Up to `run` requests of the lane are answered without being in flight, limited by the shares of client and
+    /// user. Returns their number.
     #[inline]
     pub(super) fn done_at_once(&mut self, lane: LaneId, urgent: bool, cost: Nanos, run: u32) -> u32 {
-        let client = self.lane_mut(lane).client;
-        let count = self.client_mut(client).share.charge_run(cost, run);
+        let (client, user) = self.both_mut(self.lane(lane).client);
+        let count = client.share.charge_run(&mut user.share, cost, run);
         let lane = self.lane_mut(lane);
         lane.finished += count;
         lane.urgent |= urgent;

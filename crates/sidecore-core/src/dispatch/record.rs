@@ -13,7 +13,7 @@ pub use call::Call;
 pub use tape::{END, MAGIC, Start, Tape, VERSION, hash};
 
 use super::{
-    Assignment, ClientId, DeviceState, Dispatch, Done, KeyLocation, LaneId, Limits, Placement, Reassigned, Work,
+    Assignment, ClientId, DeviceState, Dispatch, Done, KeyLocation, Lack, LaneId, Limits, Placement, Reassigned, Work,
 };
 use crate::inflight::{RequestState, Ticket};
 use crate::policy::balance::Balance;
@@ -91,11 +91,31 @@ impl Recorded {
         ticket
     }
 
-    /// See [`Dispatch::refill`].
+    /// See [`Dispatch::begin_turn`].
     #[inline]
-    pub fn refill(&mut self, client: ClientId) {
-        self.dispatch.refill(client);
-        self.note(|| Call::Refill(client), |_| NOTHING);
+    pub fn begin_turn(&mut self, client: ClientId, round: u64) {
+        // Called for each turn; mostly no round has passed, and nothing is recorded then.
+        if self.dispatch.begin_turn(client, round) {
+            self.note(|| Call::BeginTurn(client, round), |_| NOTHING);
+        }
+    }
+
+    /// See [`Dispatch::lack`].
+    pub fn lack(&mut self, client: ClientId) -> Lack {
+        let lack = self.dispatch.lack(client);
+        self.note(|| Call::Lack(client), |_| of_lack(lack));
+        lack
+    }
+
+    /// See [`Dispatch::next_turns`].
+    #[inline]
+    pub fn next_turns(&mut self) -> bool {
+        if !self.dispatch.is_turn_wanted() {
+            return false;
+        }
+        let any = self.dispatch.next_turns();
+        self.note(|| Call::NextTurns, |_| [u64::from(any), 0, 0]);
+        any
     }
 
     /// See [`Dispatch::may_take`].
@@ -165,9 +185,11 @@ impl Recorded {
 pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
     let Dispatch { clients, inflight, devices, .. } = dispatch;
     match call {
-        Call::AddLane(client, _) | Call::Refill(client) | Call::Idle(client) | Call::MayTake(client) => {
-            clients.has_client(*client)
-        }
+        Call::AddLane(client, _)
+        | Call::BeginTurn(client, _)
+        | Call::Lack(client)
+        | Call::Idle(client)
+        | Call::MayTake(client) => clients.has_client(*client),
         Call::RemoveClient(client) => clients.has_client(*client) && !clients.has_lanes(*client),
         Call::CloseLane(lane)
         | Call::SetNotify(lane, _)
@@ -189,7 +211,9 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
         }),
         Call::PassOn(_, ticket) => inflight.get(*ticket).is_none_or(|entry| entry.state.is_on_device()),
         Call::Hold { device, key, .. } => *device < devices.len() && *key < KeyLocation::PLACES,
-        Call::AddClient { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::Reprice(_) => true,
+        Call::AddClientOf { .. } | Call::AddDevice(_) | Call::SetBalance(_) | Call::Reprice(_) | Call::NextTurns => {
+            true
+        }
     }
 }
 
@@ -199,10 +223,14 @@ pub fn is_possible(dispatch: &Dispatch, call: &Call) -> bool {
 /// If it [is not possible](is_possible).
 pub fn apply(dispatch: &mut Dispatch, call: &Call) -> Option<Decision> {
     Some(match *call {
-        Call::AddClient { weight, credit } => number(dispatch.add_client(weight, credit).map(|id| id.0)),
+        Call::AddClientOf { user, weight, credit } => {
+            number(dispatch.add_client_of(user, weight, credit).map(|id| id.0))
+        }
         Call::AddLane(client, notify) => number(dispatch.add_lane(client, notify).map(|id| id.0)),
         Call::AddDevice(ref capability) => number(dispatch.add_device(capability.clone()).map(|device| device as u32)),
         Call::MayTake(client) => [u64::from(dispatch.may_take(client)), 0, 0],
+        Call::Lack(client) => of_lack(dispatch.lack(client)),
+        Call::NextTurns => [u64::from(dispatch.next_turns()), 0, 0],
         Call::Place(now, work) => {
             let placed = dispatch.place(now, work);
             of_placement(dispatch, placed)
@@ -235,7 +263,9 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Reprice(now) => {
             dispatch.reprice(now);
         }
-        Call::Refill(client) => dispatch.refill(client),
+        Call::BeginTurn(client, round) => {
+            dispatch.begin_turn(client, round);
+        }
         Call::Idle(client) => dispatch.idle(client),
         Call::Refuse { lane, urgent } => dispatch.refuse(lane, urgent),
         Call::Observe { device, class, size, took } => dispatch.observe(device, class, size, took),
@@ -246,10 +276,12 @@ fn tell(dispatch: &mut Dispatch, call: &Call) {
         Call::Measured(device, ref measured) => dispatch.measured(device, measured),
         Call::EstimateDevice { device, weight, ref rates } => dispatch.estimate_device(device, weight, rates),
         // These decide, and were made before.
-        Call::AddClient { .. }
+        Call::AddClientOf { .. }
         | Call::AddLane(..)
         | Call::AddDevice(_)
         | Call::MayTake(_)
+        | Call::Lack(_)
+        | Call::NextTurns
         | Call::Place(..)
         | Call::Release(..)
         | Call::Complete(..)
@@ -292,6 +324,14 @@ fn of_done(done: Option<&Done>) -> Decision {
     let Some(Done { work, device, handed, lane_open }) = done else { return NOTHING };
     let kind = 1 + u64::from(*lane_open) + 2 * u64::from(work.urgent);
     [head(kind, usize::from(*device), work.tag), *handed, u64::from(work.lane.0) | u64::from(work.size) << 32]
+}
+
+fn of_lack(lack: Lack) -> Decision {
+    match lack {
+        Lack::Share(rounds) => [1, rounds, 0],
+        Lack::Part => [2, 0, 0],
+        Lack::Room => [3, 0, 0],
+    }
 }
 
 fn of_wake(ring: WakeDecision) -> Decision {

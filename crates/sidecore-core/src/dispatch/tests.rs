@@ -6,6 +6,7 @@ mod fills;
 mod model;
 mod paths;
 mod shares;
+mod users;
 
 use super::*;
 

@@ -1,6 +1,7 @@
 //! Lanes of a sidecore: joining, leaving, resting, announcing.
 
 use super::{Lanes, Sidecore, rounds::Timers};
+use crate::dispatch::UserShare;
 use crate::dispatch::record::Call;
 use crate::policy::notify::WakeDecision;
 use crate::stage::Stamps;
@@ -20,7 +21,9 @@ pub(super) const HOLD: Nanos = 2_000;
 pub struct NewLane<L> {
     /// The host's name for its client; lanes of one client share credit and weight.
     pub client: u64,
-    /// The client's share of the sidecore's time, relative to others.
+    /// The client's user, and the user's share of the sidecore's time, relative to others.
+    pub user: UserShare,
+    /// The client's part of its user's share, relative to the user's other clients.
     pub weight: u32,
     /// Most requests that the client may have in flight.
     pub credit: u32,
@@ -192,6 +195,7 @@ impl<L, R> Sidecore<L, R> {
     /// The lane: the tables are full.
     pub fn add_lane(&mut self, new: NewLane<L>) -> Result<LaneId, L> {
         let Some((id, client)) = self.enter(&new) else { return Err(new.end) };
+        self.spent.enter(id, client, self.dispatch.user_of(client));
         let index = id.0 as usize;
         if self.lanes.len() <= index {
             self.lanes.resize_with(index + 1, || None);
@@ -298,7 +302,7 @@ impl<L, R> Sidecore<L, R> {
     }
 
     fn enter(&mut self, new: &NewLane<L>) -> Option<(LaneId, ClientId)> {
-        let call = Call::AddClient { weight: new.weight, credit: new.credit };
+        let call = Call::AddClientOf { user: new.user, weight: new.weight, credit: new.credit };
         let known = self.client(new.client);
         let (client, lanes) = known.or_else(|| Some((ClientId(self.dispatch.make(&call)?), 0)))?;
         self.clients.insert(new.client, (client, lanes + 1));

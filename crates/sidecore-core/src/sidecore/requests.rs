@@ -51,7 +51,7 @@ impl<L, R> Sidecore<L, R> {
     ) -> Action {
         // A gap of the list is not the number of a lane.
         let lane = |id: &LaneId| self.lanes.get(id.0 as usize)?.as_ref();
-        let ready = |id: &LaneId| lane(id).is_some_and(|lane| lane.is_ready(host));
+        let ready = |id: &LaneId| !self.spent.has(*id) && lane(id).is_some_and(|lane| lane.is_ready(host));
         // Within a turn the lane's place is known; else lanes without traffic cost one look.
         let found = if self.turn.is_some() {
             Some(0)
@@ -86,10 +86,7 @@ impl<L, R> Sidecore<L, R> {
         budget: u32,
     ) -> End {
         let client = lane.client;
-        if self.refilled[client.0 as usize] != self.share {
-            self.refilled[client.0 as usize] = self.share;
-            self.dispatch.refill(client);
-        }
+        self.dispatch.begin_turn(client, self.share);
         let pause = turn.taken.saturating_add(budget);
         let limit = self.loop_limits.turn.min(pause);
         while turn.taken < limit {
@@ -129,12 +126,20 @@ impl<L, R> Sidecore<L, R> {
             lane.active_at = self.now;
             host.on(Event::TurnEnded { lane: &lane.end, turn, in_flight: self.dispatch.in_flight(id) });
         }
-        let cut_off = served && !self.dispatch.may_take(lane.client);
+        let may_go_on = self.dispatch.may_take(lane.client);
+        let cut_off = served && !may_go_on;
+        if may_go_on || served {
+            self.spent.someone_is_in_credit();
+        }
         // If nothing was served, only a device's answer can help: a look before that is useless.
         lane.waits_for_device = !served
             && end != End::Commands
             && (end == End::Blocked || self.withheld || self.dispatch.waits_for_device(lane.client));
         self.busy |= !lane.waits_for_device;
+        // Whoever waits for a device says nothing about the other lanes of its user.
+        if !may_go_on && !lane.waits_for_device && lane.is_ready(host) {
+            self.spent.lacks(id, self.dispatch.lack(lane.client));
+        }
         self.blocked |= end == End::Blocked;
         self.lanes[id.0 as usize] = Some(lane);
         if let End::Fault(fault) = end {

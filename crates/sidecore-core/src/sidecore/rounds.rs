@@ -73,7 +73,11 @@ impl<L, R> Sidecore<L, R> {
     fn begin_round<H: Host<Lane = L, Request = R>>(&mut self, host: &mut H) {
         self.round += 1;
         self.withheld = self.blocked && !self.is_room_wasted(host);
-        self.share += u64::from(!self.withheld);
+        let rounds = self.spent.begin(self.round);
+        // A user in credit whose clients have used up their parts goes on within its share of this round.
+        if !self.withheld && !self.dispatch.next_turns() {
+            self.share += rounds;
+        }
         (self.blocked, self.busy, self.round_end) = (false, false, self.watched.len());
         self.phase = RoundPhase::Lane(0);
         if !self.remote.is_empty() || !self.orphans.is_empty() {

@@ -9,7 +9,7 @@ use super::world::World;
 use sidecore_core::sidecore::{Health, Sidecore};
 use sidecore_core::time::Pretty;
 
-/// Largest difference between the shares of two backlogged clients, as a part of the larger one.
+/// Largest difference between the shares of two backlogged users, or of two clients of one, as a part of the larger one.
 const UNFAIR: f64 = 0.2;
 
 impl World<'_> {
@@ -143,15 +143,24 @@ impl World<'_> {
         }
     }
 
-    /// While all clients have requests waiting, their time on the device follows their weights.
+    /// While all clients have requests waiting, their users' time on the device follows the users' weights, and the
+    /// clients of one user have equal parts.
     pub(super) fn check_shares(&mut self) {
-        let plans = self.plan.clients.iter();
-        let shares = plans.zip(&self.charged).map(|(plan, charged)| *charged as f64 / f64::from(plan.weight));
-        let (least, most) =
-            shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
-        if least < most * (1.0 - UNFAIR) {
-            let what = format!("backlogged clients had {:?} ns on the device", self.charged);
+        let clients = || self.plan.clients.iter().zip(&self.charged);
+        let mut users = [None; 3];
+        for (plan, charged) in clients() {
+            *users[usize::from(plan.user)].get_or_insert(0.0) += *charged as f64 / f64::from(plan.weight);
+        }
+        let of_user = |user: u8| clients().filter(move |(plan, _)| plan.user == user).map(|(_, time)| *time as f64);
+        if is_unfair(users.into_iter().flatten()) || (0..3).any(|user| is_unfair(of_user(user))) {
+            let of = self.plan.clients.iter().map(|plan| plan.user).collect::<Vec<_>>();
+            let what = format!("backlogged clients of users {of:?} had {:?} ns on the device", self.charged);
             self.fail(Invariant::Share, what);
         }
     }
+}
+
+fn is_unfair(shares: impl Iterator<Item = f64>) -> bool {
+    let (least, most) = shares.fold((f64::MAX, 0.0_f64), |(least, most), share| (least.min(share), most.max(share)));
+    least < most * (1.0 - UNFAIR)
 }

@@ -21,6 +21,8 @@ pub(super) enum Mutation {
     CompleteEarly,
     IgnoreCredit,
     IgnoreShare,
+    /// Each client has a share of its own, whoever its user is.
+    ShareByClient,
     Overcommit,
     /// A dead device passes for alive: its requests are not given to others.
     ForgetOrphans,
@@ -52,7 +54,7 @@ impl Mutation {
             Self::MixUpResults => Invariant::Answer,
             Self::CompleteEarly => Invariant::Accounting,
             Self::IgnoreCredit => Invariant::Credit,
-            Self::IgnoreShare => Invariant::Share,
+            Self::IgnoreShare | Self::ShareByClient => Invariant::Share,
             Self::Overcommit => Invariant::Capacity,
             Self::BlameOther => Invariant::Blame,
             Self::PunishNeighbour => Invariant::Bystander,

@@ -40,6 +40,8 @@ pub(super) struct LanePlan {
 
 #[derive(Clone, Debug)]
 pub(super) struct ClientPlan {
+    pub(super) user: u8,
+    /// Its user's.
     pub(super) weight: u32,
     pub(super) credit: u32,
     pub(super) owned: bool,
@@ -233,6 +235,7 @@ fn lane(random: &mut Random, requests: u64) -> LanePlan {
 fn client(random: &mut Random, requests: u64) -> ClientPlan {
     let lanes = if one_in(random, 4) { 2 } else { 1 };
     ClientPlan {
+        user: random.below(3) as u8,
         weight: from(random, 1, 4) as u32,
         credit: from(random, 1, 16) as u32,
         owned: one_in(random, 2),
@@ -291,14 +294,20 @@ fn fault(random: &mut Random) -> Fault {
     }
 }
 
-/// Clients that differ only in weight, with one device as the bottleneck.
+/// Users that differ in weight, one of them with several clients of several lanes each, with one device as the bottleneck.
 fn backlogged(seed: u64, random: &mut Random) -> Scenario {
-    let clients = (0..from(random, 2, 3)).map(|_| {
-        let weight = from(random, 1, 4) as u32;
-        let lanes = vec![LanePlan { load: Load::Closed(32), slots: 32, requests: 60 * weight }];
-        ClientPlan { weight, credit: 64, owned: one_in(random, 2), lanes }
-    });
-    let clients = clients.collect();
+    let mut clients: Vec<ClientPlan> = Vec::new();
+    for user in 0..from(random, 2, 3) as u8 {
+        let greedy = user == 0;
+        // Each of its clients needs so many requests that a few more or less are no matter.
+        let weight = from(random, if greedy { 2 } else { 1 }, 4) as u32;
+        let (processes, lanes) = if greedy { (from(random, 1, 4), from(random, 1, 3)) } else { (1, 1) };
+        // No lane of the greedy user is done long before the other users.
+        let requests = if greedy { 40 + 150 * weight / (processes * lanes) as u32 } else { 100 * weight };
+        let lanes = vec![LanePlan { load: Load::Closed(32), slots: 32, requests }; lanes as usize];
+        let client = ClientPlan { user, weight, credit: 64, owned: one_in(random, 2), lanes };
+        clients.extend((0..processes).map(|_| client.clone()));
+    }
     let kind = if one_in(random, 2) { Kind::Worker } else { Kind::Emulated };
     let fixed = from(random, 6_000, 9_000);
     Scenario {
@@ -329,8 +338,8 @@ impl fmt::Display for Scenario {
             self.watched_lanes
         )?;
         for (number, plan) in self.clients.iter().enumerate() {
-            let ClientPlan { weight, credit, lanes, .. } = plan;
-            writeln!(f, "client {number}: weight {weight}, credit {credit}, {}", owned(plan.owned))?;
+            let ClientPlan { user, weight, credit, lanes, .. } = plan;
+            writeln!(f, "client {number} of user {user}: weight {weight}, credit {credit}, {}", owned(plan.owned))?;
             for LanePlan { load, slots, requests } in lanes {
                 writeln!(f, "  lane of {slots} slots, {requests} requests, {load:?}")?;
             }

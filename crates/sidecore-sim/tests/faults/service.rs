@@ -15,7 +15,7 @@ use super::scenario::{DEVICE_TIMEOUT, DevicePlan, Fault, Kind, Scenario};
 use super::world::{Actor, Clock, SimEvent, Watch, World, pick};
 use faulty::Injection;
 use host::SimHost;
-use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, Work};
+use sidecore_core::dispatch::{Capability, DeviceState, LaneId, Limits, UserShare, Work};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::sidecore::{Action, Lanes, LoopLimits, NewLane, Reply, Settings, Sidecore, WaitPolicies};
@@ -26,8 +26,10 @@ use std::collections::VecDeque;
 const MAX_LANES: u32 = 64;
 /// Limit, exclusive, of requests deferred for a full device under `priced`.
 const MAX_DEFERRED: u32 = 8;
-/// Factor of the first client's weight under [`Mutation::IgnoreShare`].
+/// Factor of the first user's weight under [`Mutation::IgnoreShare`].
 const FAVOUR: u32 = 100;
+/// Names of users under [`Mutation::ShareByClient`] begin above those of the plan.
+const CLIENTS: u64 = 1_000;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Command {
@@ -254,9 +256,14 @@ impl<'a> Run<'a> {
         let slots = of.plan.slots;
         // Checks go by the plan.
         let credit = if *mutation == Some(Mutation::IgnoreCredit) { u32::MAX } else { client.credit };
-        let is_favoured = *mutation == Some(Mutation::IgnoreShare) && of.tenant == 0;
+        let is_favoured = *mutation == Some(Mutation::IgnoreShare) && client.user == 0;
         let weight = if is_favoured { client.weight * FAVOUR } else { client.weight };
-        let lane = NewLane { client: of.tenant.into(), weight, credit, slots, end: link };
+        let name = match mutation {
+            Some(Mutation::ShareByClient) => CLIENTS + u64::from(of.tenant),
+            _ => client.user.into(),
+        };
+        let user = UserShare { name: Some(name), weight };
+        let lane = NewLane { client: of.tenant.into(), user, weight: 1, credit, slots, end: link };
         of.advice = service.hops.client;
         // There is room for every connection that a run can make.
         if let Ok(id) = self.sidecore.add_lane(lane) {

@@ -83,7 +83,7 @@ fn time_of_one(from_device: Notify) -> Nanos {
         bytes_per_ns: 1_000_000,
     };
     let scenario = Scenario {
-        clients: vec![ClientPlan { weight: 1, credit: 1, owned: false, lanes: vec![lane] }],
+        clients: vec![ClientPlan { user: 0, weight: 1, credit: 1, owned: false, lanes: vec![lane] }],
         devices: vec![device],
         hops: WaitPolicies { client: Notify::Park, service: Notify::Park, to_device: Notify::Park, from_device },
         faults: Vec::new(),

@@ -3,7 +3,7 @@
 use crate::busy::Busy;
 use crate::raw::RawLane;
 use crate::{options, wait_for_line};
-use rustix::process::Uid;
+use rustix::process::{Signal, Uid, getpid, kill_process};
 use sidecore::client::Options;
 use sidecore::core::ring::Message;
 use sidecore::core::session::{Class, Op};
@@ -39,6 +39,20 @@ fn answer_lines(done: &[AtomicU64]) {
         println!("{}", counts.join(" "));
     }
     std::process::exit(0);
+}
+
+/// Fills the largest rings that there are, and stops: it takes no more time of any core itself.
+pub(crate) fn fill(socket: &str, op: &str, lanes: u64, uid: u32) {
+    if uid != 0 {
+        rustix::thread::set_thread_uid(Uid::from_raw(uid)).expect("root may be anybody");
+    }
+    let options = Options { slots: 1024, arena_bytes: 1 << 16, ..options(socket) };
+    let mut lanes: Vec<Busy> = (0..lanes).map(|_| Busy::new(&options, op, 100).expect("a lane")).collect();
+    println!("attached");
+    wait_for_line();
+    lanes.iter_mut().for_each(Busy::fill);
+    println!("full");
+    kill_process(getpid(), Signal::STOP).expect("its own process");
 }
 
 /// Makes its work look cheap: it samples only requests that end immediately.

@@ -53,6 +53,7 @@ fn main() {
         ["greedy", socket, op, size, lanes, uid] => {
             greedy::run(socket, op, number(size) as usize, number(lanes), number(uid) as u32);
         }
+        ["fill", socket, op, lanes, uid] => greedy::fill(socket, op, number(lanes), number(uid) as u32),
         ["cheat", socket] => greedy::cheat(socket),
         ["connect", socket] => println!("{}", connect::once(socket)),
         ["linger", socket] => neighbour::send_lingering(socket),

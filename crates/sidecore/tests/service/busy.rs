@@ -28,6 +28,15 @@ impl Busy {
     }
 
     pub(crate) fn step(&mut self) -> Result<(), Error> {
+        self.fill();
+        match self.client.wait()?.status {
+            Status::Done { .. } => self.done += 1,
+            other => panic!("a good request: {other:?}"),
+        }
+        Ok(())
+    }
+
+    pub(crate) fn fill(&mut self) {
         let (inputs, outputs) = ([self.input.extent()], [self.output.extent()]);
         let (session, op) = (self.session, self.op);
         let request = Request { session, op, head_len: 0, inputs: &inputs, outputs: &outputs, urgent: false };
@@ -35,10 +44,5 @@ impl Busy {
             self.next_tag += 1;
         }
         self.client.ring();
-        match self.client.wait()?.status {
-            Status::Done { .. } => self.done += 1,
-            other => panic!("a good request: {other:?}"),
-        }
-        Ok(())
     }
 }

@@ -33,6 +33,7 @@ mod sandbox;
 mod secrets;
 mod stages;
 mod stopped;
+mod tenants;
 mod trust;
 mod usable;
 mod usage;

@@ -4,7 +4,7 @@
 //! words in 24 to 31 and the first argument, mostly a name, in 32 to 63. Arguments follow, then the decision. A reader
 //! that does not know a number can still tell where the next call begins.
 
-use super::super::{Capability, ClientId, KeyLocation, LaneId, Work};
+use super::super::{Capability, ClientId, KeyLocation, LaneId, UserShare, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Measured, Rates};
 use crate::policy::notify::Notify;
@@ -16,13 +16,15 @@ use alloc::vec;
 #[derive(Clone, Debug)]
 #[expect(missing_docs, reason = "each is the method of `Dispatch` with that name")]
 pub enum Call {
-    AddClient { weight: u32, credit: u32 },
+    AddClientOf { user: UserShare, weight: u32, credit: u32 },
     RemoveClient(ClientId),
     AddLane(ClientId, Notify),
     CloseLane(LaneId),
     SetNotify(LaneId, Notify),
     SetBalance(Balance),
-    Refill(ClientId),
+    BeginTurn(ClientId, u64),
+    Lack(ClientId),
+    NextTurns,
     Idle(ClientId),
     MayTake(ClientId),
     Place(Nanos, Work),
@@ -53,7 +55,7 @@ const KEY_LOCATION: u32 = 48;
 
 impl Call {
     /// Calls have the numbers from 1 to this one.
-    pub const KINDS: u8 = 26;
+    pub const KINDS: u8 = 28;
 
     /// Number and first argument; `put` takes the words of the others.
     pub fn encode(&self, mut put: impl FnMut(u64)) -> (u8, u32) {
@@ -64,13 +66,18 @@ impl Call {
             (number, first)
         };
         match self {
-            Self::AddClient { weight, credit } => call(1, *weight, &[u64::from(*credit)]),
+            Self::AddClientOf { user, weight, credit } => {
+                let limits = u64::from(*credit) | u64::from(user.weight) << 32;
+                call(1, *weight, &[limits, user.name.is_some().into(), user.name.unwrap_or(0)])
+            }
             Self::RemoveClient(client) => call(2, client.0, &[]),
             Self::AddLane(client, notify) => call(3, client.0, &[notify.to_word()]),
             Self::CloseLane(lane) => call(4, lane.0, &[]),
             Self::SetNotify(lane, notify) => call(5, lane.0, &[notify.to_word()]),
             Self::SetBalance(balance) => call(6, place_in(&Balance::ALL, balance), &[]),
-            Self::Refill(client) => call(7, client.0, &[]),
+            Self::BeginTurn(client, round) => call(7, client.0, &[*round]),
+            Self::Lack(client) => call(27, client.0, &[]),
+            Self::NextTurns => call(28, 0, &[]),
             Self::Idle(client) => call(8, client.0, &[]),
             Self::MayTake(client) => call(9, client.0, &[]),
             Self::Release(now, device) => call(10, *device as u32, &[*now]),
@@ -121,13 +128,18 @@ impl Call {
     pub fn decode(number: u8, first: u32, arguments: &[u64]) -> Option<Self> {
         let (client, lane, device) = (ClientId(first), LaneId(first), first as usize);
         Some(match (number, arguments) {
-            (1, [credit]) => Self::AddClient { weight: first, credit: u32::try_from(*credit).ok()? },
+            (1, [limits, named @ (0 | 1), name]) if *named == 1 || *name == 0 => {
+                let user = UserShare { name: (*named == 1).then_some(*name), weight: (limits >> 32) as u32 };
+                Self::AddClientOf { user, weight: first, credit: *limits as u32 }
+            }
             (2, []) => Self::RemoveClient(client),
             (3, [notify]) => Self::AddLane(client, Notify::from_word(*notify)?),
             (4, []) => Self::CloseLane(lane),
             (5, [notify]) => Self::SetNotify(lane, Notify::from_word(*notify)?),
             (6, []) => Self::SetBalance(*Balance::ALL.get(first as usize)?),
-            (7, []) => Self::Refill(client),
+            (7, [round]) => Self::BeginTurn(client, *round),
+            (27, []) => Self::Lack(client),
+            (28, []) if first == 0 => Self::NextTurns,
             (8, []) => Self::Idle(client),
             (9, []) => Self::MayTake(client),
             (10, [now]) => Self::Release(*now, device),

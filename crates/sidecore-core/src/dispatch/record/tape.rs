@@ -14,8 +14,9 @@ use alloc::vec::Vec;
 pub const MAGIC: u64 = u64::from_le_bytes(*b"sidecrec");
 /// Second word: number of this format. Since 2 new devices reuse the numbers of removed ones; since 3 the number of
 /// classes is recorded, and decides a device's words of them; since 4 keys may be on other machines;
-/// since 5 requests are deferred for full devices under `priced`; since 6 there is one order on devices.
-pub const VERSION: u64 = 6;
+/// since 5 requests are deferred for full devices under `priced`; since 6 there is one order on devices; since 7
+/// time is shared by user first.
+pub const VERSION: u64 = 7;
 /// Number that stands for the end instead of a call.
 pub const END: u8 = 255;
 

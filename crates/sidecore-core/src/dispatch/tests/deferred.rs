@@ -109,20 +109,20 @@ fn a_client_with_many_requests_that_wait_holds_up_no_other() {
 }
 
 #[test]
-fn what_a_client_has_on_other_devices_counts_but_not_for_ever() {
+fn what_a_user_has_on_other_devices_counts_but_not_for_ever() {
     let [mut first, second] = [DeferredQueue::new(4), DeferredQueue::new(4)];
     let mut next = 0;
     assert_eq!(
-        (first.fair(&mut next, 1, 10), second.fair(&mut next, 1, 10), first.fair(&mut next, 2, 10)),
+        (first.rank(&mut next, 1, 10), second.rank(&mut next, 1, 10), first.rank(&mut next, 2, 10)),
         (0, 160, 320)
     );
-    assert_eq!(next, 400, "a client of twice the weight pays half");
+    assert_eq!(next, 400, "a user of twice the weight pays half");
     // Time goes on where it has nothing, and it may not save any up.
-    first.push(1_000, Ticket::from_word(0));
-    first.pop();
-    assert_eq!(first.fair(&mut next, 1, 10), 1_000);
+    first.push(1_000, 0, 0, Ticket::from_word(0));
+    first.pop(|_| false);
+    assert_eq!(first.rank(&mut next, 1, 10), 1_000);
     next = Nanos::MAX;
-    assert_eq!(second.fair(&mut next, 1, 10), 16_000_000_000);
+    assert_eq!(second.rank(&mut next, 1, 10), 16_000_000_000);
 }
 
 #[test]

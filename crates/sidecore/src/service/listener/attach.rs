@@ -14,6 +14,7 @@ use crate::sys::poll::wait_readable;
 use crate::sys::{clock, cpu, peer, wake};
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use sidecore_core::dispatch::UserShare;
 use sidecore_core::layout::Layout;
 use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::sidecore::NewLane;
@@ -77,9 +78,10 @@ impl Listener {
         };
         events::client_attached(client.0, client.1, name, sidecore);
         let limits = self.setup.config.limits_of(client.0);
-        let (weight, credit) = (limits.weight, limits.in_flight);
         let client_name = u64::from(client.0) << 32 | u64::from(client.1);
-        let lane = NewLane { client: client_name, weight, credit, slots: layout.slots(), end: lane };
+        let (user, weight) = self.shares(client);
+        let (credit, slots) = (limits.in_flight, layout.slots());
+        let lane = NewLane { client: client_name, user, weight, credit, slots, end: lane };
         self.quotas.attach(client, layout);
         self.blocks.pop();
         self.loads[sidecore] += 1;
@@ -94,6 +96,15 @@ impl Listener {
         let max_request_bytes = self.setup.config.limits.max_request_bytes;
         let (slots, arena_bytes) = (layout.slots(), layout.arena_bytes());
         Ok((Reply::Attached { slots, arena_bytes, max_request_bytes, token }, [file, ring, reader, theirs]))
+    }
+
+    /// The share of a client's user, and the client's weight within it. A subordinate user's weight is for its processes
+    /// among those of its tenant.
+    fn shares(&self, client: ClientKey) -> (UserShare, u32) {
+        let (tenant, config) = (self.quotas.tenant(client), &self.setup.config);
+        let user = UserShare { name: Some(tenant.uid().into()), weight: config.limits_of(tenant.uid()).weight };
+        let weight = if tenant.uid() == client.0 { 1 } else { config.limits_of(client.0).weight };
+        (user, weight)
     }
 
     /// Refuses a lane whose shape exceeds a limit even if it were the only one.

@@ -1,6 +1,7 @@
 //! The oracle's state in plain sets: clients, lanes, devices and requests on their way.
 
 use super::super::*;
+use crate::policy::admission::Share;
 use alloc::collections::BTreeMap;
 
 /// Backlog that exhausts a device's credit under `tokens`, ns.

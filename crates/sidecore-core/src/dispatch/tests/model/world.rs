@@ -3,6 +3,7 @@
 use super::super::*;
 use super::oracle::{Channel, Oracle, Request, Tenant, Unit};
 use super::{Event, LIMITS};
+use crate::policy::admission::Share;
 use proptest::sample::Index;
 
 const ALIVE: [DeviceState; 2] = [DeviceState::Active, DeviceState::Draining];
@@ -280,7 +281,9 @@ impl World {
             let in_flight = self.dispatch.clients.client_mut(ClientId(id)).in_flight;
             assert_eq!(in_flight, self.oracle.of_client(id));
             assert!(in_flight <= tenant.credit);
-            assert_eq!(self.dispatch.may_take(ClientId(id)), self.oracle.may_take(id));
+            if tenant.present {
+                assert_eq!(self.dispatch.may_take(ClientId(id)), self.oracle.may_take(id));
+            }
         }
         for device in 0..self.oracle.units.len() {
             self.check_device(device);
