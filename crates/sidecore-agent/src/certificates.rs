@@ -38,7 +38,7 @@ struct Watched {
 }
 
 /// Tells a changed file: device, number, size, times of content and entry.
-type Stamp = [i64; 7];
+type Stamp = ([u64; 3], [i64; 4]);
 
 #[derive(Debug, Default)]
 pub(crate) struct Certificates(Vec<Mutex<Watched>>);
@@ -73,8 +73,8 @@ impl Watched {
     /// Reads the file if it is another one than at the last look.
     fn look(&mut self) -> Result<(), CertificateError> {
         let stamp = fs::metadata(&self.path).map(|found| {
-            let [dev, ino, size] = [found.dev(), found.ino(), found.size()].map(|number| number as i64);
-            [dev, ino, size, found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()]
+            let times = [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()];
+            ([found.dev(), found.ino(), found.size()], times)
         })?;
         if self.stamp == Some(stamp) {
             return Ok(());

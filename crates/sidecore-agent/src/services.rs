@@ -146,7 +146,9 @@ impl Services {
             let mut keys: Vec<Signer> = wanted.collect();
             // Names are the operator's choice.
             let only_marked = self.names.is_empty() && keys.iter().any(|signer| signer.is_for_ssh);
-            keys.iter_mut().for_each(|signer| signer.is_offered = signer.is_for_ssh || !only_marked);
+            for signer in &mut keys {
+                signer.is_offered = signer.is_for_ssh || !only_marked;
+            }
             let keys = keys.into_iter().map(Arc::new).collect();
             *source.known() = Known { revision: listed.revision, keys };
         }

@@ -86,19 +86,19 @@ fn a_key_that_moved_to_another_name_signs_on() {
 #[test]
 fn keys_for_ssh_are_offered_alone_where_there_are_some_and_names_have_precedence() {
     let site = Site::with(&[("a", Kind::Ed25519), ("b", Kind::P256), ("c", Kind::MlDsa65)]);
-    let names = |agent: &Path| -> Vec<String> { list(agent).into_iter().map(|(_, name)| name).collect() };
+    let offered = |agent: &Path| -> Vec<String> { list(agent).into_iter().map(|(_, name)| name).collect() };
     let (all, named) = (site.agent(&[]), site.agent_at("named", &["--keys", "b"]));
-    assert_eq!(names(&all.socket), ["a", "b"], "as a version did that knew no usage ssh");
+    assert_eq!(offered(&all.socket), ["a", "b"], "as a version did that knew no usage ssh");
     let unmarked = blob(&all.socket, "b");
     site.keys(KeyCommand::SetUsage { name: "a".to_owned(), usage: "ssh".parse().unwrap() });
-    assert_eq!((names(&all.socket), names(&named.socket)), (vec!["a".to_owned()], vec!["b".to_owned()]));
+    assert_eq!((offered(&all.socket), offered(&named.socket)), (vec!["a".to_owned()], vec!["b".to_owned()]));
     assert_eq!(sign(&all.socket, &unmarked, 0), FAILURE);
     assert!(all.said().contains("the key b: other keys have the usage ssh"), "{}", all.said());
     signature(&sign(&named.socket, &unmarked, 0));
     // Without the mark all is as before.
     site.keys(KeyCommand::SetUsage { name: "a".to_owned(), usage: Usage::SIGN });
     signature(&sign(&all.socket, &unmarked, 0));
-    assert_eq!(names(&all.socket), ["a", "b"]);
+    assert_eq!(offered(&all.socket), ["a", "b"]);
 }
 
 #[test]
