@@ -105,12 +105,12 @@ fn jose_signs_where_node_makes_its_keys_and_raises_an_exception_where_it_copies_
 
 #[test]
 fn rusts_openssl_signs_and_decrypts_and_no_copy_of_its_rsa_keys_signs() {
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/openssl/languages/rust");
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join("rust");
     std::fs::create_dir_all(target.join("src")).unwrap();
-    for file in ["Cargo.toml", "src/main.rs"] {
-        std::fs::copy(source.join(file), target.join(file)).unwrap();
-    }
+    std::fs::write(target.join("src/main.rs"), include_str!("languages/rust.rs")).unwrap();
+    let manifest = "[package]\nname = \"signs-with-openssl\"\nversion = \"0.0.0\"\nedition = \"2021\"\n\
+                    [dependencies]\nopenssl = \"0.10\"\n[workspace]\n";
+    std::fs::write(target.join("Cargo.toml"), manifest).unwrap();
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     let built =
         cargo.args(["build", "--quiet"]).current_dir(&target).env("CARGO_TARGET_DIR", &target).output().unwrap();
