@@ -10,7 +10,9 @@ use crate::sys::sign_with;
 fn inputs() -> [Input; MOST] {
     std::array::from_fn(|lane| {
         // Below the order, whose first byte is ff, and not zero.
-        let number = |seed: u8| -> [u8; LEN] { std::array::from_fn(|at| (seed * 37 + at as u8 * 3) & 0x7f | 1) };
+        let number = |seed: u8| -> [u8; LEN] {
+            std::array::from_fn(|at| seed.wrapping_mul(37).wrapping_add(at as u8 * 3) & 0x7f | 1)
+        };
         let (mut input, seed) = (Input::default(), lane as u8);
         RADIX.read(&number(seed % 7), &mut input.private);
         RADIX.read(&number(seed % 5), &mut input.nonce);
