@@ -84,6 +84,15 @@ pub(crate) struct Serve {
     /// The passphrase of the stored keys; overrides the configuration
     #[arg(long, value_name = "FILE")]
     pub(crate) passphrase_file: Option<PathBuf>,
+    /// Take the place of the service at this socket, which serves until this one has read the keys and answers
+    #[arg(long)]
+    pub(crate) take_over: bool,
+    /// Serve in a process of its own, and return once it serves, with its process id on standard output
+    #[arg(long)]
+    pub(crate) detach: bool,
+    /// Standard input is the other end of a process that detached this one
+    #[arg(long, hide = true)]
+    pub(crate) detached: bool,
     /// Format of the log's lines, on standard error
     #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
     pub(crate) log: LogFormat,

@@ -9,6 +9,8 @@ use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitStatus;
 
+/// The service that runs is of a version that gives its place to no other: it must be stopped first.
+const OLDER_SERVICE: u8 = 3;
 /// Exit codes of a shell for a missing command, and for one that cannot be executed.
 const NOT_FOUND: u8 = 127;
 const NOT_EXECUTABLE: u8 = 126;
@@ -39,6 +41,10 @@ pub(crate) enum CliError {
     Command { program: PathBuf, source: io::Error },
     #[error("LISTEN_FDS and LISTEN_PID: {0}: a service manager sets them, and nobody else should")]
     HeldSockets(#[source] io::Error),
+    #[error("the service did not start: its log says why")]
+    NotStarted(u8),
+    #[error("the next service ended with this one's place, and the keys are not as they were: start the service again")]
+    Orphaned,
     #[error("the service does not say what it stored: use one version of both")]
     NothingStored,
     #[error("the service's counters cannot be read")]
@@ -89,6 +95,8 @@ impl Failure for CliError {
         match self {
             Self::Command { source, .. } if source.kind() == ErrorKind::NotFound => NOT_FOUND,
             Self::Command { .. } => NOT_EXECUTABLE,
+            Self::Start(StartError::OlderService(_)) => OLDER_SERVICE,
+            Self::NotStarted(code) => *code,
             _ => USAGE,
         }
     }

@@ -1,26 +1,41 @@
-//! `sidecore serve`: the service in its sandbox, until a signal ends it.
+//! `sidecore serve`: the service in its sandbox, until a signal or the next service ends it.
+
+mod detach;
 
 use crate::args::Serve;
 use crate::error::CliError;
 use crate::log::Log;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::pipe::PipeFlags;
 use sd_notify::NotifyState;
 use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
 use sidecore::core::session::Class;
 use sidecore::events;
 use sidecore::sandbox::{self, Duty};
 use sidecore::service::Service;
+use sidecore::service::succession::{Beside, Ended};
 use sidecore::sys::{cpu, duplicate};
 use sidecore_sockets_service::{self as sockets_service, Sockets, SocketsConfig};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
-use signal_hook::iterator::Signals;
+use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::signal_name;
 use std::any::Any;
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::panic::{self, PanicHookInfo};
 use std::path::Path;
+use std::sync::OnceLock;
+use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 
+/// Longest wait for the service manager to take note of the new main process, s.
+const BARRIER_S: i64 = 30;
+
 pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
+    if args.detach {
+        return detach::run();
+    }
+    let parent = args.detached.then(detach::parent).transpose()?;
     let socket = socket_of_environment();
     let (mut config, sockets) = match &args.config {
         Some(path) => Config::read_with::<SocketsConfig>(path, socket).map_err(CliError::library)?,
@@ -33,12 +48,18 @@ pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let log = Log::collect(args)?;
     match sockets {
-        Some(limits) => serve_sockets(config, &limits, args, signals, &log),
-        None => serve_keys(config, args, signals, &log),
+        Some(limits) => serve_sockets(config, &limits, args, signals, &log, parent),
+        None => serve_keys(config, args, signals, &log, parent),
     }
 }
 
-fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> Result<(), CliError> {
+fn serve_keys(
+    mut config: Config,
+    args: &Serve,
+    signals: Signals,
+    log: &Log,
+    parent: Option<OwnedFd>,
+) -> Result<(), CliError> {
     // The record is only written at the end, too late to report a wrong path.
     for (key, file) in [("record", &config.record), ("counters", &config.counters)] {
         if let Some(directory) = file.as_ref().filter(|file| file.is_dir()) {
@@ -57,17 +78,45 @@ fn serve_keys(mut config: Config, args: &Serve, signals: Signals, log: &Log) -> 
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
-    let mut service = Service::start_with(config, passphrase.as_ref(), held()?)?;
+    let (ended, end) = channel();
+    let beside =
+        Beside { passphrase: passphrase.as_ref(), held: held()?, take_over: args.take_over, ended: Some(ended) };
+    let mut service = Service::start_with(config, beside)?;
     drop(passphrase);
-    service.hand_over(hold);
-    ready();
+    let takes_over = service.has_former();
+    service.hand_over(|socket| hold(socket, takes_over));
+    ready(takes_over);
+    let end = watch(end, signals.handle())?;
     sandbox.filter_calls(service.door()).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&refused(&unserved)).chain(&unread));
     if let Some(changes) = service.key_changes() {
         events::keys_at_rest(changes);
     }
-    until_a_signal(&policies, service.socket(), signals);
-    Ok(())
+    if takes_over {
+        events::took_over();
+    }
+    if !service.end_former() {
+        events::former_stays();
+    }
+    parent.into_iter().for_each(detach::served);
+    until_the_end(&policies, service.socket(), signals, &end);
+    match end.get() {
+        Some(Ended::Orphaned) => Err(CliError::Orphaned),
+        _ => Ok(()),
+    }
+}
+
+/// Ends the wait for signals when the service has to end by itself. Returns the reason.
+fn watch(end: Receiver<Ended>, signals: Handle) -> Result<&'static OnceLock<Ended>, CliError> {
+    static WHY: OnceLock<Ended> = OnceLock::new();
+    let watch = thread::Builder::new().name("end".to_owned());
+    watch.spawn(move || {
+        if let Ok(why) = end.recv() {
+            let _ = WHY.set(why);
+            signals.close();
+        }
+    })?;
+    Ok(&WHY)
 }
 
 fn serve_sockets(
@@ -76,10 +125,16 @@ fn serve_sockets(
     args: &Serve,
     signals: Signals,
     log: &Log,
+    parent: Option<OwnedFd>,
 ) -> Result<(), CliError> {
     if args.passphrase_file.is_some() {
         return Err(CliError::usage(
             "--passphrase-file with a section [sockets]: the service of sockets has no keys, leave it out",
+        ));
+    }
+    if args.take_over {
+        return Err(CliError::usage(
+            "--take-over with a section [sockets]: the service of sockets hands nothing over, stop it first",
         ));
     }
     let unread = config.read_subordinates().map_err(CliError::library)?;
@@ -91,14 +146,15 @@ fn serve_sockets(
     let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
     let mut sockets = Sockets::start(config, limits)?;
-    ready();
+    ready(false);
     sandbox.filter_calls(sockets.door()).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&unread));
     if let Some(warnings) = sockets.take_warnings() {
         let tell = thread::Builder::new().name("warnings".to_owned());
         tell.spawn(move || warnings.iter().for_each(|warning| warn([warning].iter())))?;
     }
-    until_a_signal(&policy, sockets.socket(), signals);
+    parent.into_iter().for_each(detach::served);
+    until_the_end(&policy, sockets.socket(), signals, &OnceLock::new());
     Ok(())
 }
 
@@ -110,26 +166,49 @@ fn held() -> Result<Vec<OwnedFd>, CliError> {
 
 /// Asks the service manager to keep this socket for the next service, in the place of the former one. A manager without
 /// a store for descriptors ignores the request. Returns whether there is a manager.
-fn hold(socket: BorrowedFd<'_>) -> bool {
+fn hold(socket: BorrowedFd<'_>, takes_over: bool) -> bool {
     const NAME: NotifyState<'_> = NotifyState::FdName("socket");
-    if std::env::var_os("NOTIFY_SOCKET").is_none() {
+    if !has_manager() {
         return false;
     }
-    // There is room for one socket.
-    let former = sd_notify::notify(&[NotifyState::FdStoreRemove, NAME]);
+    // There is room for one socket, and that of a service whose place this one takes is the same.
+    let former = if takes_over { Ok(()) } else { sd_notify::notify(&[NotifyState::FdStoreRemove, NAME]) };
     former.and_then(|()| sd_notify::notify_with_fds(&[NotifyState::FdStore, NAME], &[socket])).is_ok()
 }
 
-/// Must come before the filter, which forbids it. Without systemd it does nothing.
-fn ready() {
-    let _ = sd_notify::notify(&[NotifyState::Ready]);
+fn has_manager() -> bool {
+    std::env::var_os("NOTIFY_SOCKET").is_some()
+}
+
+/// Must come before the filter, which forbids it. Without systemd it does nothing. A service that takes another one's
+/// place becomes the main process before the other one ends. Else the manager would take that for the service's end.
+fn ready(takes_over: bool) {
+    if !takes_over {
+        let _ = sd_notify::notify(&[NotifyState::Ready]);
+        return;
+    }
+    let _ = sd_notify::notify(&[NotifyState::MainPid(std::process::id()), NotifyState::Ready]);
+    let _ = barrier();
+}
+
+/// Waits until the manager has read all messages so far: it closes its end of a pipe then (`sd_notify_barrier(3)`).
+fn barrier() -> io::Result<()> {
+    if !has_manager() {
+        return Ok(());
+    }
+    let (ours, theirs) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
+    sd_notify::notify_with_fds(&[NotifyState::Custom("BARRIER=1")], &[theirs.as_fd()])?;
+    drop(theirs);
+    let bound = Timespec { tv_sec: BARRIER_S, tv_nsec: 0 };
+    poll(&mut [PollFd::new(&ours, PollFlags::IN)], Some(&bound))?;
+    Ok(())
 }
 
 fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
     warnings.for_each(|warning| events::warning(warning));
 }
 
-fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
+fn until_the_end(policies: &str, socket: &Path, mut signals: Signals, end: &OnceLock<Ended>) {
     events::policies(policies);
     events::ready(socket);
     let mut ending = None;
@@ -142,7 +221,12 @@ fn until_a_signal(policies: &str, socket: &Path, mut signals: Signals) {
             "SIGHUP changes nothing, since the sandbox keeps the configuration out of reach: run `sidecore reload --config FILE`",
         );
     }
-    events::stop(ending.unwrap_or("no signal"));
+    let by_itself = || match end.get() {
+        Some(Ended::Succeeded) => "the next service answers",
+        Some(Ended::Orphaned) => "the next service died with the socket",
+        None => "no signal",
+    };
+    events::stop(ending.unwrap_or_else(by_itself));
 }
 
 /// Starts the log, and sends panics to it. Earlier panics go to standard error.

@@ -93,11 +93,25 @@ pub enum Request {
         /// 0: that of the key itself.
         index: u8,
     },
+    /// A service that takes this one's place asks for the next step. Only for the service's own user and root, and not on
+    /// a lane's connection. See [`sidecore_core::policy::succession`].
+    Succeed(Succession),
+}
+
+/// What a service asks of the one whose place it takes, in this order on one connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Succession {
+    /// Stop writing the keys at rest. Answer: [`Reply::Done`].
+    Keys,
+    /// Accept no further client. Answer: [`Reply::Socket`].
+    Socket,
+    /// End. Answer: [`Reply::Done`].
+    End,
 }
 
 impl Request {
     /// Number of requests: those of later versions have larger numbers on the wire.
-    const COUNT: u8 = 12;
+    const COUNT: u8 = 13;
     /// The number of [`Request::Keys`].
     const KEYS: u8 = 6;
     /// From this value on, a byte is only a part of a number.
@@ -275,6 +289,8 @@ pub enum Reply {
         /// Names of groups.
         groups: Vec<String>,
     },
+    /// The packet carries two descriptors: the listening socket, and the locked file of its place.
+    Socket,
 }
 
 #[cfg(test)]
@@ -331,7 +347,7 @@ mod tests {
             assert!(!Request::is_of_later_version(packet), "{request:?}");
             (packet[0], packet[1])
         };
-        let last = Request::Certificate { name: String::new(), index: 0 };
+        let last = Request::Succeed(Succession::Keys);
         assert_eq!(number(&last).0 + 1, Request::COUNT);
         let last = KeyCommand::AddCertificateOfAnyDate { name: String::new(), certificate: Vec::new(), more: false };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));

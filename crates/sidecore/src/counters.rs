@@ -76,6 +76,16 @@ impl Counters {
     /// # Errors
     /// The shape exceeds its limits, the file cannot be made there, or there is no space for it.
     pub fn create(path: &Path, shape: Shape, start: Start) -> io::Result<Arc<Self>> {
+        let (counters, draft) = Self::draft(path, shape, start)?;
+        draft.publish()?;
+        Ok(counters)
+    }
+
+    /// The same, but the file gets its name, and replaces an older one, only when it is published.
+    ///
+    /// # Errors
+    /// As for [`Counters::create`].
+    pub fn draft(path: &Path, shape: Shape, start: Start) -> io::Result<(Arc<Self>, Draft)> {
         if !shape.is_within_limits() {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("{shape:?} exceeds {:?}", Shape::LIMIT)));
         }
@@ -84,7 +94,8 @@ impl Counters {
         reserve(&draft.file, 0, shape.keys_start() * WORD)?;
         let mapping = Mapping::new(&draft.file, bytes)?;
         describe(mapping.lines(header::WORDS * WORD), shape, start);
-        Ok(Arc::new(Self { mapping, file: draft.publish(path)?, shape, bytes }))
+        let file = draft.file.try_clone()?;
+        Ok((Arc::new(Self { mapping, file, shape, bytes }), draft))
     }
 
     /// Number of its blocks.
@@ -203,8 +214,9 @@ impl Counters {
 
 /// A file that is not in its place yet. Removed when dropped before that.
 #[derive(Debug)]
-struct Draft {
+pub struct Draft {
     path: PathBuf,
+    target: PathBuf,
     file: OwnedFd,
 }
 
@@ -216,16 +228,19 @@ impl Draft {
         // A service with the same process id may have died here and left its draft.
         let _ = unlink(&path);
         let flags = OFlags::CREATE | OFlags::EXCL | OFlags::RDWR | OFlags::CLOEXEC;
-        let draft = Self { file: open(&path, flags, MODE)?, path };
+        let draft = Self { file: open(&path, flags, MODE)?, path, target: target.to_owned() };
         // The process's umask must not deny reading.
         fchmod(&draft.file, MODE)?;
         ftruncate(&draft.file, bytes as u64)?;
         Ok(draft)
     }
 
-    fn publish(self, target: &Path) -> io::Result<OwnedFd> {
-        rename(&self.path, target)?;
-        self.file.try_clone()
+    /// Gives the file its name.
+    ///
+    /// # Errors
+    /// Those of the file system.
+    pub fn publish(self) -> io::Result<()> {
+        Ok(rename(&self.path, &self.target)?)
     }
 }
 

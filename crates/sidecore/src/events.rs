@@ -105,11 +105,15 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 39] = [
+pub const EVENTS: [(Level, &str); 43] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
     (Level::Notice, "ready"),
+    (Level::Notice, "took-over"),
+    (Level::Warning, "former-stays"),
+    (Level::Notice, "next-service"),
+    (Level::Warning, "next-service-gone"),
     (Level::Notice, "stop"),
     (Level::Error, "panic"),
     (Level::Warning, "warning"),
@@ -195,6 +199,24 @@ pub fn keys_at_rest(changes: u64) {
 /// The service answers at this socket, inside its sandbox.
 pub fn ready(socket: &Path) {
     say!(Notice "ready", "serving at {}", socket.display());
+}
+
+/// The service takes the place of another one, which ends now.
+pub fn took_over() {
+    say!(Notice "took-over", "the former service hands over and ends");
+}
+
+/// The former service should have ended.
+pub fn former_stays() {
+    say!(Warning "former-stays", "the former service has handed over and does not end: end its process");
+}
+
+pub(crate) fn next_service_reads(uid: u32, pid: u32) {
+    say!(Notice "next-service", uid, pid, "another service takes this one's place: no key can be changed until it serves");
+}
+
+pub(crate) fn next_service_gone() {
+    say!(Warning "next-service-gone", "the service that was to take this one's place has ended: this one goes on");
 }
 
 /// The service ends.

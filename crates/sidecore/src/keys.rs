@@ -29,4 +29,5 @@ pub(crate) use sealed::{Opened, Receipts};
 pub use sealed::{PartnerError, TransferError, read_partner};
 pub use sidecore_client::keys::*;
 pub(crate) use store::{Arriving, Changed, Described, Ready, Resealed, Resealing, Sent, Store, UsablePage};
+pub(crate) use vault::Stretched;
 pub use vault::{Unsealing, VaultError, VaultErrorKind};

@@ -7,7 +7,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`|
+//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`, from one service to the next: `succession`|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions, terms and sessions of keys; `material`: one key; `limiter`; `vault`: sealed files; `file`, `public`, `certificate`: import|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|

@@ -34,12 +34,11 @@ mod reaper;
 pub mod runtime_dir;
 mod sessions;
 mod start_error;
+pub mod succession;
 
 use crate::config::{Config, Waiters};
-use crate::counters::{Counters, Shape, Start};
+use crate::counters::{Counters, Draft, Shape, Start};
 use crate::events;
-use crate::keys::Store;
-use crate::spec::Secret;
 use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
@@ -49,7 +48,6 @@ use listener::state::{self, Listener};
 use reactor::Setup;
 use reactor::thread::Reactor;
 use runtime_dir::RuntimeFiles;
-use rustix::process::geteuid;
 use sidecore_core::dispatch::MAX_DEVICES;
 pub use start_error::StartError;
 use std::convert::Infallible;
@@ -60,6 +58,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
+use succession::{Beside, Former, Legacy, Place};
 
 /// A running service. Dropping it stops it: clients then notice its end.
 #[derive(Debug)]
@@ -71,8 +70,11 @@ pub struct Service {
     sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     threads: Vec<JoinHandle<()>>,
     measuring: Option<JoinHandle<()>>,
-    /// Released last, after all threads.
-    files: RuntimeFiles,
+    /// Released last, after all threads. `None`: the former service still has the place.
+    files: Option<RuntimeFiles>,
+    former: Option<Former>,
+    /// The next service has the place.
+    handed: Arc<AtomicBool>,
     key_changes: Option<u64>,
     listening: Option<OwnedFd>,
     /// The number of the listening socket, which the control thread has.
@@ -85,26 +87,24 @@ impl Service {
     /// # Errors
     /// An error of configuration, cores, paths or the system, each with the remedy.
     pub fn start(config: Config) -> Result<Self, StartError> {
-        let mut service = Self::start_with(config, None, Vec::new())?;
+        let mut service = Self::start_with(config, Beside::default())?;
         // A thread that panicked has reported it on stderr; default values hold instead of its measurements.
         let _ = service.measuring.take().map(JoinHandle::join);
         Ok(service)
     }
 
-    /// As [`Service::start`], but returns as soon as clients are answered; the measurement goes on. `passphrase` is
-    /// that of the stored keys, for a process that can no longer read its file. `held` are sockets from a service
-    /// manager: one that listens at the configuration's path is used, with all clients in its queue.
+    /// As [`Service::start`], but returns as soon as clients are answered; the measurement goes on.
     ///
     /// # Errors
     /// As for [`Service::start`].
-    pub fn start_with(config: Config, passphrase: Option<&Secret>, held: Vec<OwnedFd>) -> Result<Self, StartError> {
+    pub fn start_with(config: Config, mut beside: Beside<'_>) -> Result<Self, StartError> {
         config.check()?;
         check_cpus(&config)?;
         let mut config = config;
         config.read_subordinates()?.iter().for_each(|wrong| events::warning(wrong));
         raise_file_limit();
-        let store = Store::open(&config.keys, passphrase, config.limits.keys, geteuid().as_raw())?;
-        let files = RuntimeFiles::take(&config.socket, held)?;
+        let ended = beside.ended.take();
+        let (place, store) = Place::find(&config, beside)?;
         let listener_wake = Arc::new(wake::event()?);
         let mut service = Self {
             socket: config.socket.clone(),
@@ -114,13 +114,14 @@ impl Service {
             sidecores: Vec::new(),
             threads: Vec::new(),
             measuring: None,
-            files,
+            files: None,
+            former: None,
+            handed: Arc::default(),
             key_changes: store.changes(),
             listening: None,
             door: -1,
         };
-        let counters = create_counters(&config)?;
-        service.files.keep(&service.counters)?;
+        let (counters, draft) = draft_counters(&config)?;
         let calibration = Calibration::default();
         let advice = Advice::new(&config, &calibration);
         let (events, inbox) = mpsc::channel();
@@ -142,7 +143,8 @@ impl Service {
             service.threads.push(start_sidecore(setup, mailbox)?);
             service.sidecores.push(Arc::new(handle));
         }
-        let socket = service.files.listen(&config.socket, config.socket_mode)?;
+        let (socket, lock) = service.take(place, draft, &config)?;
+        let legacy = ended.map(|ended| Legacy { lock, handed: service.handed.clone(), ended });
         service.listening = Some(socket.try_clone()?);
         service.door = socket.as_raw_fd();
         let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
@@ -156,6 +158,7 @@ impl Service {
             sidecores: service.sidecores.clone(),
             counters,
             store,
+            legacy,
         };
         let listener = Listener::new(setup, socket)?;
         let stopped = service.stop.clone();
@@ -163,6 +166,17 @@ impl Service {
         service.threads.push(control.spawn(move || listener.run(&stopped))?);
         service.measure(calibration, free, max_request)?;
         Ok(service)
+    }
+
+    /// Takes the place, and listens. Returns the socket, and the lock of the place.
+    fn take(&mut self, place: Place, counters: Draft, config: &Config) -> Result<(OwnedFd, OwnedFd), StartError> {
+        let (files, former) = place.take(&config.socket)?;
+        self.former = former;
+        let files = self.files.insert(files);
+        counters.publish().map_err(|error| StartError::Path(self.counters.clone(), error))?;
+        files.keep(&self.counters)?;
+        let socket = files.listen(&config.socket, config.socket_mode)?;
+        Ok((socket, files.lock()?))
     }
 
     fn measure(&mut self, calibration: Calibration, free: Vec<usize>, max_request: u32) -> io::Result<()> {
@@ -196,9 +210,21 @@ impl Service {
 
     /// Passes the listening socket to `hold`. If that keeps it, its file stays in place when the service ends.
     pub fn hand_over(&mut self, hold: impl FnOnce(BorrowedFd<'_>) -> bool) {
-        if self.listening.take().is_some_and(|socket| hold(socket.as_fd())) {
-            self.files.leave_socket();
+        if self.listening.take().is_some_and(|socket| hold(socket.as_fd()))
+            && let Some(files) = &mut self.files
+        {
+            files.leave_socket();
         }
+    }
+
+    /// Whether it took the place of a service that still runs.
+    pub fn has_former(&self) -> bool {
+        self.former.is_some()
+    }
+
+    /// Lets the former service end, if there is one. `false`: it has not.
+    pub fn end_former(&mut self) -> bool {
+        self.former.take().is_none_or(Former::end)
     }
 
     /// The number of the listening socket: no other file has it while all threads run.
@@ -232,6 +258,11 @@ impl Drop for Service {
             let _ = thread.join();
         }
         let _ = self.measuring.take().map(JoinHandle::join);
+        if self.handed.load(Ordering::Acquire)
+            && let Some(files) = &mut self.files
+        {
+            files.hand_over();
+        }
     }
 }
 
@@ -265,7 +296,8 @@ pub fn raise_file_limit() {
     let _ = setrlimit(Resource::Nofile, limit);
 }
 
-fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
+/// They replace those of a former service only once this one has its place.
+fn draft_counters(config: &Config) -> Result<(Arc<Counters>, Draft), StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
     let shape = Shape {
         sidecores,
@@ -275,5 +307,5 @@ fn create_counters(config: &Config) -> Result<Arc<Counters>, StartError> {
     };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
-    Counters::create(&path, shape, start).map_err(|error| StartError::Path(path, error))
+    Counters::draft(&path, shape, start).map_err(|error| StartError::Path(path, error))
 }

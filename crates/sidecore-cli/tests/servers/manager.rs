@@ -16,6 +16,8 @@ pub(crate) struct Manager {
     path: PathBuf,
     socket: OwnedFd,
     pub(crate) held: Option<OwnedFd>,
+    /// The process that the service named as its main one.
+    pub(crate) main: Option<u32>,
 }
 
 impl Manager {
@@ -24,7 +26,7 @@ impl Manager {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::UNIX, SocketType::DGRAM, flags, None).unwrap();
         bind(&socket, &SocketAddrUnix::new(&path).unwrap()).unwrap();
-        Self { path, socket, held: None }
+        Self { path, socket, held: None, main: None }
     }
 
     pub(crate) fn listen(&mut self, path: &Path) {
@@ -49,15 +51,20 @@ impl Manager {
     }
 
     pub(crate) fn wait_until_ready(&mut self) {
-        let ready = wait_for(BOUND, || {
+        self.wait_for_line("READY=1");
+    }
+
+    /// Reads messages up to one with this line.
+    pub(crate) fn wait_for_line(&mut self, expected: &str) {
+        let said = wait_for(BOUND, || {
             while let Some(message) = self.next() {
-                if message.lines().any(|line| line == "READY=1") {
+                if message.lines().any(|line| line == expected) {
                     return true;
                 }
             }
             false
         });
-        assert!(ready, "the service does not say that it is ready");
+        assert!(said, "the service does not say {expected}");
     }
 
     fn next(&mut self) -> Option<String> {
@@ -69,9 +76,13 @@ impl Manager {
         if message.lines().any(|line| line == "FDSTOREREMOVE=1") {
             self.held = None;
         }
+        if let Some(main) = message.lines().find_map(|line| line.strip_prefix("MAINPID=")) {
+            self.main = main.parse().ok();
+        }
         for part in control.drain() {
             if let RecvAncillaryMessage::ScmRights(mut sent) = part
                 && self.held.is_none()
+                && message.contains("FDSTORE=1")
             {
                 self.held = sent.next();
             }

@@ -1,4 +1,7 @@
-//! Restarts of the service under a service manager that keeps its socket: no handshake is lost.
+//! Restarts of the service: no handshake is lost, neither where a service manager keeps its socket from one service to
+//! the next, nor where the next one takes the place of the present one.
+
+mod succession;
 
 use crate::handshake::{TLS_13, handshake};
 use crate::material::{Kind, Material};
@@ -13,11 +16,11 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Restarts if `SIDECORE_RESTARTS` names no other number.
 const RESTARTS: u32 = 3;
-/// Threads that load all cores if the variable is set.
+/// Threads that load all cores if the variable is set, unless `SIDECORE_LOAD` names another number.
 const LOAD: u32 = 16;
 const EVERY: Duration = Duration::from_millis(50);
 /// Most handshakes in flight: more client processes would themselves be the load.
@@ -29,17 +32,35 @@ const BETWEEN: u32 = 20;
 /// --test servers -- restarts`.
 #[test]
 fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
-    let asked = std::env::var("SIDECORE_RESTARTS").ok().map(|number| number.parse().unwrap());
     let directory = directory();
-    let key = Material::make(directory.path(), Kind::P256);
     let mut service = Service::managed(directory.path());
+    let asked = asked("SIDECORE_RESTARTS");
+    let load = asked.map_or(0, |_| loaded());
+    no_handshake_is_lost(directory.path(), &mut service, load, asked.unwrap_or(RESTARTS), |service| {
+        service.stop();
+        service.run();
+    });
+}
+
+fn asked(variable: &str) -> Option<u32> {
+    std::env::var(variable).ok().map(|number| number.parse().unwrap())
+}
+
+fn loaded() -> u32 {
+    asked("SIDECORE_LOAD").unwrap_or(LOAD)
+}
+
+/// Handshakes with nginx while the service is restarted so many times, and that number of threads loads all cores.
+fn no_handshake_is_lost(directory: &Path, service: &mut Service, load: u32, times: u32, restart: fn(&mut Service)) {
+    let key = Material::make(directory, Kind::P256);
     service.import(&key);
-    let configured = Program::Nginx.configure(directory.path(), &[service.identity(&key, "p-256")]);
+    let configured = Program::Nginx.configure(directory, &[service.identity(&key, "p-256")]);
     let server = configured.start(service.told(&mut configured.command()));
     let (stop, done, failed) = (AtomicBool::new(false), AtomicU32::new(0), AtomicU32::new(0));
+    let mut took = Vec::new();
     thread::scope(|scope| {
         defer!(stop.store(true, Ordering::Relaxed));
-        for _ in 0..asked.map_or(0, |_| LOAD) {
+        for _ in 0..load {
             scope.spawn(|| {
                 while !stop.load(Ordering::Relaxed) {
                     std::hint::spin_loop();
@@ -64,16 +85,17 @@ fn no_handshake_fails_while_a_service_manager_holds_the_socket() {
                 });
             }
         });
-        for _ in 0..asked.unwrap_or(RESTARTS) {
-            let before = done.load(Ordering::Relaxed);
-            service.stop();
-            service.run();
+        for _ in 0..times {
+            let (before, start) = (done.load(Ordering::Relaxed), Instant::now());
+            restart(service);
+            took.push(start.elapsed());
             let some = || done.load(Ordering::Relaxed) >= before + BETWEEN;
             assert!(wait_for(BOUND, some), "no {BETWEEN} handshakes after a restart");
         }
     });
+    took.sort_unstable();
     let (done, failed) = (done.into_inner(), failed.into_inner());
-    println!("{} restarts, {done} handshakes, {failed} failed", asked.unwrap_or(RESTARTS));
+    println!("{times} restarts of up to {:?}, {done} handshakes, {failed} failed", took.last());
     assert!(done > 0 && failed == 0, "{failed} of {done} handshakes failed\n{}", server.daemon.log());
 }
 

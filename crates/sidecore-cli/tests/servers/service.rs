@@ -21,6 +21,8 @@ pub(crate) struct Service {
     limits: String,
     manager: Option<Manager>,
     program: PathBuf,
+    /// Services so far: each has a log of its own.
+    starts: u32,
 }
 
 impl Service {
@@ -41,7 +43,7 @@ impl Service {
 
     fn new(directory: &Path, limits: String, manager: Option<Manager>) -> Self {
         let program = PathBuf::from(env!("CARGO_BIN_EXE_sidecore"));
-        let service = Self { directory: directory.to_owned(), daemon: None, limits, manager, program };
+        let service = Self { directory: directory.to_owned(), daemon: None, limits, manager, program, starts: 0 };
         service.write_configuration();
         service
     }
@@ -87,6 +89,11 @@ impl Service {
         self.daemon.as_ref().unwrap().pid()
     }
 
+    /// The main process, by what its manager was told last.
+    pub(crate) fn main(&self) -> Option<u32> {
+        self.manager.as_ref().unwrap().main
+    }
+
     pub(crate) fn forget(&mut self) {
         self.manager.as_mut().unwrap().held = None;
     }
@@ -95,16 +102,20 @@ impl Service {
         self.directory.join("service/socket")
     }
 
+    pub(crate) fn configuration(&self) -> PathBuf {
+        self.directory.join("sidecore.toml")
+    }
+
     fn write_configuration(&self) {
         let (directory, socket, limits) = (self.directory.join("service"), self.socket(), &self.limits);
         std::fs::create_dir(&directory).unwrap();
         let text = format!("socket = '{}'\nsocket_mode = \"0666\"\n[limits]\n{limits}\n", socket.display());
-        std::fs::write(self.directory.join("sidecore.toml"), text).unwrap();
+        std::fs::write(self.configuration(), text).unwrap();
         std::fs::write(self.directory.join("openssl.cnf"), configuration(&socket)).unwrap();
     }
 
     pub(crate) fn run(&mut self) {
-        let mut daemon = self.begin();
+        let mut daemon = self.begin(&[]);
         if let Some(manager) = &mut self.manager {
             manager.wait_until_ready();
         }
@@ -112,21 +123,46 @@ impl Service {
         self.daemon = Some(daemon);
     }
 
-    fn begin(&self) -> Daemon {
+    /// Another one takes the place of the running service, which then ends by itself.
+    pub(crate) fn hand_over(&mut self) {
+        let mut next = self.begin(&["--take-over"]);
+        if let Some(manager) = &mut self.manager {
+            manager.wait_until_ready();
+            // It waits until the manager has read that.
+            manager.wait_for_line("BARRIER=1");
+        }
+        next.wait_for_words("serving at");
+        let mut former = self.daemon.replace(next).unwrap();
+        assert!(wait_for(BOUND, || !former.lives()), "the former service does not end\n{}", former.log());
+        assert!(former.status().unwrap().success(), "{}", former.log());
+    }
+
+    pub(crate) fn daemon(&mut self) -> &mut Daemon {
+        self.daemon.as_mut().unwrap()
+    }
+
+    /// Starts one that is to take the running service's place.
+    pub(crate) fn begin_next(&mut self) -> Daemon {
+        self.begin(&["--take-over"])
+    }
+
+    fn begin(&mut self, options: &[&str]) -> Daemon {
         let mut command = Command::new(&self.program);
         command.stdin(Stdio::null());
         if let Some(manager) = &self.manager {
             command = manager.command(self.program.to_str().unwrap());
         }
-        command.arg("serve").arg("--config").arg(self.directory.join("sidecore.toml"));
-        Daemon::start_with_input("sidecore", &mut command, &self.directory.join("sidecore.log"))
+        command.arg("serve").args(options).arg("--config").arg(self.configuration());
+        self.starts += 1;
+        let log = self.directory.join(format!("sidecore-{}.log", self.starts));
+        Daemon::start_with_input("sidecore", &mut command, &log)
     }
 
     /// The log of a start by this program that ends. `None`: it serves.
     pub(crate) fn refusal_of(&mut self, program: &Path) -> Option<String> {
         self.stop();
         program.clone_into(&mut self.program);
-        let mut daemon = self.begin();
+        let mut daemon = self.begin(&[]);
         let serves = |daemon: &Daemon| daemon.log().contains("serving at");
         assert!(wait_for(BOUND, || serves(&daemon) || !daemon.lives()), "{}", daemon.log());
         let refusal = (!daemon.lives()).then(|| daemon.log());
@@ -142,7 +178,7 @@ impl Service {
         self.daemon.take().unwrap().kill();
     }
 
-    fn admin(socket: PathBuf) -> Admin {
+    pub(crate) fn admin(socket: PathBuf) -> Admin {
         Admin::connect(&Options { socket, ..Options::default() }).unwrap()
     }
 

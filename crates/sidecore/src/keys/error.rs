@@ -189,6 +189,9 @@ pub enum StoreError {
     /// The same, for another change of the passphrase.
     #[error("the passphrase is being changed already: try again when that is done")]
     ResealingAlready,
+    /// Another service reads the keys at rest, to take this one's place.
+    #[error("another service is taking this one's place, and no key can be changed meanwhile: try again in a moment")]
+    Released,
     /// There are no keys at rest.
     #[error("the keys are in memory only, under no passphrase: to keep keys, configure keys.directory")]
     InMemory,

@@ -10,7 +10,7 @@ use super::limiter::Limiter;
 use super::lineage::Lineage;
 use super::material::Material;
 use super::sealed::Transfer;
-use super::vault::{Found, Vault, VaultError, VaultWarning};
+use super::vault::{self, Stretched, Vault, VaultError, VaultWarning};
 use crate::config::{KeysConfig, Partners, check_passphrase};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
@@ -19,6 +19,7 @@ use aws_lc_rs::digest::{SHA256, digest};
 use sidecore_client::keys::transfer::Address;
 use sidecore_client::keys::{Acl, KeyEntry, KeyInfo, MAX_ACL, Site, Usage, check_name};
 use sidecore_core::custody::Custody;
+use sidecore_core::policy::succession::Found;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::hash::RandomState;
@@ -82,6 +83,8 @@ enum Rest {
     None,
     Vault(Box<Vault>),
     Lent,
+    /// Another service reads them, and may have them soon.
+    Released(Box<Vault>),
 }
 
 #[derive(Debug)]
@@ -125,10 +128,16 @@ pub(crate) struct Store {
 }
 
 impl Store {
+    /// What takes longest of opening the store, and needs no lock.
+    pub(crate) fn stretch(config: &KeysConfig, passphrase: Option<&Secret>) -> Option<Stretched> {
+        Vault::stretch(config.directory.as_ref()?, &read(config, passphrase).ok()?)
+    }
+
     /// A store of at most `limit` keys, with the keys at rest. A `passphrase` of `None` is read from its file.
     pub(crate) fn open(
         config: &KeysConfig,
         passphrase: Option<&Secret>,
+        ahead: Option<&Stretched>,
         limit: u16,
         own_uid: u32,
     ) -> Result<Self, StoreError> {
@@ -150,12 +159,8 @@ impl Store {
             store.transient = Transfer::random();
             return Ok(store);
         };
-        let read = match passphrase {
-            Some(passphrase) => passphrase.clone(),
-            None => config.passphrase()?.ok_or(StoreError::NoPassphrase)?,
-        };
-        let (vault, found) = Vault::open(directory, config, &read)?;
-        for Found { name, attributes, pkcs8 } in found {
+        let (vault, found) = Vault::open(directory, config, &read(config, passphrase)?, ahead)?;
+        for vault::Found { name, attributes, pkcs8 } in found {
             let entered = store
                 .check_new(&name, &attributes.acl)
                 .and_then(|()| store.enter(&name, Material::of_rest(pkcs8)?, attributes));
@@ -168,7 +173,7 @@ impl Store {
     pub(crate) fn changes(&self) -> Option<u64> {
         match &self.rest {
             Rest::Vault(vault) => Some(vault.changes()),
-            Rest::None | Rest::Lent => None,
+            Rest::None | Rest::Lent | Rest::Released(_) => None,
         }
     }
 
@@ -278,7 +283,37 @@ impl Store {
                 Ok(done?)
             }
             Rest::Lent => Err(StoreError::Resealing),
+            Rest::Released(_) => Err(StoreError::Released),
         }
+    }
+
+    /// Lets another service read the keys at rest. Until [`Store::regain`] has found them unchanged, keys can be used and
+    /// not changed.
+    pub(crate) fn release(&mut self) -> Result<(), StoreError> {
+        match std::mem::replace(&mut self.rest, Rest::Lent) {
+            Rest::Vault(vault) => {
+                let released = vault.release();
+                self.rest = if released.is_ok() { Rest::Released(vault) } else { Rest::Vault(vault) };
+                Ok(released?)
+            }
+            Rest::Lent => Err(StoreError::Resealing),
+            other => {
+                self.rest = other;
+                Ok(())
+            }
+        }
+    }
+
+    /// Tries to get the keys at rest back.
+    pub(crate) fn regain(&mut self) -> Found {
+        let Rest::Released(vault) = &self.rest else { return Found::Same };
+        let found = vault.regain();
+        if found == Found::Same
+            && let Rest::Released(vault) = std::mem::replace(&mut self.rest, Rest::None)
+        {
+            self.rest = Rest::Vault(vault);
+        }
+        found
     }
 
     fn is_at_rest(&self) -> bool {
@@ -419,6 +454,10 @@ impl Store {
         match std::mem::replace(&mut self.rest, Rest::Lent) {
             Rest::Vault(vault) => Ok(Resealing { vault, passphrase }),
             Rest::Lent => Err(StoreError::ResealingAlready),
+            Rest::Released(vault) => {
+                self.rest = Rest::Released(vault);
+                Err(StoreError::Released)
+            }
             Rest::None => {
                 self.rest = Rest::None;
                 Err(StoreError::InMemory)
@@ -528,6 +567,13 @@ impl Key {
         }
         let unused = self.sessions.iter().position(|(_, session)| Arc::strong_count(session) == 1);
         unused.map(|at| self.sessions.remove(at)).is_some()
+    }
+}
+
+fn read(config: &KeysConfig, passphrase: Option<&Secret>) -> Result<Secret, StoreError> {
+    match passphrase {
+        Some(passphrase) => Ok(passphrase.clone()),
+        None => config.passphrase()?.ok_or(StoreError::NoPassphrase),
     }
 }
 

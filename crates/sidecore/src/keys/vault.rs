@@ -19,7 +19,9 @@ use counter::Counter;
 use directory::{Directory, Disk, System, beside};
 pub use error::{Unsealing, VaultError, VaultErrorKind};
 use list::{List, MASTER, Present, file_of};
+pub(crate) use seal::Stretched;
 use seal::{COST, Cost, MAX_FILE, MAX_MASTER, Master};
+use sidecore_core::policy::succession;
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -66,14 +68,40 @@ impl Vault {
         path: &Path,
         config: &KeysConfig,
         passphrase: &Secret,
+        ahead: Option<&Stretched>,
     ) -> Result<(Self, Vec<Found>), VaultError> {
-        Self::open_on(path, config, passphrase, COST, Box::new(System))
+        Self::open_on(path, config, passphrase, ahead, COST, Box::new(System))
+    }
+
+    /// What takes longest when it is opened, and needs no lock: another service may have the directory. `None`: it
+    /// cannot be read yet, which opening it says.
+    pub(super) fn stretch(path: &Path, passphrase: &Secret) -> Option<Stretched> {
+        let file = Directory::open(path, Box::new(System)).ok()?.read(MASTER, MAX_MASTER).ok()??;
+        Stretched::of(passphrase, &file)
+    }
+
+    /// Lets another service have the directory. Nothing may be written until [`Vault::regain`] has returned `Same`.
+    pub(super) fn release(&self) -> Result<(), VaultError> {
+        self.directory.unlock().map_err(|error| self.directory.here(error))
+    }
+
+    /// Locks the directory again, and looks whether it is as this service left it.
+    pub(super) fn regain(&self) -> succession::Found {
+        match self.directory.lock() {
+            Ok(true) => {}
+            Ok(false) | Err(_) => return succession::Found::Locked,
+        }
+        match self.directory.read(MASTER, MAX_MASTER) {
+            Ok(Some(file)) if file == self.file => succession::Found::Same,
+            _ => succession::Found::Changed,
+        }
     }
 
     fn open_on(
         path: &Path,
         config: &KeysConfig,
         passphrase: &Secret,
+        ahead: Option<&Stretched>,
         cost: Cost,
         disk: Box<dyn Disk>,
     ) -> Result<(Self, Vec<Found>), VaultError> {
@@ -91,7 +119,7 @@ impl Vault {
             None if present.placed.is_empty() => return Self::create(directory, counter, passphrase, cost),
             None => return Err(at(VaultErrorKind::NoMaster(present.placed.len()))),
         };
-        let (master, list) = Master::open(passphrase, &file).map_err(sealed)?;
+        let (master, list) = Master::open(passphrase, &file, ahead).map_err(sealed)?;
         let checked = counter.as_ref().map_or(Ok(()), |counter| counter.check(list.changes));
         checked.map_err(|what| directory.here(what))?;
         let missing = present.compare(&directory, &list, &config.accept_missing)?;

@@ -24,6 +24,7 @@ mod room;
 mod sessions;
 mod settings;
 pub(super) mod state;
+mod succession;
 mod transfer;
 mod usage;
 mod waiting;
@@ -63,11 +64,13 @@ impl Listener {
             if now >= publish_at {
                 self.publish(now);
                 self.tell_overdue(now);
+                self.look_after_next(now);
                 publish_at = now + PUBLISH;
             }
             let idle = self.turns.is_empty() && !events_wait;
             let room = (!self.queue.is_empty()).then_some(now + ROOM_INTERVAL_NS);
-            let wide = self.door.set_backlog(now);
+            // The next service has set the queue's length, and its own name, by now.
+            let wide = if self.succeeding.former.accepts() { self.door.set_backlog(now) } else { None };
             let until = [room, self.resumes, wide].into_iter().flatten().fold(publish_at, Nanos::min);
             self.look_around(if idle { until.saturating_sub(now) } else { 0 });
             if self.resumes.is_some_and(|resumes| resumes <= clock::now()) {
@@ -248,6 +251,10 @@ impl Listener {
             Request::Gateway(hello) => match self.gateway(key, &hello) {
                 Ok(()) => return Ok(()),
                 Err(reason) => Err(reason),
+            },
+            Request::Succeed(step) => match self.succeed(key, step, clock::now()) {
+                Ok(None) => return Ok(()),
+                other => other,
             },
             Request::PublicPart { kind, raw } => {
                 self.jobs.push(self.tenant(key), key, ControlJob::PublicPart { kind, raw });

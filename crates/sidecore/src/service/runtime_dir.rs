@@ -4,6 +4,9 @@
 //! could do the same. So the lock comes first. It is held as long as the service runs, and the kernel releases it
 //! with the process, at any kind of end.
 //!
+//! A service may give socket and lock to the next one while both run. The lock belongs to the open file, so it passes
+//! with its descriptor and is never free in between.
+//!
 //! A service manager may hold the socket from one service to the next, so that clients meanwhile wait in its queue.
 //! The kernel tells clients of a listening socket which process called `listen` last: so each service calls it again.
 
@@ -30,6 +33,8 @@ pub struct RuntimeFiles {
     lock: Owned,
     inherited: Option<OwnedFd>,
     stays: bool,
+    /// The next service has the socket and the lock.
+    handed: bool,
 }
 
 /// A file by name. As long as it is open here, no other file has its number.
@@ -58,7 +63,37 @@ impl RuntimeFiles {
         if inherited.is_none() {
             remove_dead(path)?;
         }
-        Ok(Self { files: Vec::new(), lock, inherited, stays: false })
+        Ok(Self { files: Vec::new(), lock, inherited, stays: false, handed: false })
+    }
+
+    /// Takes the path from the service that gave its listening socket and its lock.
+    ///
+    /// # Errors
+    /// They are not those of this path.
+    pub(super) fn take_over(path: &Path, socket: OwnedFd, lock: OwnedFd) -> Result<Self, StartError> {
+        let file = lock_beside(path);
+        let lock = Owned { path: file.clone(), file: lock };
+        // Locked already, or free: a lock of another process on the same file would be an error here.
+        let is_locked = flock(&lock.file, FlockOperation::NonBlockingLockExclusive).is_ok();
+        if !is_locked || !lock.is_there() {
+            let why = "the former service gave another lock than this: stop it, then start this one";
+            return Err(StartError::Path(file, io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+        if !packet::listens_at(&socket, path) {
+            let why = "the former service gave another socket than this: stop it, then start this one";
+            return Err(StartError::Path(path.to_owned(), io::Error::new(io::ErrorKind::InvalidData, why)));
+        }
+        Ok(Self { files: Vec::new(), lock, inherited: Some(socket), stays: false, handed: false })
+    }
+
+    /// Another descriptor of the lock.
+    pub(super) fn lock(&self) -> io::Result<OwnedFd> {
+        self.lock.file.try_clone()
+    }
+
+    /// The next service has socket and lock: all files stay.
+    pub(super) fn hand_over(&mut self) {
+        self.handed = true;
     }
 
     /// Listens there. Before this, clients find no service. During a start they therefore act as without a service,
@@ -97,6 +132,9 @@ impl RuntimeFiles {
 
 impl Drop for RuntimeFiles {
     fn drop(&mut self) {
+        if self.handed {
+            return;
+        }
         let is_socket = |file: &&Owned| fstat(&file.file).is_ok_and(|stat| is_socket(&stat));
         self.files.iter().filter(|file| !(self.stays && is_socket(file))).for_each(Owned::remove);
         // Before the release: a process that waits for the lock checks whether the file still exists.
@@ -155,10 +193,14 @@ fn is_socket(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Socket
 }
 
-fn lock(socket: &Path) -> Result<Owned, StartError> {
+fn lock_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".lock");
-    let path = PathBuf::from(path);
+    path.into()
+}
+
+fn lock(socket: &Path) -> Result<Owned, StartError> {
+    let path = lock_beside(socket);
     for _ in 0..ATTEMPTS {
         let file = open_lock(&path).map_err(|error| StartError::Path(path.clone(), error))?;
         let locked = flock(&file, FlockOperation::NonBlockingLockExclusive);
@@ -229,6 +271,34 @@ mod tests {
         drop(waiting);
         drop(second);
         assert!(!path.exists(), "nobody holds it any more");
+    }
+
+    #[test]
+    fn a_place_passes_to_the_next_service_and_its_lock_is_never_free() {
+        let scratch = tempfile::tempdir().unwrap();
+        let path = scratch.path().join("socket");
+        let is_taken = || matches!(RuntimeFiles::take(&path, Vec::new()), Err(StartError::AlreadyRunning(_)));
+        let mut first = RuntimeFiles::take(&path, Vec::new()).unwrap();
+        let socket = first.listen(&path, 0o600).unwrap();
+        let mut second = RuntimeFiles::take_over(&path, socket.try_clone().unwrap(), first.lock().unwrap()).unwrap();
+        first.hand_over();
+        drop((first, socket));
+        assert!(path.exists() && is_taken());
+        let waiting = packet::connect_to(&path).unwrap();
+        let socket = second.listen(&path, 0o600).unwrap();
+        drop(packet::accept(&socket).unwrap());
+        drop(waiting);
+        // Another file than the lock, another socket, and a lock that another process has.
+        let other = scratch.path().join("other");
+        let mut third = RuntimeFiles::take(&other, Vec::new()).unwrap();
+        let elsewhere = third.listen(&other, 0o600).unwrap();
+        let lock = || open_lock(&lock_beside(&path)).unwrap();
+        assert!(RuntimeFiles::take_over(&path, socket.try_clone().unwrap(), third.lock().unwrap()).is_err());
+        assert!(RuntimeFiles::take_over(&path, socket.try_clone().unwrap(), lock()).is_err());
+        assert!(RuntimeFiles::take_over(&path, elsewhere, second.lock().unwrap()).is_err());
+        assert!(is_taken());
+        drop(second);
+        assert!(!path.exists());
     }
 
     #[test]

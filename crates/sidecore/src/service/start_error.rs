@@ -25,6 +25,17 @@ pub enum StartError {
          configuration"
     )]
     AlreadyRunning(PathBuf),
+    /// The service at this socket is of a version that gives its place to no other.
+    #[error("the service at {0} is of an older version and cannot hand over: stop it, then start this one")]
+    OlderService(PathBuf),
+    /// The service at this socket does not give its place to this one.
+    #[error("the service at {socket} goes on and does not hand over: {why}")]
+    NotHandedOver {
+        /// Its socket.
+        socket: PathBuf,
+        /// The reason, with its remedy where it has one.
+        why: String,
+    },
     /// The stored keys cannot be opened.
     #[error(transparent)]
     Keys(#[from] StoreError),

@@ -2,6 +2,8 @@
 
 use nix::sys::socket::getsockopt;
 use nix::sys::socket::sockopt::PeerPidfd;
+use rustix::io::Errno;
+use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -52,6 +54,18 @@ pub(crate) struct Peer {
 /// Those of the socket.
 pub fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
     Ok(getsockopt(&socket, PeerPidfd)?)
+}
+
+/// As [`process`], where the kernel is older by its number.
+pub(crate) fn process_of(socket: impl AsFd) -> io::Result<OwnedFd> {
+    process(&socket).or_else(|error| match Errno::from_io_error(&error) {
+        // Before Linux 6.5 there is its number only.
+        Some(Errno::NOPROTOOPT) => {
+            let pid = credentials(&socket)?.pid;
+            Ok(pidfd_open(Pid::from_raw(pid.cast_signed()).ok_or(Errno::SRCH)?, PidfdFlags::empty())?)
+        }
+        _ => Err(error),
+    })
 }
 
 /// `SO_PEERGROUPS`. If the room is too small the kernel returns the necessary size.

@@ -9,7 +9,7 @@ const EC: &[u8] = include_bytes!("../../engine/crypto/keys/test-p-256.pkcs8.der"
 const OWN: u32 = 1000;
 
 fn store(limit: u16) -> Store {
-    Store::open(&KeysConfig::default(), None, limit, OWN).unwrap()
+    Store::open(&KeysConfig::default(), None, None, limit, OWN).unwrap()
 }
 
 fn peer(uid: u32) -> Asker {

@@ -72,11 +72,20 @@ impl Directory {
         if mode & 0o077 != 0 {
             return Err(VaultErrorKind::OpenDirectory(mode));
         }
-        match flock(&directory.descriptor, FlockOperation::NonBlockingLockExclusive) {
-            Ok(()) => Ok(directory),
-            Err(Errno::WOULDBLOCK) => Err(VaultErrorKind::Taken),
-            Err(error) => Err(io::Error::from(error).into()),
+        if directory.lock()? { Ok(directory) } else { Err(VaultErrorKind::Taken) }
+    }
+
+    /// Locks it. `false`: another process has the lock.
+    pub(super) fn lock(&self) -> io::Result<bool> {
+        match flock(&self.descriptor, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(true),
+            Err(Errno::WOULDBLOCK) => Ok(false),
+            Err(error) => Err(error.into()),
         }
+    }
+
+    pub(super) fn unlock(&self) -> io::Result<()> {
+        Ok(flock(&self.descriptor, FlockOperation::Unlock)?)
     }
 
     pub(super) fn at(&self, file: &str, what: impl Into<VaultErrorKind>) -> VaultError {
@@ -153,7 +162,7 @@ impl Directory {
 impl Drop for Directory {
     fn drop(&mut self) {
         // A child of this process may have the descriptor until it executes its program.
-        let _ = flock(&self.descriptor, FlockOperation::Unlock);
+        let _ = self.unlock();
     }
 }
 

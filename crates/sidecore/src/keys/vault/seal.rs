@@ -77,6 +77,23 @@ struct KeyFile {
     secret: Sealed,
 }
 
+/// The key from the passphrase, computed before the file is read for good: that takes longer than all the rest.
+pub(crate) struct Stretched {
+    cost: Cost,
+    salt: [u8; 16],
+    key: Zeroizing<[u8; MASTER_LEN]>,
+}
+
+impl Stretched {
+    /// For this file of a master key. `None`: the file is none, which who opens it says.
+    pub(super) fn of(passphrase: &Secret, file: &[u8]) -> Option<Self> {
+        let body = file.strip_prefix(MASTER_LINE)?;
+        let (Wrapped { cost, salt, .. }, _) = postcard::take_from_bytes(body).ok()?;
+        let key = if cost.is_allowed() { stretched(passphrase, &salt, cost).ok()? } else { return None };
+        Some(Self { cost, salt, key })
+    }
+}
+
 pub(super) struct Master {
     key: LessSafeKey,
     wrapped: Vec<u8>,
@@ -99,7 +116,7 @@ impl Master {
         body_of(file, MASTER_LINE).map(|_| ())
     }
 
-    pub(super) fn open(passphrase: &Secret, file: &[u8]) -> Result<(Self, List), Unsealing> {
+    pub(super) fn open(passphrase: &Secret, file: &[u8], ahead: Option<&Stretched>) -> Result<(Self, List), Unsealing> {
         let (whole, sum) = file.split_last_chunk::<SHA256_OUTPUT_LEN>().unwrap_or((file, &[0; SHA256_OUTPUT_LEN]));
         body_of(file, MASTER_LINE)?;
         // Distinguishes damage from a wrong passphrase.
@@ -111,7 +128,8 @@ impl Master {
         if !cost.is_allowed() {
             return Err(Unsealing::Damaged);
         }
-        let wrapping = aead_key(&*stretched(passphrase, &salt, cost)?)?;
+        let ahead = ahead.filter(|ahead| ahead.cost == cost && ahead.salt == salt).map(|ahead| ahead.key.clone());
+        let wrapping = aead_key(&*ahead.map_or_else(|| stretched(passphrase, &salt, cost), Ok)?)?;
         let master = master.open(&wrapping, MASTER_LINE).ok_or(Unsealing::Passphrase)?;
         let transfer = Transfer::of_master(&master).ok_or(Unsealing::System)?;
         let master = Self { key: aead_key(&master)?, wrapped: whole[..whole.len() - list.len()].to_vec(), transfer };
@@ -301,7 +319,7 @@ mod tests {
     fn what_was_sealed_is_opened_by_the_passphrase() {
         let (first, file) = master();
         let key = first.seal("www", 7, &acl(), &secret(b"private")).unwrap();
-        let (again, found) = Master::open(&secret(b"open sesame"), &file).unwrap();
+        let (again, found) = Master::open(&secret(b"open sesame"), &file, None).unwrap();
         assert_eq!(found, list());
         assert_eq!(again.open_key("www", 7, &key), Ok((acl(), secret(b"private"))));
         assert!(!key.windows(7).any(|window| window == b"private"));
@@ -310,7 +328,7 @@ mod tests {
     #[test]
     fn each_thing_that_is_wrong_has_its_name() {
         let (first, file) = master();
-        let open = |passphrase: &[u8], file: &[u8]| Master::open(&secret(passphrase), file).err().unwrap();
+        let open = |passphrase: &[u8], file: &[u8]| Master::open(&secret(passphrase), file, None).err().unwrap();
         assert_eq!(open(b"open simsim", &file), Unsealing::Passphrase);
         assert_eq!(open(b"open sesame", &file[..file.len() - 1]), Unsealing::Damaged);
         assert_eq!(open(b"open sesame", b"something else"), Unsealing::Foreign);
@@ -344,7 +362,7 @@ mod tests {
         let mut mixed = [other.wrapped.as_slice(), list].concat();
         let sum = digest(&SHA256, &mixed);
         mixed.extend(sum.as_ref());
-        assert_eq!(Master::open(&secret(b"open sesame"), &mixed).err(), Some(Unsealing::Damaged));
+        assert_eq!(Master::open(&secret(b"open sesame"), &mixed, None).err(), Some(Unsealing::Damaged));
     }
 
     #[test]
@@ -358,7 +376,7 @@ mod tests {
         file.extend(list);
         let sum = digest(&SHA256, &file);
         file.extend(sum.as_ref());
-        assert_eq!(Master::open(&secret(b"open sesame"), &file).err(), Some(Unsealing::Damaged));
+        assert_eq!(Master::open(&secret(b"open sesame"), &file, None).err(), Some(Unsealing::Damaged));
     }
 
     proptest! {
@@ -371,7 +389,7 @@ mod tests {
             prop_assert!(master.open_key("www", 7, &key).is_err());
             let at = place.index(file.len());
             file[at] ^= 1 << bit;
-            prop_assert!(Master::open(&secret(b"open sesame"), &file).is_err());
+            prop_assert!(Master::open(&secret(b"open sesame"), &file, None).is_err());
         }
 
         #[test]
@@ -379,7 +397,7 @@ mod tests {
             let (master, _) = master();
             prop_assert!(master.open_key("www", 7, &bytes).is_err());
             prop_assert!(master.open_key("www", 7, &[KEY_LINE, &bytes].concat()).is_err());
-            prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat()).is_err());
+            prop_assert!(Master::open(&secret(b"x"), &[MASTER_LINE, &bytes].concat(), None).is_err());
         }
     }
 }

@@ -61,6 +61,42 @@ fn a_directory_is_free_once_its_service_has_ended_whatever_a_child_has_open() {
     open(&path).unwrap();
 }
 
+#[test]
+fn a_directory_that_was_given_away_is_its_services_again_only_if_it_is_as_it_was() {
+    let (_scratch, path) = filled();
+    let (mut vault, _) = open(&path).unwrap();
+    vault.release().unwrap();
+    let (mut next, found) = open(&path).unwrap();
+    assert_eq!(found.len(), 2);
+    assert_eq!(vault.regain(), succession::Found::Locked);
+    drop(next);
+    assert_eq!(vault.regain(), succession::Found::Same);
+    assert!(matches!(open(&path), Err(VaultError::At { what: VaultErrorKind::Taken, .. })));
+    assert!(vault.write("own", &acl(7), &secret("own")).unwrap().is_none());
+    vault.release().unwrap();
+    next = open(&path).unwrap().0;
+    assert!(next.write("theirs", &acl(7), &secret("theirs")).unwrap().is_none());
+    drop(next);
+    assert_eq!(vault.regain(), succession::Found::Changed);
+}
+
+#[test]
+fn what_was_computed_ahead_opens_the_same_keys_and_no_others() {
+    let ((_scratch, one), (_other_scratch, other)) = (filled(), filled());
+    let open = |path: &Path, ahead: &Stretched| {
+        let config = KeysConfig::default();
+        Vault::open_on(path, &config, &secret("open sesame"), Some(ahead), Cost::MIN, Box::new(System)).unwrap().1.len()
+    };
+    let ahead = Vault::stretch(&one, &secret("open sesame")).unwrap();
+    assert_eq!((open(&one, &ahead), open(&other, &ahead)), (2, 2));
+    // Computed of another passphrase it opens nothing, though the right one is beside it.
+    let wrong = Vault::stretch(&one, &secret("open barley")).unwrap();
+    let opened =
+        Vault::open_on(&one, &KeysConfig::default(), &secret("open sesame"), Some(&wrong), Cost::MIN, Box::new(System));
+    assert!(matches!(opened, Err(VaultError::At { what: VaultErrorKind::Master(Unsealing::Passphrase), .. })));
+    assert!(Vault::stretch(&one.join("none"), &secret("open sesame")).is_none());
+}
+
 fn secret(text: &str) -> Secret {
     Secret::from(text.as_bytes())
 }
@@ -75,7 +111,7 @@ fn open_as(
     passphrase: &str,
     disk: Box<dyn Disk>,
 ) -> Result<(Vault, Vec<Found>), VaultError> {
-    Vault::open_on(path, config, &secret(passphrase), Cost::MIN, disk)
+    Vault::open_on(path, config, &secret(passphrase), None, Cost::MIN, disk)
 }
 
 pub(in crate::keys) fn fill(path: &Path, pkcs8: &[u8]) {

@@ -13,7 +13,6 @@ use crate::shm::LaneMemory;
 use crate::sys::poll::wait_readable;
 use crate::sys::{clock, cpu, peer, wake};
 use rustix::io::Errno;
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use sidecore_core::dispatch::UserShare;
 use sidecore_core::layout::Layout;
 use sidecore_core::ring::{Consumer, Producer};
@@ -161,12 +160,8 @@ impl Listener {
             self.process_ended(number);
         }
         let Some(connection) = self.connections.get(&key) else { return Ok(()) };
-        let by_number = || pidfd_open(Pid::from_raw(client.1.cast_signed()).ok_or(Errno::SRCH)?, PidfdFlags::empty());
-        let process = peer::process(&connection.socket).or_else(|error| match Errno::from_io_error(&error) {
-            // Before Linux 6.5 there is its number only.
-            Some(Errno::NOPROTOOPT) => by_number(),
-            error => Err(error.unwrap_or(Errno::IO)),
-        });
+        let process = peer::process_of(&connection.socket);
+        let process = process.map_err(|error| Errno::from_io_error(&error).unwrap_or(Errno::IO));
         let process = match process {
             Ok(process) => process,
             Err(Errno::SRCH | Errno::INVAL) => {

@@ -51,6 +51,10 @@ pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<
 impl Listener {
     /// Accepts waiting connections, or pauses: the poller would report them again immediately.
     pub(super) fn accept(&mut self) {
+        if !self.succeeding.former.accepts() {
+            self.resumes = None;
+            return;
+        }
         let resumes = !self.accept_some() || self.poller.watch_again(&self.door, LISTENER).is_err();
         self.resumes = resumes.then(|| clock::now() + PAUSE);
     }
@@ -132,6 +136,7 @@ impl Listener {
             self.poller.remove(&socket);
         }
         self.gateways.remove(&key);
+        self.next_service_gone(key, clock::now());
         self.queue.remove(key);
         if speaker.is_none() {
             self.door.wasted(1);
@@ -220,7 +225,10 @@ impl Listener {
 
     /// The service ends: nothing is closed here, for that could take long.
     pub(super) fn leave(mut self) {
-        self.door.leave();
+        // Else it is the next service's.
+        if self.succeeding.former.accepts() {
+            self.door.leave();
+        }
         self.tell_rest();
         let keys: Vec<LaneKey> = self.connections.keys().copied().collect();
         for key in keys {

@@ -4,6 +4,7 @@ use super::complaints::{Complaints, complaints};
 use super::connection::{Connection, Ending, Gateway, MadeState};
 use super::creators::{Changes, changes};
 use super::descriptors;
+use super::succession::Succeeding;
 use super::usage::Usage;
 use super::waiting::Queue;
 use crate::config::Config;
@@ -18,6 +19,7 @@ use crate::service::jobs::JobResult;
 use crate::service::quotas::Quotas;
 use crate::service::reactor::thread::Reactor;
 use crate::service::reaper::Reaper;
+use crate::service::succession::Legacy;
 use crate::spec::KeyToken;
 use crate::sys::poller::Poller;
 use crate::sys::{clock, wake};
@@ -54,6 +56,8 @@ pub(in crate::service) struct Setup {
     pub(in crate::service) sidecores: Vec<Arc<SidecoreHandle<Reactor>>>,
     pub(in crate::service) counters: Arc<Counters>,
     pub(in crate::service) store: Store,
+    /// `None`: it gives its place to no other service.
+    pub(in crate::service) legacy: Option<Legacy>,
 }
 
 pub(in crate::service) struct Listener {
@@ -92,6 +96,7 @@ pub(in crate::service) struct Listener {
     pub(super) usage: Usage,
     /// Time of the next look at the use of limits.
     pub(super) limits_at: Nanos,
+    pub(super) succeeding: Succeeding,
 }
 
 impl Setup {
@@ -143,6 +148,7 @@ impl Listener {
             complaints: complaints(),
             usage: Usage::new(keys, clock::now()),
             limits_at: 0,
+            succeeding: Succeeding::default(),
         };
         listener.publish_policies();
         for (place, name) in listener.setup.store.places() {
