@@ -6,7 +6,7 @@ use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::key::{Key, Private};
 use crate::keyops::lanes::{self, Lane, LaneGuard, Pool, Take};
-use crate::keyops::reconnect::outlasted;
+use crate::keyops::reconnect::{outlasted, time_of_operation};
 use crate::keyops::wait::Caller;
 use crate::spec::Scheme;
 use crate::sys::clock;
@@ -56,14 +56,17 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
 }
 
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
-    let timeout = caller.options.timeout;
-    let (begun, deadline) = (clock::now(), Instant::now() + timeout);
+    let mut timeout = time_of_operation(caller.options);
+    let (begun, begin) = (clock::now(), Instant::now());
+    let deadline = begin + timeout;
     let first = once(caller, request, None, deadline);
     let second = match first {
         // The service may have restarted, or have ended the sessions of a key whose access list changed; or this
         // thread has changed its user.
         Err(FailureKind::Stale(_)) if Instant::now() < deadline => {
-            once(caller, request, Some(&Credentials::present()), deadline)
+            // If the service has ended, this operation moves to the next one, and has the time for it.
+            timeout = time_of_operation(caller.options);
+            once(caller, request, Some(&Credentials::present()), begin + timeout)
         }
         other => other,
     };
@@ -77,7 +80,10 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
     }
     // The start of a service does not count towards the operation's own time.
     let took_a_start = || lanes::pool().is_ok_and(|pool| pool.outage.has_waited_since(begun));
+    // Nor does its end, which other operations may have found.
+    let lost_its_service = || lanes::pool().is_ok_and(|pool| pool.outage.has_ended_since(begun));
     second.map_err(|kind| match kind {
+        FailureKind::Late if lost_its_service() => ConnectError::Starting(timeout).into(),
         FailureKind::Late | FailureKind::Stale(_) if took_a_start() => ConnectError::Starting(timeout).into(),
         FailureKind::Late => Failure::late(timeout),
         FailureKind::Stale(why) => Failure::ended(&why),

@@ -17,6 +17,8 @@ use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::outage::Outage;
 use crate::sys::connections::{Connections, Listed};
+use crate::sys::poll::wait_readable;
+
 use crate::sys::process::PerProcess;
 use crate::sys::verified_fd::VerifiedFd;
 use crate::sys::wake::Ringer;
@@ -246,7 +248,7 @@ impl Pool {
                     return Ok(Take::Full(given + 1));
                 }
                 Err(match error {
-                    ConnectError::NoAnswer(..) => Failure::late(options.timeout),
+                    ConnectError::NoAnswer(_, waited) => Failure::late(options.timeout.max(waited)),
                     other => other.into(),
                 })
             }
@@ -351,6 +353,10 @@ impl LaneGuard {
     /// Ends this lane and all idle ones, which belong to the same service that is gone.
     pub(crate) fn gone(self, why: String) -> FailureKind {
         let pool = self.pool;
+        // A service that is stopped keeps its connections, and an answer that is late closes this one here.
+        if self.client.connection().is_some_and(|socket| wait_readable(socket, Some(0)).unwrap_or(false)) {
+            pool.outage.service_ended();
+        }
         drop(self);
         pool.end_idle(|_| true);
         FailureKind::Stale(why)

@@ -14,6 +14,8 @@ pub(crate) struct Outage {
     looked: AtomicU64,
     /// End of the last wait for the start of a service, ns.
     started: AtomicU64,
+    /// Time when a lane's service was last found to have ended, ns; 0: never.
+    ended: AtomicU64,
 }
 
 impl Outage {
@@ -42,6 +44,26 @@ impl Outage {
         self.started.load(Ordering::Relaxed) >= begun
     }
 
+    /// The service of a lane has ended: the next one gives new lanes.
+    pub(crate) fn service_ended(&self) {
+        self.ended.store(clock::now().max(1), Ordering::Relaxed);
+    }
+
+    /// `begun`: ns.
+    pub(crate) fn has_ended_since(&self, begun: u64) -> bool {
+        self.ended.load(Ordering::Relaxed) >= begun
+    }
+
+    /// Whether the service of a lane ended within this time.
+    pub(crate) fn ended_within(&self, time: Duration) -> bool {
+        self.ended_within_at(clock::now(), time)
+    }
+
+    fn ended_within_at(&self, now: u64, time: Duration) -> bool {
+        let ended = self.ended.load(Ordering::Relaxed);
+        ended != 0 && Duration::from_nanos(now.saturating_sub(ended)) < time
+    }
+
     pub(crate) fn is_over(&self) {
         if self.since.load(Ordering::Relaxed) != 0 {
             self.since.store(0, Ordering::Relaxed);
@@ -66,6 +88,17 @@ mod tests {
         assert_eq!(outage.left(Duration::from_millis(1)), Duration::ZERO);
         outage.is_over();
         assert_eq!(outage.left(WAIT), WAIT, "the next outage is another");
+    }
+
+    #[test]
+    fn the_end_of_a_service_is_remembered_for_a_while() {
+        let outage = Outage::default();
+        assert!(!outage.ended_within(WAIT), "none has ended");
+        outage.service_ended();
+        let ended = outage.ended.load(Ordering::Relaxed);
+        let later = |seconds| ended + Duration::from_secs(seconds).as_nanos() as u64;
+        assert!(outage.ended_within_at(later(59), WAIT) && !outage.ended_within_at(later(60), WAIT));
+        assert!(!outage.ended_within_at(ended, Duration::ZERO), "who waits for no service gets no more time");
     }
 
     #[test]

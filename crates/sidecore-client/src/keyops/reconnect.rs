@@ -8,12 +8,22 @@
 use super::failure::{Failure, Reason};
 use super::lanes;
 use super::wait::Caller;
+use crate::client::Options;
 use std::time::Duration;
 
 const ATTEMPT_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Factor of the wait for a service that is starting.
+/// Factor of the wait for a service that is starting, and of an operation's time after the end of one.
 const STARTING: u32 = 5;
+
+/// Time of an operation. After the end of a service each lane and session is made anew, by all programs at once and
+/// perhaps on a machine with too much to do. So for as long as the start of a service is waited for, operations have
+/// more time.
+pub(crate) fn time_of_operation(options: &Options) -> Duration {
+    let moves = lanes::pool().is_ok_and(|pool| pool.outage.ended_within(options.restart_wait.saturating_mul(STARTING)));
+    if moves { options.timeout.saturating_mul(STARTING) } else { options.timeout }
+}
+
 /// Repeats the attempt while no service answers, up to [`restart_wait`](crate::client::Options::restart_wait).
 ///
 /// # Errors
@@ -46,7 +56,6 @@ pub(crate) fn outlasted<T>(caller: Caller<'_>, mut attempt: impl FnMut() -> Resu
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Options;
     use std::sync::atomic::{AtomicU64, Ordering};
     use std::time::Instant;
 

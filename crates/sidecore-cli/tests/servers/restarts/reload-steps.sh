@@ -1,7 +1,7 @@
 set +v
 fail() { echo "FAILED: $*"; systemctl status sidecore --no-pager -l || true; journalctl -u sidecore --no-pager -n 40 || true; exit 1; }
 main() { systemctl show -P MainPID sidecore; }
-sidecore keys generate www --kind p-256 --user www-data
+sidecore keys generate www --kind p-256 --uid www-data
 sidecore keys pem www --output /tmp/www.pem --mode 644
 first=$(main)
 rm -f /tmp/enough /tmp/lost
