@@ -6,6 +6,7 @@ use crate::events;
 use crate::service::command::LaneKey;
 use crate::service::succession::Ended;
 use crate::sys::packet;
+use rustix::net::{Shutdown, shutdown};
 use sidecore_core::policy::succession::{Former, NotNow, Step, Then};
 use sidecore_core::time::Nanos;
 use std::io;
@@ -43,6 +44,7 @@ impl Listener {
             Succession::End => {
                 self.succeeding.next = None;
                 let _ = self.reply(key, &Reply::Done);
+                self.hang_up();
                 self.end_as(Ended::Succeeded);
                 Ok(None)
             }
@@ -61,6 +63,14 @@ impl Listener {
             self.disconnect(key);
         }
         Ok(())
+    }
+
+    /// Lets clients move at once: until the process has ended, they would wait for answers.
+    fn hang_up(&self) {
+        for connection in self.connections.values() {
+            // Fails where the client has gone already.
+            let _ = shutdown(&connection.socket, Shutdown::Both);
+        }
     }
 
     /// A connection has ended, perhaps that of the next service.
