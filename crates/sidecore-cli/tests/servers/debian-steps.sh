@@ -54,9 +54,18 @@ more
 handshakes_end
 [ "$(pid)" != "$before" ] || fail "the old service still runs"
 [ ! -e "/proc/$before" ] || fail "the old service is still there"
+grep -q 'the former service hands over and ends' /var/log/sidecore.log || fail "the old service ended before the new one could serve"
 grep -q 'restart_wait_ms = 120000' /etc/ssl/openssl-sidecore.cnf || fail "the upgrade changed a configuration"
 grep -q 'sidecore.so (deleted)' $(cat /mnt/mapped) || fail "nginx does not have the old provider"
 said "$(wc -l </mnt/made) handshakes, none lost"
+
+said "a configuration that is wrong: the restart fails, and the service goes on"
+before=$(pid)
+sed -i '1i wrong = 1' /etc/sidecore/sidecore.toml
+! service sidecore restart || fail "a wrong configuration was loaded"
+sed -i 1d /etc/sidecore/sidecore.toml
+[ "$(pid)" = "$before" ] && [ -e "/proc/$before" ] || fail "the service is another, or gone"
+handshake || fail "after a restart that failed: $(cat /mnt/said)"
 
 said "removed: the service ends, configurations and keys stay"
 held=$(pid)
