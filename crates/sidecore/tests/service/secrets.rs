@@ -13,7 +13,7 @@ use rustix::net::{
 };
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, KeysConfig};
-use sidecore::control::{Attach, Reply, Request, decode, encode};
+use sidecore::control::{Attach, Reply, Request, Succession, decode, encode};
 use sidecore::core::layout::ABI;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{
@@ -187,6 +187,7 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
         Request::Set(vec![text("keys=www")]),
         Request::Settings,
         Request::CloseSession { handle: 7 },
+        Request::Succeed(Succession::Keys),
         Request::PublicPart { kind: Kind::Ed25519, raw: Secret::from(&[7; 32][..]) },
         Request::PublicPart { kind: Kind::Rsa2048, raw: Secret::from(RSA) },
         attach(),
@@ -263,6 +264,7 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::Users(_)) => 31,
         Request::Keys(KeyCommand::Rename { .. }) => 32,
         Request::Keys(KeyCommand::AddCertificateOfAnyDate { .. }) => 33,
+        Request::Succeed(_) => 34,
     }
 }
 
@@ -296,6 +298,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Gateway(_) => 19,
         // Nothing is in it.
         Reply::Unchanged => 20,
+        // Sent only to the service that takes this one's place; nothing is in it, and two descriptors come with it.
+        Reply::Socket => 21,
     }
 }
 
@@ -320,7 +324,7 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..34).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..35).collect::<Vec<_>>());
     assert_eq!(seen(replies.iter().map(reply_kind)), (0..15).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
