@@ -292,12 +292,16 @@ fn two_services_that_move_one_key_to_each_other_do_not_both_delete_it() {
     machines.done(&["send", "www"], &machines.by(""));
     let [before, there] = machines.lists();
     assert_eq!(before, there);
-    // Each seals before the other's key arrives: the way back waits until this way has its receipt, and the reverse.
-    let sealed = machines.file("first-sealed");
-    let both = format!("cat >'{sealed}'; ({back}) >&2; {} <'{sealed}'", machines.by(""));
-    let outcome = machines.run(&["move", "www"], &both);
-    let held: Vec<String> = machines.lists().into_iter().filter(|list| !list.is_empty()).collect();
-    assert_eq!(held, [before], "{}", text(&outcome.stderr));
+    // Both seal, both keys arrive, and both receipts are given before either service is shown one.
+    let (sealed, receipt, courier) = (machines.file("sealed"), machines.file("receipt"), machines.file("courier"));
+    let (program, from) = (env!("CARGO_BIN_EXE_sidecore"), machines.from.socket.display());
+    let received = format!("r=$(SIDECORE_SOCKET='{from}' '{program}' keys receive) && {}", machines.by(""));
+    fs::write(&courier, format!("{received} <'{sealed}' >'{receipt}' && echo \"$r\"\n")).unwrap();
+    let (back, _) = back.split_once(" --by ").unwrap();
+    let both = format!("cat >'{sealed}'; {back} --by \"sh '{courier}'\" >&2; cat '{receipt}'");
+    let said = machines.refused(&["move", "www"], &both);
+    assert_eq!(said.matches("gave another one a receipt for it").count(), 2, "{said}");
+    assert_eq!(machines.lists(), [before.clone(), before]);
 }
 
 #[test]
