@@ -96,6 +96,12 @@ pub enum Request {
     /// A service that takes this one's place asks for the next step. Only for the service's own user and root, and not on
     /// a lane's connection. See [`sidecore_core::policy::succession`].
     Succeed(Succession),
+    /// List the identifiers of those keys that the sender may use and that have one, in the order of names, up to the size
+    /// of a message.
+    Identifiers {
+        /// List only names after this one; empty: from the first.
+        after: String,
+    },
 }
 
 /// What a service asks of the one whose place it takes, in this order on one connection.
@@ -111,7 +117,7 @@ pub enum Succession {
 
 impl Request {
     /// Number of requests: those of later versions have larger numbers on the wire.
-    const COUNT: u8 = 13;
+    const COUNT: u8 = 14;
     /// The number of [`Request::Keys`].
     const KEYS: u8 = 6;
     /// From this value on, a byte is only a part of a number.
@@ -291,13 +297,14 @@ pub enum Reply {
     },
     /// The packet carries two descriptors: the listening socket, and the locked file of its place.
     Socket,
+    /// Names of keys with their identifiers, in the order of names; an empty list is the end.
+    Identifiers(Vec<(String, Vec<u8>)>),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::Acl;
-    use crate::keys::transfer::Receipt;
+    use crate::keys::{Acl, Terms};
     use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
     use crate::sys::packet::MAX_PACKET;
     use proptest::prelude::*;
@@ -347,9 +354,9 @@ mod tests {
             assert!(!Request::is_of_later_version(packet), "{request:?}");
             (packet[0], packet[1])
         };
-        let last = Request::Succeed(Succession::Keys);
+        let last = Request::Identifiers { after: String::new() };
         assert_eq!(number(&last).0 + 1, Request::COUNT);
-        let last = KeyCommand::AddCertificateOfAnyDate { name: String::new(), certificate: Vec::new(), more: false };
+        let last = KeyCommand::KeepMadeWith { token: KeyToken([0; 16]), name: String::new(), terms: Terms::default() };
         assert_eq!(number(&Request::Keys(last)), (Request::KEYS, KeyCommand::COUNT - 1));
         for later in [&[Request::COUNT][..], &[100, 1, 2], &[Request::KEYS, KeyCommand::COUNT], &[0x7f]] {
             assert!(decode::<Request>(later).is_err() && Request::is_of_later_version(later), "{later:?}");

@@ -15,7 +15,7 @@ pub use certificate::{Certificate, DateError, Moment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use transfer::{AclNames, Address, Receipt, Replace};
-pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_RATE, UsableKey, UsableKeys};
+pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, MAX_RATE, Terms, UsableKey, UsableKeys};
 pub use usage::{Usage, UsageError};
 
 /// Longest name of a key, bytes.
@@ -349,11 +349,31 @@ pub enum KeyCommand {
         /// Another certificate follows. The command with the last one decides on the dates.
         more: bool,
     },
+    /// As [`KeyCommand::Generate`], with terms that hold from the key's first moment on.
+    GenerateWith {
+        /// Its name, which must be free.
+        name: String,
+        /// Its kind.
+        kind: Kind,
+        /// Users and groups that may use it.
+        acl: Acl,
+        /// Its usage and identifier.
+        terms: Terms,
+    },
+    /// As [`KeyCommand::KeepMade`], with terms that hold from the stored key's first moment on.
+    KeepMadeWith {
+        /// The key's token.
+        token: KeyToken,
+        /// Its name, which must be free.
+        name: String,
+        /// Its usage and identifier.
+        terms: Terms,
+    },
 }
 
 impl KeyCommand {
     /// Number of commands: those of later versions have larger numbers on the wire.
-    pub(crate) const COUNT: u8 = 23;
+    pub(crate) const COUNT: u8 = 25;
 }
 
 fn changed(ids: &[u32], add: &[u32], remove: &[u32]) -> Vec<u32> {

@@ -11,6 +11,7 @@ use crate::control::{Reply, Request};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
 use crate::sys::verified_fd::VerifiedFd;
+use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 /// Limit for making a key: RSA of 4096 bits takes seconds, and keys are made one at a time.
@@ -86,7 +87,8 @@ impl Admin {
     /// # Errors
     /// The service refused, with its reason, or is gone.
     pub fn keys(&mut self, command: KeyCommand) -> Result<Vec<KeyEntry>, Error> {
-        let takes = if matches!(command, KeyCommand::Generate { .. }) { GENERATION } else { CHANGE };
+        let makes = matches!(command, KeyCommand::Generate { .. } | KeyCommand::GenerateWith { .. });
+        let takes = if makes { GENERATION } else { CHANGE };
         match self.ask(&Request::Keys(command), takes)? {
             Reply::Keys(entries) => Ok(entries),
             Reply::Done => Ok(Vec::new()),
@@ -204,6 +206,30 @@ impl Admin {
         match self.ask(&Request::Certificate { name: name.to_owned(), index }, Duration::ZERO)? {
             Reply::Certificate(certificate) => Ok(certificate),
             other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Identifiers of those keys that this user may use and that have one, by the keys' names. A service of an older version
+    /// stores none.
+    ///
+    /// # Errors
+    /// The service is gone.
+    pub fn identifiers(&mut self) -> Result<BTreeMap<String, Vec<u8>>, Error> {
+        let mut all = BTreeMap::new();
+        loop {
+            let after = all.last_key_value().map_or_else(String::new, |(last, _): (&String, _)| last.clone());
+            let page = match self.ask(&Request::Identifiers { after: after.clone() }, Duration::ZERO)? {
+                Reply::Identifiers(page) => page,
+                Reply::Refused(refused) if refused.is_of_older_version() => return Ok(all),
+                other => return Err(Error::unexpected(other)),
+            };
+            if page.is_empty() {
+                return Ok(all);
+            }
+            if page.iter().any(|(name, _)| *name <= after) || all.len() > MAX_LIST {
+                return Err(Error::Service("the service lists identifiers in no order".into()));
+            }
+            all.extend(page);
         }
     }
 

@@ -30,7 +30,8 @@ pub fn list(options: &Options, known: Option<u64>) -> Result<Option<UsableKeys>,
     ask(options, |mut admin| admin.my_keys(known))
 }
 
-/// As [`list`], with the certificates of each key for which `wanted` is true: DER, those stored with it in their order.
+/// As [`list`], with identifier and certificates of each key for which `wanted` is true: DER, those stored with it in their
+/// order.
 ///
 /// # Errors
 /// As for [`list`].
@@ -49,9 +50,13 @@ pub fn list_with_certificates(
                 other => Some(other),
             });
             let certificates = certificates.collect::<Result<_, _>>()?;
-            Ok((key, certificates))
+            Ok(ListedKey { key, id: Vec::new(), certificates })
         });
-        Ok(Some(ListedKeys { revision, keys: with.collect::<Result<_, Error>>()? }))
+        let mut keys = with.collect::<Result<Vec<_>, Error>>()?;
+        // Last: the first versions of the service end the connection at a request that they do not know.
+        let mut ids = admin.identifiers()?;
+        keys.iter_mut().for_each(|listed| listed.id = ids.remove(&listed.key.name).unwrap_or_default());
+        Ok(Some(ListedKeys { revision, keys }))
     })
 }
 
@@ -104,8 +109,18 @@ pub fn public_part(options: &Options, kind: Kind, raw: &[u8]) -> Result<Public, 
 pub struct ListedKeys {
     /// As in [`UsableKeys`].
     pub revision: Option<u64>,
-    /// Each key and its certificates, in the order of names.
-    pub keys: Vec<(UsableKey, Vec<Vec<u8>>)>,
+    /// In the order of names.
+    pub keys: Vec<ListedKey>,
+}
+
+/// A key with what is stored with it.
+pub struct ListedKey {
+    /// The key.
+    pub key: UsableKey,
+    /// Its identifier; empty: none.
+    pub id: Vec<u8>,
+    /// Its certificates, in the order in which they are stored.
+    pub certificates: Vec<Vec<u8>>,
 }
 
 fn ask<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) -> Result<T, Failure> {
@@ -132,10 +147,37 @@ fn ask_once<T>(options: &Options, question: impl Fn(Admin) -> Result<T, Error>) 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::control::{Reply, Request, receive, send};
+    use crate::control::{NO_MESSAGE, Reply, Request, UNKNOWN_REQUEST, receive, send};
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, accept, bind, listen, socket_with};
     use std::thread;
     use std::time::Duration;
+
+    #[test]
+    fn a_service_that_knows_no_identifiers_has_its_keys_listed() {
+        for (text, ends) in [(UNKNOWN_REQUEST, false), (NO_MESSAGE, true)] {
+            let scratch = tempfile::tempdir().unwrap();
+            let path = scratch.path().join("socket");
+            let listener = socket_with(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
+            bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
+            listen(&listener, 4).unwrap();
+            let options = Options { socket: path, ..Options::default() };
+            thread::scope(|scope| {
+                scope.spawn(|| {
+                    let one = accept(&listener).unwrap();
+                    receive::<Request>(&one).unwrap();
+                    send(&one, &Reply::MyKeys { revision: 7, keys: Vec::new(), more: false }, &[]).unwrap();
+                    receive::<Request>(&one).unwrap();
+                    send(&one, &Reply::Refused(text.into()), &[]).unwrap();
+                    if !ends {
+                        // Until the client closes it.
+                        let _ = receive::<Request>(&one);
+                    }
+                });
+                let listed = list_with_certificates(&options, None, |_| true).unwrap().unwrap();
+                assert_eq!((listed.revision, listed.keys.len()), (Some(7), 0));
+            });
+        }
+    }
 
     #[test]
     fn a_question_outlasts_a_service_that_ends_before_its_answer() {

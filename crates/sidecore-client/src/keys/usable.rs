@@ -10,6 +10,18 @@ pub const MAX_CERTIFICATE: usize = 8 * 1024;
 /// Largest limit of a key's requests a second.
 pub const MAX_RATE: u32 = 1_000_000;
 
+/// Longest identifier that is stored with a key, bytes.
+pub const MAX_ID: usize = 128;
+
+/// What a program that has a key stored wants of it besides its name. The default is what a key without terms has.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Terms {
+    /// The operations that it may do; all: those of its kind.
+    pub usage: Usage,
+    /// The name that programs know it by, `CKA_ID` of PKCS#11, up to [`MAX_ID`] bytes; empty: none.
+    pub id: Vec<u8>,
+}
+
 /// A key that the asking user may use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UsableKey {

@@ -18,12 +18,15 @@ pub(crate) struct Attributes {
     /// change of it was recorded.
     #[serde(skip)]
     pub(crate) lineage: Option<Lineage>,
+    /// The name that programs on this machine know it by; empty: none. It stands beside the others in files, too.
+    #[serde(skip)]
+    pub(crate) id: Vec<u8>,
 }
 
 impl Attributes {
     /// As a service sends them: independent of their way here.
     pub(super) fn as_sent(&self) -> Self {
-        Self { lineage: None, ..self.clone() }
+        Self { lineage: None, id: Vec::new(), ..self.clone() }
     }
 
     /// Whether it holds no more than a list of users.

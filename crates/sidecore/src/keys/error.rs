@@ -6,7 +6,7 @@ use super::vault::VaultError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
 use crate::engine::crypto::SessionError;
-use sidecore_client::keys::{Kind, MAX_ACL, MAX_RATE, NameError, Usage};
+use sidecore_client::keys::{Kind, MAX_ACL, MAX_ID, MAX_RATE, NameError, Usage};
 use std::path::PathBuf;
 
 /// A file without the key that is looked for in it.
@@ -128,6 +128,9 @@ pub enum StoreError {
     /// A usage of a later version, or none.
     #[error("the service does not know this usage: use sign, decrypt, derive or ssh")]
     UnknownUsage,
+    /// An identifier that is too long.
+    #[error("an identifier has at most {MAX_ID} bytes: give a shorter one, or none")]
+    Identifier,
     /// A limit that is none.
     #[error("a key's limit is 1 to {MAX_RATE} requests a second")]
     Rate,

@@ -247,6 +247,7 @@ impl Listener {
             Request::Certificate { name, index } => {
                 self.certificate(key, &name, index).map(|certificate| Some(Reply::Certificate(certificate)))
             }
+            Request::Identifiers { after } => self.identifiers(key, &after).map(Some),
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
             Request::Gateway(hello) => match self.gateway(key, &hello) {
                 Ok(()) => return Ok(()),

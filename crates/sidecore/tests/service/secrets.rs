@@ -21,7 +21,7 @@ use sidecore::engine::crypto::{
 };
 use sidecore::gateway::Hello;
 use sidecore::keys::transfer::{AclNames, Replace};
-use sidecore::keys::{Acl, KeyCommand, Kind, Usage, read_certificates};
+use sidecore::keys::{Acl, KeyCommand, Kind, Terms, Usage, read_certificates};
 use sidecore::service::Service;
 use sidecore::spec::KeyToken;
 use std::collections::HashSet;
@@ -175,8 +175,20 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
         Request::Keys(KeyCommand::KeepMade { token: KeyToken([0; 16]), name: text("kept") }),
         Request::Keys(KeyCommand::Rename { name: text("ec"), new: text("other") }),
         Request::Keys(KeyCommand::Rename { name: text("other"), new: text("ec") }),
+        Request::Keys(KeyCommand::KeepMadeWith {
+            token: KeyToken([0; 16]),
+            name: text("kept"),
+            terms: Terms::default(),
+        }),
+        Request::Identifiers { after: text("") },
         Request::Keys(KeyCommand::SetRate { name: text("ec"), rate: Some(1) }),
         Request::Keys(KeyCommand::Generate { name: text("new"), kind: Kind::Ed25519, acl: Acl::default() }),
+        Request::Keys(KeyCommand::GenerateWith {
+            name: text("termed"),
+            kind: Kind::Ed25519,
+            acl: Acl::default(),
+            terms: Terms { usage: Usage::SIGN, id: vec![7] },
+        }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 64], gids: vec![2; 64] } }),
         Request::Keys(KeyCommand::SetAcl { name: text("www"), acl: Acl { uids: vec![1; 65], gids: vec![] } }),
         Request::Keys(change_acl("www", 3)),
@@ -264,7 +276,10 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::Users(_)) => 31,
         Request::Keys(KeyCommand::Rename { .. }) => 32,
         Request::Keys(KeyCommand::AddCertificateOfAnyDate { .. }) => 33,
-        Request::Succeed(_) => 34,
+        Request::Keys(KeyCommand::GenerateWith { .. }) => 34,
+        Request::Keys(KeyCommand::KeepMadeWith { .. }) => 35,
+        Request::Identifiers { .. } => 36,
+        Request::Succeed(_) => 37,
     }
 }
 
@@ -286,8 +301,9 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Sealed { .. } => 12,
         Reply::Received(_) => 13,
         Reply::Users { .. } => 14,
+        Reply::Identifiers(_) => 15,
         // Sent only to lanes that broke the protocol, with the name of the rule.
-        Reply::Ended(_) => 15,
+        Reply::Ended(_) => 21,
         // Sent only to those who ask for a lane beyond the limits: their request, and the limit.
         Reply::TooLarge(_) => 16,
         // Sent only where keys are at rest, with the name of a file.
@@ -299,7 +315,7 @@ fn reply_kind(reply: &Reply) -> usize {
         // Nothing is in it.
         Reply::Unchanged => 20,
         // Sent only to the service that takes this one's place; nothing is in it, and two descriptors come with it.
-        Reply::Socket => 21,
+        Reply::Socket => 22,
     }
 }
 
@@ -324,8 +340,8 @@ fn no_answer_holds_a_piece_of_a_private_key() {
         assert!(!leaked, "the answer to {request:?} holds a piece of the key");
     }
     let replies: Vec<Reply> = said.iter().map(|packet| decode(packet).unwrap()).collect();
-    assert_eq!(seen(requests.iter().map(request_kind)), (0..35).collect::<Vec<_>>());
-    assert_eq!(seen(replies.iter().map(reply_kind)), (0..15).collect::<Vec<_>>());
+    assert_eq!(seen(requests.iter().map(request_kind)), (0..38).collect::<Vec<_>>());
+    assert_eq!(seen(replies.iter().map(reply_kind)), (0..16).collect::<Vec<_>>());
     // The search works: it finds the modulus in answers, and the secret in the request that brought it.
     assert!(said.iter().any(|packet| holds(packet, &modulus)));
     let mut buffer = vec![0; PACKET];

@@ -8,9 +8,10 @@ use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{
     DecryptionPadding, EncryptionPadding, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding,
 };
-use sidecore::keys::{Acl, KeyCommand, Kind, Usage};
+use sidecore::keys::{Acl, KeyCommand, Kind, MAX_ID, Terms, Usage};
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
 
 const RSA: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.pkcs8.der");
 const SPKI: &[u8] = include_bytes!("../../src/engine/crypto/keys/test-rsa-2048.spki.der");
@@ -130,25 +131,61 @@ fn what_is_no_usage_of_a_key_is_refused_and_changes_nothing() {
     open(&mut client, decrypts(), "www").unwrap();
 }
 
+/// A service with keys at rest in this directory.
+fn at_rest(scratch: &Path) -> Config {
+    let passphrase = scratch.join("passphrase");
+    fs::write(&passphrase, "open sesame\n").unwrap();
+    fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+    let directory = Some(scratch.join("keys"));
+    let keys = KeysConfig { directory, passphrase_file: Some(passphrase), ..KeysConfig::default() };
+    Config { keys, ..Config::default() }
+}
+
+#[test]
+fn a_key_has_its_usage_and_its_identifier_from_the_first_moment_on_and_at_rest() {
+    let scratch = tempfile::tempdir().unwrap();
+    let identifiers = |admin: &mut Admin| admin.identifiers().unwrap().into_iter().collect::<Vec<_>>();
+    let all = vec![("b".to_owned(), vec![0; MAX_ID]), ("www".to_owned(), b"id".to_vec())];
+    {
+        let service = start(at_rest(scratch.path()));
+        let mut admin = administer(&service);
+        let mut generate = |name: &str, kind, usage, id: &[u8]| {
+            let (name, acl) = (name.to_owned(), Acl::default());
+            let terms = Terms { usage, id: id.to_vec() };
+            admin.keys(KeyCommand::GenerateWith { name, kind, acl, terms }).map_err(|error| error.to_string())
+        };
+        generate("www", Kind::Rsa2048, Usage::DECRYPT, b"id").unwrap();
+        generate("a", Kind::P256, Usage::ALL, b"").unwrap();
+        generate("b", Kind::P256, Usage::SIGN, &[0; MAX_ID]).unwrap();
+        for (kind, usage, id) in [
+            (Kind::P256, Usage::DECRYPT, &[][..]),
+            (Kind::P256, Usage::NONE, &[]),
+            (Kind::P256, Usage::ALL, &[0; MAX_ID + 1]),
+        ] {
+            generate("wrong", kind, usage, id).unwrap_err();
+        }
+        assert_eq!(identifiers(&mut admin), all);
+    }
+    let service = start(at_rest(scratch.path()));
+    let (mut client, mut admin) = (connect(&service), administer(&service));
+    assert_eq!(identifiers(&mut admin), all);
+    refused(open(&mut client, signs(), "www"));
+    open(&mut client, decrypts(), "www").unwrap();
+    admin.keys(KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(OTHER_RSA) }).unwrap();
+    assert_eq!(identifiers(&mut admin), all, "programs know the key by it");
+}
+
 #[test]
 fn a_restriction_survives_a_restart_and_a_replacement() {
     let scratch = tempfile::tempdir().unwrap();
-    let passphrase = scratch.path().join("passphrase");
-    fs::write(&passphrase, "open sesame\n").unwrap();
-    fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
-    let at_rest = || {
-        let directory = Some(scratch.path().join("keys"));
-        let keys = KeysConfig { directory, passphrase_file: Some(passphrase.clone()), ..KeysConfig::default() };
-        Config { keys, ..Config::default() }
-    };
     {
-        let service = start(at_rest());
+        let service = start(at_rest(scratch.path()));
         let mut admin = administer(&service);
         import(&mut admin, "www");
         restrict(&mut admin, "www", "sign").unwrap();
         admin.keys(KeyCommand::SetAcl { name: "www".to_owned(), acl: Acl { uids: vec![7], gids: vec![] } }).unwrap();
     }
-    let service = start(at_rest());
+    let service = start(at_rest(scratch.path()));
     let (mut client, mut admin) = (connect(&service), administer(&service));
     refused(open(&mut client, decrypts(), "www"));
     admin.keys(KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(OTHER_RSA) }).unwrap();

@@ -1,11 +1,12 @@
 //! Terms of a key: its usage, the limit of its requests, and its certificates.
 
 use super::{Changed, Store, unknown};
+use crate::keys::attributes::Attributes;
 use crate::keys::certificate::{check_chain, check_dates};
 use crate::keys::error::StoreError;
 use crate::keys::limiter::Limiter;
 use crate::sys::peer::Asker;
-use sidecore_client::keys::{MAX_RATE, Moment, Usage};
+use sidecore_client::keys::{Kind, MAX_ID, MAX_RATE, Moment, Terms, Usage};
 use std::sync::Arc;
 
 /// Divisor of the number of places for keys: this part of them is not for creators.
@@ -14,18 +15,19 @@ const RESERVED: usize = 8;
 impl Store {
     /// Sets the operations that a key may do. Returns its place, whose sessions for others are to be closed.
     pub(crate) fn set_usage(&mut self, name: &str, usage: Usage) -> Result<Changed<u16>, StoreError> {
-        if usage.both(Usage::ALL) == Usage::NONE || !Usage::KNOWN.contains(usage) {
-            return Err(StoreError::UnknownUsage);
-        }
         let kind = self.keys.get(name).ok_or_else(|| unknown(name))?.material.kind;
-        let more = usage.without(Usage::settable(kind));
-        if more != Usage::NONE {
-            return Err(StoreError::NoSuchUsage { kind, more });
-        }
-        // Without a restriction, a replacement of another kind has none either.
-        let is_unrestricted = usage.both(Usage::ALL) == Usage::of_kind(kind);
-        let usage = if is_unrestricted { usage.with(Usage::ALL) } else { usage };
+        let usage = usage_of(kind, usage)?;
         self.alter(name, |attributes| attributes.usage = usage)
+    }
+
+    /// Attributes of a new key with these terms.
+    pub(crate) fn with_terms(attributes: Attributes, kind: Kind, terms: Terms) -> Result<Attributes, StoreError> {
+        let Terms { usage, id } = terms;
+        if id.len() > MAX_ID {
+            return Err(StoreError::Identifier);
+        }
+        let usage = if usage == Usage::ALL { usage } else { usage_of(kind, usage)? };
+        Ok(Attributes { usage, id, ..attributes })
     }
 
     pub(crate) fn set_rate(&mut self, name: &str, rate: Option<u32>) -> Result<Changed<u16>, StoreError> {
@@ -86,4 +88,18 @@ impl Store {
         let found = certificates.get(usize::from(index)).cloned();
         found.ok_or_else(|| StoreError::NoCertificate { name: name.to_owned(), count: certificates.len() })
     }
+}
+
+/// The usage as it is stored for a key of this kind.
+fn usage_of(kind: Kind, usage: Usage) -> Result<Usage, StoreError> {
+    if usage.both(Usage::ALL) == Usage::NONE || !Usage::KNOWN.contains(usage) {
+        return Err(StoreError::UnknownUsage);
+    }
+    let more = usage.without(Usage::settable(kind));
+    if more != Usage::NONE {
+        return Err(StoreError::NoSuchUsage { kind, more });
+    }
+    // Without a restriction, a replacement of another kind has none either.
+    let is_unrestricted = usage.both(Usage::ALL) == Usage::of_kind(kind);
+    Ok(if is_unrestricted { usage.with(Usage::ALL) } else { usage })
 }

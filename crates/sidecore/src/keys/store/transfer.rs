@@ -142,9 +142,11 @@ impl Store {
         &mut self,
         name: &str,
         material: Material,
-        attributes: Attributes,
+        mut attributes: Attributes,
     ) -> Result<Changed<u16>, StoreError> {
         let rate = attributes.rate;
+        // Programs of this machine know the key by it.
+        attributes.id = self.keys.get(name).map_or_else(Vec::new, |key| key.attributes.id.clone());
         let changed = self.give(name, material, attributes)?;
         if let Some(key) = self.keys.get(name) {
             key.limiter.set(rate);

@@ -38,6 +38,19 @@ impl Store {
         Some(page)
     }
 
+    /// Identifiers of keys after this name that the asker may use, and that have one.
+    pub(crate) fn identifiers_after(&self, after: &str, asker: &Asker) -> Vec<(String, Vec<u8>)> {
+        let mut room = PAGE;
+        let with_id = self.usable_keys(asker).filter(|(name, key)| *name > after && !key.attributes.id.is_empty());
+        let fits = with_id.map(|(name, key)| (name.to_owned(), key.attributes.id.clone())).take_while(|(name, id)| {
+            room.checked_sub(8 + name.len() + id.len()).is_some_and(|left| {
+                room = left;
+                true
+            })
+        });
+        fits.collect()
+    }
+
     /// Of the keys that the asker may use, and of no others: it does not show changes of other users' keys.
     fn revision(&self, asker: &Asker) -> u64 {
         let mut hasher = self.revisions.build_hasher();

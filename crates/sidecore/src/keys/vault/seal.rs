@@ -27,6 +27,8 @@ const KEY_LINE: &[u8] = b"sidecore key v3\n";
 const RECEIVED_LINE: &[u8] = b"sidecore key v4\n";
 /// Of a key with its lineage.
 const LINEAGE_LINE: &[u8] = b"sidecore key v5\n";
+/// Of a key with an identifier, and perhaps with its lineage.
+const IDENTIFIED_LINE: &[u8] = b"sidecore key v6\n";
 const MASTER_LEN: usize = 32;
 /// Largest file of a key, bytes.
 pub(super) const MAX_FILE: usize = 64 * 1024;
@@ -156,7 +158,10 @@ impl Master {
         pkcs8: &Secret,
     ) -> Result<Vec<u8>, Unsealing> {
         let mut plain = Zeroizing::new(vec![0; MAX_FILE]);
-        let (line, used) = if let Some(lineage) = &attributes.lineage {
+        let (line, used) = if !attributes.id.is_empty() {
+            let Attributes { lineage, id, .. } = attributes;
+            (IDENTIFIED_LINE, postcard::to_slice(&(lineage, id, attributes, pkcs8), &mut plain))
+        } else if let Some(lineage) = &attributes.lineage {
             (LINEAGE_LINE, postcard::to_slice(&(lineage, attributes, pkcs8), &mut plain))
         } else if attributes.is_plain() {
             (PLAIN_LINE, postcard::to_slice(&(&attributes.acl, pkcs8), &mut plain))
@@ -171,7 +176,7 @@ impl Master {
     }
 
     pub(super) fn open_key(&self, name: &str, number: u64, file: &[u8]) -> Result<(Attributes, Secret), Unsealing> {
-        let line = [PLAIN_LINE, RECEIVED_LINE, LINEAGE_LINE]
+        let line = [PLAIN_LINE, RECEIVED_LINE, LINEAGE_LINE, IDENTIFIED_LINE]
             .into_iter()
             .find(|line| file.starts_with(line))
             .unwrap_or(KEY_LINE);
@@ -194,6 +199,10 @@ impl Master {
         if line == LINEAGE_LINE {
             let (lineage, attributes, pkcs8) = decode::<(Lineage, Attributes, Secret)>(&plain)?;
             return Ok((Attributes { lineage: Some(lineage), ..attributes }, pkcs8));
+        }
+        if line == IDENTIFIED_LINE {
+            let (lineage, id, attributes, pkcs8) = decode::<(Option<Lineage>, Vec<u8>, Attributes, Secret)>(&plain)?;
+            return Ok((Attributes { lineage, id, ..attributes }, pkcs8));
         }
         decode(&plain)
     }
@@ -269,7 +278,7 @@ fn random<const N: usize>() -> Result<[u8; N], Unsealing> {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES, Usage};
+    use sidecore_client::keys::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, Usage};
 
     fn secret(bytes: &[u8]) -> Secret {
         bytes.into()
@@ -307,9 +316,22 @@ mod tests {
         let shared = Attributes { lineage: Some(lineage), ..attributes() };
         let sent = master.seal("www", 7, &shared, &longest).unwrap();
         assert!(sent.starts_with(b"sidecore key v5\n") && sent.len() <= MAX_FILE);
-        assert_eq!(master.open_key("www", 7, &sent), Ok((shared, longest)));
+        assert_eq!(master.open_key("www", 7, &sent), Ok((shared.clone(), longest.clone())));
+        let identified = [acl(), shared].map(|other| Attributes { id: vec![7; MAX_ID], ..other });
+        let files = identified.each_ref().map(|attributes| master.seal("www", 7, attributes, &longest).unwrap());
+        for (attributes, file) in identified.into_iter().zip(&files) {
+            assert!(file.starts_with(b"sidecore key v6\n") && file.len() <= MAX_FILE);
+            assert_eq!(master.open_key("www", 7, file), Ok((attributes, longest.clone())));
+        }
         // The line is authenticated: one version is not read as the other.
-        for (file, line) in [(&plain, KEY_LINE), (&full, PLAIN_LINE), (&sent, KEY_LINE), (&full, LINEAGE_LINE)] {
+        for (file, line) in [
+            (&plain, KEY_LINE),
+            (&full, PLAIN_LINE),
+            (&sent, KEY_LINE),
+            (&full, LINEAGE_LINE),
+            (&files[0], KEY_LINE),
+            (&sent, IDENTIFIED_LINE),
+        ] {
             let mixed = [line, &file[line.len()..]].concat();
             assert_eq!(master.open_key("www", 7, &mixed), Err(Unsealing::Damaged));
         }

@@ -28,7 +28,10 @@ impl Listener {
         let user = only_user(&asker)?;
         let gids = &self.setup.config.keys.creators.gids;
         let permitted = match command {
-            KeyCommand::Generate { .. } | KeyCommand::KeepMade { .. } => {
+            KeyCommand::Generate { .. }
+            | KeyCommand::KeepMade { .. }
+            | KeyCommand::GenerateWith { .. }
+            | KeyCommand::KeepMadeWith { .. } => {
                 asker.peers().all(|peer| peer.gids.iter().any(|gid| gids.contains(gid)))
             }
             KeyCommand::Delete { name }

@@ -12,7 +12,8 @@ use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
 use crate::keys::{
-    Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Limiter, Material, Resealed, UsablePage,
+    Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Limiter, Material, Resealed, Store, Terms,
+    UsablePage,
 };
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::jobs::{ControlJob, KeyPart, MadeKey, NewKey};
@@ -83,13 +84,17 @@ impl Listener {
             }
             KeyCommand::Replace { name, pkcs8 } => return self.replace(key, &name, pkcs8).map(|()| None),
             KeyCommand::Generate { name, kind, acl } => {
-                let attributes = match creator {
-                    Some(user) => self.own_attributes(user, &name, kind, &acl)?,
-                    None => acl.into(),
-                };
-                return self.generate(key, &name, kind, attributes).map(|()| None);
+                return self.generate(key, &name, kind, acl, creator, Terms::default()).map(|()| None);
             }
-            KeyCommand::KeepMade { token, name } => return self.keep_made(key, token, &name, creator).map(Some),
+            KeyCommand::GenerateWith { name, kind, acl, terms } => {
+                return self.generate(key, &name, kind, acl, creator, terms).map(|()| None);
+            }
+            KeyCommand::KeepMade { token, name } => {
+                return self.keep_made(key, token, &name, creator, Terms::default()).map(Some);
+            }
+            KeyCommand::KeepMadeWith { token, name, terms } => {
+                return self.keep_made(key, token, &name, creator, terms).map(Some);
+            }
             KeyCommand::ChangePassphrase { passphrase } => return self.reseal(key, passphrase).map(|()| None),
             KeyCommand::Share { name, also } => {
                 let shared = self.setup.store.share(&name, also)?;
@@ -159,7 +164,20 @@ impl Listener {
         Ok(())
     }
 
-    fn generate(&mut self, key: LaneKey, name: &str, kind: Kind, attributes: Attributes) -> Result<(), Refused> {
+    fn generate(
+        &mut self,
+        key: LaneKey,
+        name: &str,
+        kind: Kind,
+        acl: Acl,
+        creator: Option<u32>,
+        terms: Terms,
+    ) -> Result<(), Refused> {
+        let attributes = match creator {
+            Some(user) => self.own_attributes(user, name, kind, &acl)?,
+            None => acl.into(),
+        };
+        let attributes = Store::with_terms(attributes, kind, terms)?;
         self.setup.store.check_new(name, &attributes.acl)?;
         let wanted = self.jobs.generations();
         ensure_limit!(wanted < MAX_GENERATIONS, "{wanted} keys are being made already: wait for some of them");
@@ -175,6 +193,10 @@ impl Listener {
             let UsablePage { revision, keys, more } = page;
             Reply::MyKeys { revision, keys, more }
         }))
+    }
+
+    pub(super) fn identifiers(&self, key: LaneKey, after: &str) -> Result<Reply, Refused> {
+        Ok(Reply::Identifiers(self.setup.store.identifiers_after(after, &self.asker(key)?)))
     }
 
     fn list(&mut self, after: &str) -> Vec<KeyEntry> {
@@ -335,7 +357,14 @@ impl Listener {
 
     /// Stores a key that was made for a program. `creator`: the user it then belongs to. The token serves no more, and
     /// sessions that were opened by it are the stored key's, with its users, usage and limit.
-    fn keep_made(&mut self, key: LaneKey, token: KeyToken, name: &str, creator: Option<u32>) -> Result<Reply, Refused> {
+    fn keep_made(
+        &mut self,
+        key: LaneKey,
+        token: KeyToken,
+        name: &str,
+        creator: Option<u32>,
+        terms: Terms,
+    ) -> Result<Reply, Refused> {
         let made = self.made_key(token)?.clone();
         // A token alone is not enough, e.g. of a key that another user's program passed on.
         let holds = |connection: &Connection| connection.own.as_ref().is_some_and(|own| own.token == Some(token));
@@ -349,6 +378,7 @@ impl Listener {
             Some(user) => self.own_attributes(user, name, made.material.kind(), &Acl::default())?,
             None => Attributes::default(),
         };
+        let attributes = Store::with_terms(attributes, made.material.kind(), terms)?;
         let change = self.change("key-kept", key, name);
         self.setup.store.check_new(name, &attributes.acl)?;
         let stored = self.stored(NewKey { change, attributes }, made.material.copy());
