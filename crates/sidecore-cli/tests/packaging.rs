@@ -79,6 +79,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/share/fish/vendor_completions.d/sidecore.fish",
         "usr/share/doc/sidecore/security.md",
         "usr/share/sidecore/grafana/sidecore.json",
+        "usr/share/sidecore/p11-kit/sidecore.module",
         "usr/share/sidecore/prometheus/sidecore.rules.yml",
         "usr/share/sidecore/go/sidecore/go.mod",
         "usr/share/sidecore/go/sidecore/client.go",

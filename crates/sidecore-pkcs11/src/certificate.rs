@@ -2,6 +2,8 @@
 
 use der::asn1::AnyRef;
 use der::{Decode, Encode, Reader, SliceReader, Tag, TagNumber, Tagged};
+use sidecore_client::keyops::key::Public;
+use sidecore_client::keys::UsableKey;
 
 /// Fields of a certificate, each in DER.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,6 +37,17 @@ impl Certificate {
 }
 
 impl Certificate {
+    /// Whether it is for this key.
+    pub(crate) fn is_of(&self, key: &UsableKey) -> bool {
+        let public = |spki: &[u8]| Public::from_spki(spki).ok();
+        public(&self.spki).is_some_and(|own| Some(own) == public(&key.public))
+    }
+
+    /// The serial number without tag and length.
+    pub(crate) fn serial_bytes(&self) -> &[u8] {
+        AnyRef::from_der(&self.serial).map_or(&[], |serial| serial.value())
+    }
+
     /// Whether it is of the issuer that the other one names.
     pub(crate) fn issued(&self, other: &Self) -> bool {
         self.subject == other.issuer && other.issuer != other.subject

@@ -26,7 +26,7 @@ pub(crate) struct Cipher {
 impl Cipher {
     pub(crate) fn begin(mechanism: &Mechanism, object: &Object, encrypts: bool) -> Result<Self, Rv> {
         let (key, flag) = if encrypts {
-            (object.public_key()?, CKF_ENCRYPT)
+            (object.public_key(Usage::DECRYPT)?, CKF_ENCRYPT)
         } else {
             (object.private_key(Usage::DECRYPT)?, CKF_DECRYPT)
         };
@@ -73,7 +73,8 @@ impl Cipher {
             let (doing, done) = if self.encrypts {
                 let encrypted = self.settings.encrypt(caller, &self.key, &self.bytes);
                 (Doing::Data, encrypted.map(Zeroizing::new))
-            } else if self.bytes.is_empty() {
+            } else if self.bytes.len() != self.key.public.max_len() {
+                // A shorter one would be decrypted to bytes that nobody encrypted.
                 return Err(Rv(CKR_ENCRYPTED_DATA_LEN_RANGE));
             } else {
                 (Doing::Decrypting, self.settings.decrypt(caller, &self.key, &self.bytes))

@@ -2,62 +2,29 @@
 
 use crate::certificate::Certificate;
 use crate::config::Setup;
-use crate::mechanism::{Mechanism, curve_of, is_ed25519};
+use crate::mechanism::{self, Mechanism, curve_of, is_ed25519};
 use crate::objects::{Object, Pair, What, id_of, own};
-use crate::rv::{Doing, Rv, told};
+use crate::rules::{self, Wanted};
+use crate::rv::{Doing, Rv, refused, told};
 use crate::session::Session;
 use crate::store;
+use crate::template::{Rule, Template};
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CK_OBJECT_HANDLE, CK_ULONG, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_EXTRACTABLE, CKA_ID,
-    CKA_KEY_TYPE, CKA_LABEL, CKA_MODULUS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKA_SENSITIVE, CKA_TOKEN, CKA_VALUE,
-    CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY,
-    CKR_ACTION_PROHIBITED, CKR_ATTRIBUTE_READ_ONLY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_CURVE_NOT_SUPPORTED,
-    CKR_SESSION_READ_ONLY, CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
+    CK_OBJECT_HANDLE, CKA_CLASS, CKA_EC_PARAMS, CKA_EC_POINT, CKA_ENCRYPT, CKA_ID, CKA_KEY_TYPE, CKA_LABEL,
+    CKA_MODULUS, CKA_MODULUS_BITS, CKA_PUBLIC_EXPONENT, CKA_TOKEN, CKA_VALUE, CKA_VERIFY, CKK_EC, CKK_EC_EDWARDS,
+    CKK_ML_DSA, CKK_RSA, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKO_SECRET_KEY, CKR_ACTION_PROHIBITED,
+    CKR_ATTRIBUTE_READ_ONLY, CKR_ATTRIBUTE_VALUE_INVALID, CKR_CURVE_NOT_SUPPORTED, CKR_SESSION_READ_ONLY,
+    CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
 };
 use der::Decode;
 use der::asn1::OctetStringRef;
 use sidecore_client::keyops::ask::make;
-use sidecore_client::keyops::key::{Key, Private, Public, Raw};
-use sidecore_client::keys::Usage;
+use sidecore_client::keyops::key::{Family, Key, Private, Public, Raw};
+use sidecore_client::keys::{Kind, Terms, Usage};
 use std::sync::Arc;
 
-/// Longest label or identifier of an object, bytes.
-const MAX_NAME: usize = 1024;
 /// The public exponent of all RSA keys.
 const EXPONENT: [u8; 3] = [1, 0, 1];
-
-/// Attributes that the program gives for an object.
-pub(crate) struct Template<'t>(pub(crate) &'t [(CK_ATTRIBUTE_TYPE, Vec<u8>)]);
-
-impl Template<'_> {
-    fn get(&self, kind: CK_ATTRIBUTE_TYPE) -> Option<&[u8]> {
-        self.0.iter().find(|(given, _)| *given == kind).map(|(_, value)| value.as_slice())
-    }
-
-    fn needed(&self, kind: CK_ATTRIBUTE_TYPE) -> Result<&[u8], Rv> {
-        self.get(kind).filter(|value| !value.is_empty()).ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))
-    }
-
-    fn number(&self, kind: CK_ATTRIBUTE_TYPE) -> Result<Option<CK_ULONG>, Rv> {
-        let read =
-            |value: &[u8]| value.try_into().map(CK_ULONG::from_ne_bytes).map_err(|_| Rv(CKR_ATTRIBUTE_VALUE_INVALID));
-        self.get(kind).map(read).transpose()
-    }
-
-    fn flag(&self, kind: CK_ATTRIBUTE_TYPE) -> bool {
-        self.get(kind).is_some_and(|value| value.iter().any(|byte| *byte != 0))
-    }
-
-    fn label(&self) -> Result<Option<String>, Rv> {
-        let read = |value: &[u8]| String::from_utf8(value.to_vec()).ok().filter(|text| text.len() <= MAX_NAME);
-        self.get(CKA_LABEL).map(|value| read(value).ok_or(Rv(CKR_ATTRIBUTE_VALUE_INVALID))).transpose()
-    }
-
-    fn id(&self) -> Result<Option<Vec<u8>>, Rv> {
-        let read = |value: &[u8]| Some(value.to_vec()).filter(|id| id.len() <= MAX_NAME);
-        self.get(CKA_ID).map(|value| read(value).ok_or(Rv(CKR_ATTRIBUTE_VALUE_INVALID))).transpose()
-    }
-}
 
 /// Makes a pair of keys: the public and the private object. Without `CKA_TOKEN` the service holds the key for this
 /// process; else it is stored under the label.
@@ -68,26 +35,35 @@ pub(crate) fn pair(
     of_public: &Template<'_>,
     of_private: &Template<'_>,
 ) -> Result<(CK_OBJECT_HANDLE, CK_OBJECT_HANDLE), Rv> {
-    let bits = of_public.number(CKA_MODULUS_BITS)?;
-    let kind = mechanism.made(bits, of_public.get(CKA_EC_PARAMS))?;
+    let curve = of_public.get(CKA_EC_PARAMS);
+    let (kind, family) = mechanism.made(of_public.number(CKA_MODULUS_BITS)?, curve)?;
+    mechanism::offered(setup, mechanism.kind)?;
+    let token = of_private.flag(CKA_TOKEN);
+    let contradicts =
+        "the templates of the pair want operations that exclude each other, or that keys of its kind never do";
+    let usage = rules::usage(kind, of_public, of_private);
+    // Names what is wrong with one attribute before what is wrong with several.
+    let wanted = Wanted { family, token, usage: usage.unwrap_or_default(), curve };
+    of_public.check(setup, |kind| wanted.public(kind))?;
+    of_private.check(setup, |kind| wanted.private(kind))?;
+    let usage = usage.ok_or_else(|| refused(setup, contradicts, Rv(CKR_TEMPLATE_INCONSISTENT)))?;
     if of_public.get(CKA_PUBLIC_EXPONENT).is_some_and(|e| e.iter().skip_while(|byte| **byte == 0).ne(&EXPONENT)) {
-        return Err(Rv(CKR_ATTRIBUTE_VALUE_INVALID));
+        return Err(refused(setup, "the public exponent of RSA keys is 65537", Rv(CKR_ATTRIBUTE_VALUE_INVALID)));
     }
-    let is_open = of_private.get(CKA_SENSITIVE).is_some() && !of_private.flag(CKA_SENSITIVE);
-    if of_private.flag(CKA_EXTRACTABLE) || is_open {
-        return Err(Rv(CKR_TEMPLATE_INCONSISTENT));
-    }
-    if of_private.flag(CKA_TOKEN) {
+    let (labels, ids) = ([of_public.label()?, of_private.label()?], [of_public.id()?, of_private.id()?]);
+    if token {
         if !session.writable {
             return Err(Rv(CKR_SESSION_READ_ONLY));
         }
-        let label = of_private.label()?.or(of_public.label()?).ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
-        return store::generate(setup, &label, kind);
+        let differ = "a stored pair has one label and one identifier";
+        let differ = || refused(setup, differ, Rv(CKR_TEMPLATE_INCONSISTENT));
+        let label = one(labels).ok_or_else(differ)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
+        let id = one(ids).ok_or_else(differ)?.unwrap_or_default();
+        return store::generate(setup, &label, (kind, family), terms(kind, usage, id));
     }
-    let (labels, ids) = ([of_public.label()?, of_private.label()?], [of_public.id()?, of_private.id()?]);
     let key = make(&setup.options, kind).map_err(|failure| told(setup, Doing::Asking, &failure, None))?;
     let own_id = id_of(&key.public, None);
-    let pair = Arc::new(Pair::new(key, Usage::of_kind(kind), Vec::new(), true));
+    let pair = Arc::new(Pair::new(key, usage, Vec::new(), Some(mechanism.kind)));
     let [public_label, private_label] = labels.map(Option::unwrap_or_default);
     let [public_id, private_id] = ids.map(|id| id.unwrap_or_else(|| own_id.clone()));
     session.has_objects = true;
@@ -96,6 +72,20 @@ pub(crate) fn pair(
         let _ = own::destroy(public);
     })?;
     Ok((public, private))
+}
+
+/// The one value that is given, or given twice. `None`: there are two.
+fn one<T: PartialEq>([first, second]: [Option<T>; 2]) -> Option<Option<T>> {
+    match (first, second) {
+        (Some(first), Some(second)) if first != second => None,
+        (first, second) => Some(first.or(second)),
+    }
+}
+
+/// Terms of a key that is stored.
+fn terms(kind: Kind, usage: Usage, id: Vec<u8>) -> Terms {
+    // A key without a restriction stays without one when another kind of key replaces it.
+    Terms { usage: if usage == Usage::of_kind(kind) { Usage::ALL } else { usage }, id }
 }
 
 /// Creates a certificate or a public key in this process; with `CKA_TOKEN`, a certificate in the service.
@@ -109,6 +99,7 @@ pub(crate) fn create(session: &mut Session, setup: &Setup, template: &Template<'
         CKO_CERTIFICATE => {
             let read = Certificate::read(template.needed(CKA_VALUE)?);
             let certificate = read.ok_or(Rv(CKR_ATTRIBUTE_VALUE_INVALID))?;
+            template.check(setup, |kind| rules::certificate(&certificate, template.flag(CKA_TOKEN), kind))?;
             if template.flag(CKA_TOKEN) {
                 let (label, id) = (template.label()?, template.id()?);
                 return store::certify(setup, &certificate, label.as_deref(), id.as_deref());
@@ -120,7 +111,11 @@ pub(crate) fn create(session: &mut Session, setup: &Setup, template: &Template<'
             let public = public(template)?;
             let id = id_of(&public, None);
             let key = Key::new(public, Private::None);
-            (What::Public(Arc::new(Pair::new(key, Usage::NONE, Vec::new(), false))), id)
+            let usage = public_usage(&key, template)?;
+            let what = What::Public(Arc::new(Pair::new(key, usage, Vec::new(), None)));
+            let object = Object { handle: 0, token: false, label: String::new(), id: Vec::new(), what: what.clone() };
+            template.check(setup, |kind| rules::public_key(&object, setup, kind))?;
+            (what, id)
         }
         CKO_PRIVATE_KEY | CKO_SECRET_KEY => return Err(Rv(CKR_TOKEN_WRITE_PROTECTED)),
         _ => return Err(Rv(CKR_ATTRIBUTE_VALUE_INVALID)),
@@ -128,6 +123,21 @@ pub(crate) fn create(session: &mut Session, setup: &Setup, template: &Template<'
     session.has_objects = true;
     let id = template.id()?.unwrap_or(own_id);
     own::add(session.handle, template.label()?.unwrap_or_default(), id, what)
+}
+
+/// What a public key of a program does: all that keys of its type do, unless the program restricts it.
+fn public_usage(key: &Key, template: &Template<'_>) -> Result<Usage, Rv> {
+    let does = match key.public.family() {
+        Family::Rsa => Usage::SIGN.with(Usage::DECRYPT),
+        Family::Ec | Family::Raw(_) => Usage::SIGN,
+    };
+    [(CKA_VERIFY, Usage::SIGN), (CKA_ENCRYPT, Usage::DECRYPT)].into_iter().try_fold(does, |usage, (attribute, one)| {
+        match template.choice(attribute) {
+            Some(true) if !does.contains(one) => Err(Rv(CKR_TEMPLATE_INCONSISTENT)),
+            Some(false) => Ok(usage.without(one)),
+            _ => Ok(usage),
+        }
+    })
 }
 
 fn public(template: &Template<'_>) -> Result<Public, Rv> {
@@ -180,8 +190,12 @@ pub(crate) fn copy(
             return Err(Rv(CKR_SESSION_READ_ONLY));
         }
         return match &object.what {
-            What::Private(pair) => store::keep(setup, pair, &name(object, label, id)?),
-            What::Public(pair) => store::public(setup, pair),
+            What::Private(pair) => {
+                // The identifier that a program chose goes along.
+                let chosen = Some(object.id.clone()).filter(|own| *own != id_of(&pair.public.public, None));
+                store::keep(setup, pair, &name(object, label, id.clone())?, id.or(chosen).unwrap_or_default())
+            }
+            What::Public(pair) => store::public(setup, pair, label.as_deref(), id.as_deref()),
             What::Certificate(certificate) => store::certify(setup, certificate, label.as_deref(), id.as_deref()),
         };
     }
@@ -210,7 +224,12 @@ pub(crate) fn change(setup: &Setup, object: &Object, template: &Template<'_>) ->
 
 /// The new label and identifier. Other attributes stay as they are.
 fn changes(setup: &Setup, object: &Object, template: &Template<'_>) -> Result<(Option<String>, Option<Vec<u8>>), Rv> {
-    let stays = |kind: CK_ATTRIBUTE_TYPE, value: &[u8]| object.has(setup, kind, value);
-    let may = |(kind, value): &(_, Vec<u8>)| [CKA_LABEL, CKA_ID, CKA_TOKEN].contains(kind) || stays(*kind, value);
-    if template.0.iter().all(may) { Ok((template.label()?, template.id()?)) } else { Err(Rv(CKR_ATTRIBUTE_READ_ONLY)) }
+    template.check(setup, |kind| {
+        if [CKA_LABEL, CKA_ID, CKA_TOKEN].contains(&kind) {
+            return Some(Rule::Applied);
+        }
+        let is_same = template.get(kind).is_some_and(|value| object.has(setup, kind, value));
+        Some(if is_same { Rule::Applied } else { Rule::ReadOnly })
+    })?;
+    Ok((template.label()?, template.id()?))
 }

@@ -9,6 +9,7 @@
 //! |`sessions`|the table of sessions; `session`, one of them|
 //! |`objects`|keys and certificates: a snapshot of the service's, `own` ones of this program, attributes, search|
 //! |`mechanism`|operations and their parameters; `sign`, `cipher`, `generate` carry them out; `store` changes the service's keys|
+//! |`template`|attributes that a program asks for: applied, or refused by `rules`|
 //! |`ecdsa`, `certificate`|DER of signatures; fields of certificates|
 //! |`sys`|a lock with a known process, a value read without a lock|
 //!
@@ -23,9 +24,11 @@ mod generate;
 mod life;
 mod mechanism;
 mod objects;
+mod rules;
 mod rv;
 mod session;
 mod sessions;
 mod sign;
 mod store;
 mod sys;
+mod template;

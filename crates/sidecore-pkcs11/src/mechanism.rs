@@ -1,5 +1,6 @@
 //! Mechanisms: what each does, for keys of what length, and its parameters.
 
+use crate::config::Setup;
 use crate::rv::Rv;
 use cryptoki_sys::{
     CK_FLAGS, CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE, CK_ULONG, CKF_DECRYPT, CKF_EC_F_P, CKF_EC_OID,
@@ -16,7 +17,7 @@ use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::key::{Family, Key, Public, Raw};
 use sidecore_client::keyops::sign::{Padding, Salt, Settings};
 use sidecore_client::keyops::{decrypt, key::Curve};
-use sidecore_client::keys::Kind;
+use sidecore_client::keys::{Kind, Usage};
 
 /// A mechanism as the program names it.
 #[derive(Clone, Debug)]
@@ -128,12 +129,27 @@ pub(crate) fn find(kind: CK_MECHANISM_TYPE) -> Result<&'static Row, Rv> {
     ROWS.iter().find(|row| row.kind == kind).ok_or(Rv(CKR_MECHANISM_INVALID))
 }
 
-/// Numbers of the mechanisms for keys of this family with one of these flags.
-pub(crate) fn for_keys(family: Family, flags: CK_FLAGS) -> impl Iterator<Item = CK_MECHANISM_TYPE> {
-    let fits = move |row: &&Row| {
-        row.work.family() == family && row.flags & flags != 0 && !matches!(row.work, Work::Generate(_))
-    };
-    ROWS.iter().filter(fits).map(|row| row.kind)
+/// Checks that the token offers the mechanism: programs with these settings find it in the list.
+pub(crate) fn offered(setup: &Setup, kind: CK_MECHANISM_TYPE) -> Result<(), Rv> {
+    if setup.families.have(find(kind)?.work.family()) { Ok(()) } else { Err(Rv(CKR_MECHANISM_INVALID)) }
+}
+
+/// Numbers of the mechanisms of a private key with this usage, as the value of an attribute.
+pub(crate) fn for_private(family: Family, usage: Usage) -> Vec<u8> {
+    for_keys(family, usage, [CKF_SIGN, CKF_DECRYPT])
+}
+
+/// The same of its public key.
+pub(crate) fn for_public(family: Family, usage: Usage) -> Vec<u8> {
+    for_keys(family, usage, [CKF_VERIFY, CKF_ENCRYPT])
+}
+
+/// `flags`: of a key that signs, and of one that decrypts.
+fn for_keys(family: Family, usage: Usage, flags: [CK_FLAGS; 2]) -> Vec<u8> {
+    let may = [Usage::SIGN, Usage::DECRYPT].into_iter().zip(flags).filter(|(wanted, _)| usage.contains(*wanted));
+    let flags = may.fold(0, |all, (_, flag)| all | flag);
+    let fits = |row: &&Row| row.work.family() == family && row.flags & flags != 0;
+    ROWS.iter().filter(fits).flat_map(|row| row.kind.to_ne_bytes()).collect()
 }
 
 impl Work {
@@ -152,8 +168,8 @@ impl Work {
 pub(crate) enum Input {
     /// Hashed here.
     Hashed(Digest),
-    /// As it is, up to this number of bytes.
-    Whole(usize),
+    /// As it is: at least and at most this number of bytes.
+    Whole { least: usize, most: usize },
 }
 
 /// Longest input of ECDSA that is not hashed here, bytes.
@@ -174,26 +190,27 @@ impl Mechanism {
     pub(crate) fn signature(&self, flags: CK_FLAGS, key: &Key) -> Result<(Settings, Input), Rv> {
         let none =
             || if matches!(self.parameter, Parameter::None) { Ok(()) } else { Err(Rv(CKR_MECHANISM_PARAM_INVALID)) };
-        let hashed = |digest: Option<Digest>, else_up_to| digest.map_or(Input::Whole(else_up_to), Input::Hashed);
+        let hashed = |digest: Option<Digest>, least, most| digest.map_or(Input::Whole { least, most }, Input::Hashed);
+        let message = Input::Whole { least: 0, most: MAX_MESSAGE };
         match self.row(flags, key)?.work {
             Work::Rsa(Padding::Pkcs1, digest) => {
                 none()?;
                 let longest = key.public.max_len().saturating_sub(11);
-                Ok((Settings { digest, ..Settings::default() }, hashed(digest, longest)))
+                Ok((Settings { digest, ..Settings::default() }, hashed(digest, 0, longest)))
             }
             Work::Rsa(Padding::Pss, digest) => {
-                let settings = self.pss(digest)?;
+                let settings = self.pss(digest, key)?;
                 let size = settings.digest.map_or(0, Digest::size);
-                Ok((settings, hashed(digest, size)))
+                Ok((settings, hashed(digest, size, size)))
             }
             Work::Ecdsa(digest) => {
                 none()?;
-                Ok((Settings { digest, ..Settings::default() }, hashed(digest, MAX_DIGEST)))
+                Ok((Settings { digest, ..Settings::default() }, hashed(digest, 1, MAX_DIGEST)))
             }
             Work::Raw(_) => match &self.parameter {
-                Parameter::None => Ok((Settings::default(), Input::Whole(MAX_MESSAGE))),
+                Parameter::None => Ok((Settings::default(), message)),
                 Parameter::Context { prehashed: false, context } if context.is_empty() => {
-                    Ok((Settings::default(), Input::Whole(MAX_MESSAGE)))
+                    Ok((Settings::default(), message))
                 }
                 _ => Err(Rv(CKR_MECHANISM_PARAM_INVALID)),
             },
@@ -201,13 +218,16 @@ impl Mechanism {
         }
     }
 
-    fn pss(&self, hashed: Option<Digest>) -> Result<Settings, Rv> {
+    fn pss(&self, hashed: Option<Digest>, key: &Key) -> Result<Settings, Rv> {
         let unfit = Rv(CKR_MECHANISM_PARAM_INVALID);
         let Parameter::Pss { hash, mgf, salt } = self.parameter else { return Err(unfit) };
         let digest = digest_of(hash).filter(|digest| hashed.is_none_or(|hashed| hashed == *digest)).ok_or(unfit)?;
         // The service signs no PSS over SHA-1.
         digest.hash().ok_or(unfit)?;
+        // Salt, digest and two bytes fill what one bit less than the modulus holds.
+        let room = key.public.bits().saturating_sub(1).div_ceil(8).checked_sub(digest.size() + 2).ok_or(unfit)?;
         let salt = match usize::try_from(salt).ok() {
+            Some(bytes) if bytes > room => return Err(unfit),
             // One session in the service serves this and what others call the digest's length.
             Some(bytes) if bytes == digest.size() => Salt::Digest,
             bytes => Salt::Bytes(bytes.and_then(|bytes| u16::try_from(bytes).ok()).ok_or(unfit)?),
@@ -237,9 +257,12 @@ impl Mechanism {
     }
 
     /// The kind of key to make. `bits` and `curve`: of the program's template.
-    pub(crate) fn made(&self, bits: Option<CK_ULONG>, curve: Option<&[u8]>) -> Result<Kind, Rv> {
+    pub(crate) fn made(&self, bits: Option<CK_ULONG>, curve: Option<&[u8]>) -> Result<(Kind, Family), Rv> {
         let Work::Generate(family) = find(self.kind)?.work else { return Err(Rv(CKR_MECHANISM_INVALID)) };
-        match family {
+        if !matches!(self.parameter, Parameter::None) {
+            return Err(Rv(CKR_MECHANISM_PARAM_INVALID));
+        }
+        let kind = match family {
             Family::Rsa => match bits.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))? {
                 2048 => Ok(Kind::Rsa2048),
                 3072 => Ok(Kind::Rsa3072),
@@ -257,7 +280,8 @@ impl Mechanism {
                 Err(Rv(CKR_CURVE_NOT_SUPPORTED))
             }
             Family::Raw(raw) => Ok(raw.kind()),
-        }
+        }?;
+        Ok((kind, family))
     }
 }
 

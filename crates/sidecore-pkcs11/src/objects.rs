@@ -7,10 +7,11 @@ pub(crate) mod snapshot;
 use crate::certificate::Certificate;
 use crate::rv::Rv;
 use cryptoki_sys::{
-    CK_OBJECT_HANDLE, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_KEY_TYPE_INCONSISTENT,
+    CK_KEY_TYPE, CK_MECHANISM_TYPE, CK_OBJECT_HANDLE, CKK_EC, CKK_EC_EDWARDS, CKK_ML_DSA, CKK_RSA,
+    CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_KEY_TYPE_INCONSISTENT,
 };
 use sidecore_client::keyops::digest::Digest;
-use sidecore_client::keyops::key::{Key, Public};
+use sidecore_client::keyops::key::{Family, Key, Public, Raw};
 use sidecore_client::keys::Usage;
 use sidecore_digest::Hasher;
 use std::sync::Arc;
@@ -38,16 +39,22 @@ pub(crate) struct Pair {
     /// `None`: a public key alone.
     pub(crate) private: Option<Arc<Key>>,
     pub(crate) public: Arc<Key>,
-    /// Permitted operations of the private part.
+    /// Permitted operations of the private part. The public part does their counterparts: it verifies for a key that
+    /// signs, and encrypts for one that decrypts.
     pub(crate) usage: Usage,
     /// Stored with the key: its own, then those of issuers.
     pub(crate) certificates: Vec<Arc<Certificate>>,
-    /// The service made it for this program.
-    pub(crate) made: bool,
+    /// The mechanism by which the service made it for this program.
+    pub(crate) made: Option<CK_MECHANISM_TYPE>,
 }
 
 impl Pair {
-    pub(crate) fn new(key: Key, usage: Usage, certificates: Vec<Arc<Certificate>>, made: bool) -> Self {
+    pub(crate) fn new(
+        key: Key,
+        usage: Usage,
+        certificates: Vec<Arc<Certificate>>,
+        made: Option<CK_MECHANISM_TYPE>,
+    ) -> Self {
         let public = Arc::new(key.without_private());
         let private = key.has_private().then(|| Arc::new(key));
         Self { private, public, usage, certificates, made }
@@ -67,12 +74,23 @@ impl Object {
         }
     }
 
-    pub(crate) fn public_key(&self) -> Result<&Arc<Key>, Rv> {
+    /// The public key, if it may do the counterpart of this.
+    pub(crate) fn public_key(&self, usage: Usage) -> Result<&Arc<Key>, Rv> {
         match &self.what {
-            What::Public(pair) => Ok(&pair.public),
+            What::Public(pair) if pair.usage.contains(usage) => Ok(&pair.public),
+            What::Public(_) => Err(Rv(CKR_KEY_FUNCTION_NOT_PERMITTED)),
             What::Private(_) => Err(Rv(CKR_KEY_TYPE_INCONSISTENT)),
             What::Certificate(_) => Err(Rv(CKR_KEY_HANDLE_INVALID)),
         }
+    }
+}
+
+pub(crate) fn key_type(family: Family) -> CK_KEY_TYPE {
+    match family {
+        Family::Rsa => CKK_RSA,
+        Family::Ec => CKK_EC,
+        Family::Raw(Raw::MlDsa65) => CKK_ML_DSA,
+        Family::Raw(_) => CKK_EC_EDWARDS,
     }
 }
 

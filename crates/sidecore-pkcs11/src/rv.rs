@@ -60,6 +60,12 @@ pub(crate) fn told(setup: &Setup, doing: Doing, failure: &Failure, key: Option<&
     })
 }
 
+/// The return value for what the program asked for and does not get. The log has the reason.
+pub(crate) fn refused(setup: &Setup, why: &str, rv: Rv) -> Rv {
+    told(setup, Doing::Asking, &Failure::new(Reason::Internal, format!("PKCS#11: {why}")), None);
+    rv
+}
+
 fn write(failure: &Failure) {
     let Ok(process) = crate::life::process() else { return };
     let mut limit = LIMIT.lock_or(process, || None);

@@ -33,6 +33,11 @@ impl Session {
         Self { handle, writable, ..Self::default() }
     }
 
+    /// Whether a signature, verification, decryption or encryption has begun.
+    pub(crate) fn is_operating(&self) -> bool {
+        self.sign.is_some() || self.verify.is_some() || self.decrypt.is_some() || self.encrypt.is_some()
+    }
+
     /// The object with this handle.
     pub(crate) fn object(&mut self, setup: &Setup, handle: CK_OBJECT_HANDLE) -> Result<Arc<Object>, Rv> {
         if own::is_own(handle) {

@@ -2,10 +2,10 @@
 //! computes no signature and ends no operation.
 
 use super::call;
-use super::memory::{Room, bytes, mechanism};
+use super::memory::{self, Room, bytes};
 use crate::cipher::Cipher;
 use crate::config::Setup;
-use crate::mechanism::Mechanism;
+use crate::mechanism::{self, Mechanism};
 use crate::objects::Object;
 use crate::rv::Rv;
 use crate::session::Session;
@@ -30,7 +30,7 @@ unsafe fn begin<O>(
     make: impl Fn(&Mechanism, &Object) -> Result<O, Rv>,
 ) -> Result<(), Rv> {
     // SAFETY: see above.
-    let how = unsafe { mechanism(how) }?;
+    let how = unsafe { memory::mechanism(how) }?;
     sessions::with(session, |session, setup| {
         let Some(how) = how else {
             *place(session) = None;
@@ -40,7 +40,9 @@ unsafe fn begin<O>(
             return Err(Rv(CKR_OPERATION_ACTIVE));
         }
         let object = session.key(setup, key)?;
-        *place(session) = Some(make(&how, &object)?);
+        let made = make(&how, &object)?;
+        mechanism::offered(setup, how.kind)?;
+        *place(session) = Some(made);
         Ok(())
     })
 }

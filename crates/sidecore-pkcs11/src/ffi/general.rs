@@ -6,8 +6,8 @@ use crate::config::{ConfigError, FILE, MAX_TEXT, Setup};
 use crate::rv::Rv;
 use crate::{life, sessions};
 use cryptoki_sys::{
-    CK_C_INITIALIZE_ARGS, CK_INFO, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_VERSION, CKR_ARGUMENTS_BAD,
-    CKR_FUNCTION_FAILED, CKR_GENERAL_ERROR, CKR_RANDOM_SEED_NOT_SUPPORTED,
+    CK_C_INITIALIZE_ARGS, CK_INFO, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_VERSION, CKF_OS_LOCKING_OK,
+    CKR_ARGUMENTS_BAD, CKR_CANT_LOCK, CKR_FUNCTION_FAILED, CKR_GENERAL_ERROR, CKR_RANDOM_SEED_NOT_SUPPORTED,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::environment::trusted_variable;
@@ -50,6 +50,10 @@ pub(super) extern "C" fn initialize(args: *mut c_void) -> CK_RV {
                 ];
                 if own_locks.iter().any(|given| *given != own_locks[0]) {
                     return Err(Rv(CKR_ARGUMENTS_BAD));
+                }
+                // The module's locks know of forks, which a program's do not.
+                if own_locks[0] && args.flags & CKF_OS_LOCKING_OK == 0 {
+                    return Err(Rv(CKR_CANT_LOCK));
                 }
                 // SAFETY: a text, by the convention of p11-kit and NSS.
                 unsafe { text(args.pReserved.cast()) }?

@@ -2,10 +2,11 @@
 
 use super::call;
 use super::memory::{answer, mechanism, template, write};
-use crate::generate::{self, Template};
+use crate::generate;
 use crate::objects::own;
 use crate::rv::Rv;
 use crate::sessions;
+use crate::template::Template;
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_MECHANISM, CK_OBJECT_HANDLE, CK_RV, CK_SESSION_HANDLE, CK_ULONG, CK_UNAVAILABLE_INFORMATION,
     CKR_ACTION_PROHIBITED, CKR_ARGUMENTS_BAD, CKR_OPERATION_NOT_INITIALIZED,

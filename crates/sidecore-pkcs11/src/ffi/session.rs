@@ -8,8 +8,9 @@ use crate::{life, sessions};
 use cryptoki_sys::{
     CK_FLAGS, CK_NOTIFY, CK_RV, CK_SESSION_HANDLE, CK_SESSION_INFO, CK_SLOT_ID, CK_ULONG, CK_USER_TYPE, CK_UTF8CHAR,
     CKF_DECRYPT, CKF_ENCRYPT, CKF_FIND_OBJECTS, CKF_RW_SESSION, CKF_SERIAL_SESSION, CKF_SIGN, CKF_VERIFY,
-    CKR_ARGUMENTS_BAD, CKR_SESSION_PARALLEL_NOT_SUPPORTED, CKR_USER_TYPE_INVALID, CKS_RO_PUBLIC_SESSION,
-    CKS_RO_USER_FUNCTIONS, CKS_RW_PUBLIC_SESSION, CKS_RW_USER_FUNCTIONS, CKU_CONTEXT_SPECIFIC, CKU_USER,
+    CKR_ARGUMENTS_BAD, CKR_OPERATION_NOT_INITIALIZED, CKR_PIN_LOCKED, CKR_SESSION_PARALLEL_NOT_SUPPORTED,
+    CKR_USER_ANOTHER_ALREADY_LOGGED_IN, CKR_USER_TYPE_INVALID, CKS_RO_PUBLIC_SESSION, CKS_RO_USER_FUNCTIONS,
+    CKS_RW_PUBLIC_SESSION, CKS_RW_USER_FUNCTIONS, CKU_CONTEXT_SPECIFIC, CKU_SO, CKU_USER,
 };
 use std::ffi::c_void;
 
@@ -64,11 +65,18 @@ pub(super) extern "C" fn get_session_info(session: CK_SESSION_HANDLE, info: *mut
     })
 }
 
-fn log_in(session: CK_SESSION_HANDLE, user: CK_USER_TYPE) -> Result<(), Rv> {
-    sessions::with(session, |_, _| match user {
+/// `texts`: a PIN, and perhaps a name of the user.
+fn log_in(session: CK_SESSION_HANDLE, user: CK_USER_TYPE, texts: &[(*mut CK_UTF8CHAR, CK_ULONG)]) -> Result<(), Rv> {
+    let is_missing = |(at, len): &(*mut CK_UTF8CHAR, CK_ULONG)| at.is_null() && *len > 0;
+    sessions::with(session, |session, _| match user {
+        _ if texts.iter().any(is_missing) => Err(Rv(CKR_ARGUMENTS_BAD)),
         CKU_USER => life::log_in(),
-        // No key asks for a login of its own.
-        CKU_CONTEXT_SPECIFIC => Ok(()),
+        // No key asks for a login of its own, so one that comes is for nothing.
+        CKU_CONTEXT_SPECIFIC if session.is_operating() => Ok(()),
+        CKU_CONTEXT_SPECIFIC => Err(Rv(CKR_OPERATION_NOT_INITIALIZED)),
+        // The token has no security officer, as its flags say.
+        CKU_SO if life::is_logged_in() => Err(Rv(CKR_USER_ANOTHER_ALREADY_LOGGED_IN)),
+        CKU_SO => Err(Rv(CKR_PIN_LOCKED)),
         _ => Err(Rv(CKR_USER_TYPE_INVALID)),
     })
 }
@@ -76,21 +84,21 @@ fn log_in(session: CK_SESSION_HANDLE, user: CK_USER_TYPE) -> Result<(), Rv> {
 pub(super) extern "C" fn login(
     session: CK_SESSION_HANDLE,
     user: CK_USER_TYPE,
-    _: *mut CK_UTF8CHAR,
-    _: CK_ULONG,
+    pin: *mut CK_UTF8CHAR,
+    pin_len: CK_ULONG,
 ) -> CK_RV {
-    call(|| log_in(session, user))
+    call(|| log_in(session, user, &[(pin, pin_len)]))
 }
 
 pub(super) extern "C" fn login_user(
     session: CK_SESSION_HANDLE,
     user: CK_USER_TYPE,
-    _: *mut CK_UTF8CHAR,
-    _: CK_ULONG,
-    _: *mut CK_UTF8CHAR,
-    _: CK_ULONG,
+    pin: *mut CK_UTF8CHAR,
+    pin_len: CK_ULONG,
+    name: *mut CK_UTF8CHAR,
+    name_len: CK_ULONG,
 ) -> CK_RV {
-    call(|| log_in(session, user))
+    call(|| log_in(session, user, &[(pin, pin_len), (name, name_len)]))
 }
 
 pub(super) extern "C" fn logout(session: CK_SESSION_HANDLE) -> CK_RV {

@@ -8,7 +8,7 @@ use crate::rv::Rv;
 use crate::{life, mechanism, sessions};
 use cryptoki_sys::{
     CK_BBOOL, CK_FLAGS, CK_MECHANISM_INFO, CK_MECHANISM_TYPE, CK_RV, CK_SLOT_ID, CK_SLOT_INFO, CK_TOKEN_INFO, CK_ULONG,
-    CK_UNAVAILABLE_INFORMATION, CKF_DONT_BLOCK, CKF_RNG, CKF_TOKEN_INITIALIZED, CKF_TOKEN_PRESENT,
+    CK_UNAVAILABLE_INFORMATION, CKF_DONT_BLOCK, CKF_RNG, CKF_SO_PIN_LOCKED, CKF_TOKEN_INITIALIZED, CKF_TOKEN_PRESENT,
     CKF_USER_PIN_INITIALIZED, CKR_FUNCTION_NOT_SUPPORTED, CKR_MECHANISM_INVALID, CKR_NO_EVENT, CKR_SLOT_ID_INVALID,
 };
 use sidecore_client::keyops::key::Family;
@@ -55,7 +55,8 @@ pub(super) extern "C" fn get_token_info(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO
             manufacturerID: padded("sidecore"),
             model: padded("sidecore"),
             serialNumber: padded(&setup.serial),
-            flags: CKF_TOKEN_INITIALIZED | CKF_USER_PIN_INITIALIZED | CKF_RNG,
+            // There is no security officer to log in.
+            flags: CKF_TOKEN_INITIALIZED | CKF_USER_PIN_INITIALIZED | CKF_RNG | CKF_SO_PIN_LOCKED,
             ulMaxSessionCount: sessions::MAX_SESSIONS as CK_ULONG,
             ulSessionCount: sessions::count() as CK_ULONG,
             ulMaxRwSessionCount: sessions::MAX_SESSIONS as CK_ULONG,

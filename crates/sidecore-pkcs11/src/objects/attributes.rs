@@ -1,26 +1,25 @@
 //! Attributes of objects, computed at each question.
 
-use super::{Object, Pair, What};
+use super::{Object, Pair, What, key_type};
 use crate::certificate::{Certificate, octets};
 use crate::config::{Setup, hex};
 use crate::mechanism::{self, ED25519, ED25519_NAME};
 use crate::rv::Rv;
 use cryptoki_sys::{
-    CK_ATTRIBUTE_TYPE, CK_CERTIFICATE_CATEGORY_UNSPECIFIED, CK_FALSE, CK_FLAGS, CK_MECHANISM_TYPE,
-    CK_SECURITY_DOMAIN_UNSPECIFIED, CK_TRUE, CK_ULONG, CK_UNAVAILABLE_INFORMATION, CKA_ALLOWED_MECHANISMS,
-    CKA_ALWAYS_AUTHENTICATE, CKA_ALWAYS_SENSITIVE, CKA_CERTIFICATE_CATEGORY, CKA_CERTIFICATE_TYPE, CKA_CLASS,
-    CKA_COEFFICIENT, CKA_COPYABLE, CKA_DECRYPT, CKA_DERIVE, CKA_DESTROYABLE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_ENCRYPT,
-    CKA_END_DATE, CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_EXTRACTABLE, CKA_HASH_OF_ISSUER_PUBLIC_KEY,
-    CKA_HASH_OF_SUBJECT_PUBLIC_KEY, CKA_ID, CKA_ISSUER, CKA_JAVA_MIDP_SECURITY_DOMAIN, CKA_KEY_GEN_MECHANISM,
-    CKA_KEY_TYPE, CKA_LABEL, CKA_LOCAL, CKA_MODIFIABLE, CKA_MODULUS, CKA_MODULUS_BITS, CKA_NEVER_EXTRACTABLE,
-    CKA_PARAMETER_SET, CKA_PRIME_1, CKA_PRIME_2, CKA_PRIVATE, CKA_PRIVATE_EXPONENT, CKA_PUBLIC_EXPONENT,
-    CKA_PUBLIC_KEY_INFO, CKA_SEED, CKA_SENSITIVE, CKA_SERIAL_NUMBER, CKA_SIGN, CKA_SIGN_RECOVER, CKA_START_DATE,
-    CKA_SUBJECT, CKA_TOKEN, CKA_TRUSTED, CKA_UNIQUE_ID, CKA_UNWRAP, CKA_URL, CKA_VALUE, CKA_VERIFY, CKA_VERIFY_RECOVER,
-    CKA_WRAP, CKA_WRAP_WITH_TRUSTED, CKC_X_509, CKF_DECRYPT, CKF_ENCRYPT, CKF_SIGN, CKF_VERIFY, CKK_EC, CKK_EC_EDWARDS,
-    CKK_ML_DSA, CKK_RSA, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKP_ML_DSA_65, CKR_ATTRIBUTE_SENSITIVE,
+    CK_ATTRIBUTE_TYPE, CK_CERTIFICATE_CATEGORY_UNSPECIFIED, CK_FALSE, CK_SECURITY_DOMAIN_UNSPECIFIED, CK_TRUE,
+    CK_ULONG, CK_UNAVAILABLE_INFORMATION, CKA_ALLOWED_MECHANISMS, CKA_ALWAYS_AUTHENTICATE, CKA_ALWAYS_SENSITIVE,
+    CKA_CERTIFICATE_CATEGORY, CKA_CERTIFICATE_TYPE, CKA_CLASS, CKA_COEFFICIENT, CKA_COPYABLE, CKA_DECAPSULATE,
+    CKA_DECRYPT, CKA_DERIVE, CKA_DESTROYABLE, CKA_EC_PARAMS, CKA_EC_POINT, CKA_ENCAPSULATE, CKA_ENCRYPT, CKA_END_DATE,
+    CKA_EXPONENT_1, CKA_EXPONENT_2, CKA_EXTRACTABLE, CKA_HASH_OF_ISSUER_PUBLIC_KEY, CKA_HASH_OF_SUBJECT_PUBLIC_KEY,
+    CKA_ID, CKA_ISSUER, CKA_JAVA_MIDP_SECURITY_DOMAIN, CKA_KEY_GEN_MECHANISM, CKA_KEY_TYPE, CKA_LABEL, CKA_LOCAL,
+    CKA_MODIFIABLE, CKA_MODULUS, CKA_MODULUS_BITS, CKA_NEVER_EXTRACTABLE, CKA_PARAMETER_SET, CKA_PRIME_1, CKA_PRIME_2,
+    CKA_PRIVATE, CKA_PRIVATE_EXPONENT, CKA_PUBLIC_EXPONENT, CKA_PUBLIC_KEY_INFO, CKA_SEED, CKA_SENSITIVE,
+    CKA_SERIAL_NUMBER, CKA_SIGN, CKA_SIGN_RECOVER, CKA_START_DATE, CKA_SUBJECT, CKA_TOKEN, CKA_TRUSTED, CKA_UNIQUE_ID,
+    CKA_UNWRAP, CKA_URL, CKA_VALUE, CKA_VERIFY, CKA_VERIFY_RECOVER, CKA_WRAP, CKA_WRAP_WITH_TRUSTED, CKC_X_509,
+    CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY, CKP_ML_DSA_65, CKR_ATTRIBUTE_SENSITIVE,
     CKR_ATTRIBUTE_TYPE_INVALID,
 };
-use sidecore_client::keyops::key::{Key, Public, Raw};
+use sidecore_client::keyops::key::{Public, Raw};
 use sidecore_client::keys::Usage;
 
 fn flag(set: bool) -> Vec<u8> {
@@ -71,32 +70,29 @@ fn private(pair: &Pair, kind: CK_ATTRIBUTE_TYPE) -> Result<Option<Vec<u8>>, Rv> 
         CKA_PRIVATE | CKA_SENSITIVE => flag(true),
         CKA_SIGN => flag(pair.usage.contains(Usage::SIGN)),
         CKA_DECRYPT => flag(pair.usage.contains(Usage::DECRYPT)),
-        // Keys that could derive are not asked to here.
-        CKA_DERIVE
-        | CKA_EXTRACTABLE
+        // The service derives for other interfaces; this one has no mechanism for it.
+        CKA_DERIVE => flag(pair.usage.contains(Usage::DERIVE)),
+        CKA_EXTRACTABLE
         | CKA_SIGN_RECOVER
         | CKA_UNWRAP
         | CKA_ALWAYS_AUTHENTICATE
-        | CKA_WRAP_WITH_TRUSTED => flag(false),
+        | CKA_WRAP_WITH_TRUSTED
+        | CKA_DECAPSULATE => flag(false),
         // The store does not say whether a key was imported.
-        CKA_ALWAYS_SENSITIVE | CKA_NEVER_EXTRACTABLE => flag(pair.made),
-        CKA_ALLOWED_MECHANISMS => {
-            let flags = [(Usage::SIGN, CKF_SIGN), (Usage::DECRYPT, CKF_DECRYPT)];
-            let may = flags.into_iter().filter(|(usage, _)| pair.usage.contains(*usage));
-            mechanisms(&pair.public, may.fold(0, |all, (_, flag)| all | flag))
-        }
+        CKA_ALWAYS_SENSITIVE | CKA_NEVER_EXTRACTABLE => flag(pair.made.is_some()),
+        CKA_ALLOWED_MECHANISMS => mechanism::for_private(pair.public.public.family(), pair.usage),
         _ => return Ok(None),
     }))
 }
 
 fn public(pair: &Pair, kind: CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
-    let is_rsa = matches!(pair.public.public, Public::Rsa { .. });
     Some(match kind {
         CKA_CLASS => number(CKO_PUBLIC_KEY),
-        CKA_VERIFY => flag(true),
-        CKA_ENCRYPT => flag(is_rsa),
-        CKA_PRIVATE | CKA_DERIVE | CKA_VERIFY_RECOVER | CKA_WRAP | CKA_TRUSTED => flag(false),
-        CKA_ALLOWED_MECHANISMS => mechanisms(&pair.public, CKF_VERIFY | CKF_ENCRYPT),
+        CKA_VERIFY => flag(pair.usage.contains(Usage::SIGN)),
+        CKA_ENCRYPT => flag(pair.usage.contains(Usage::DECRYPT)),
+        CKA_DERIVE => flag(pair.usage.contains(Usage::DERIVE)),
+        CKA_PRIVATE | CKA_VERIFY_RECOVER | CKA_WRAP | CKA_TRUSTED | CKA_ENCAPSULATE => flag(false),
+        CKA_ALLOWED_MECHANISMS => mechanism::for_public(pair.public.public.family(), pair.usage),
         CKA_VALUE => match &pair.public.public {
             Public::Raw(Raw::MlDsa65, key) => key.clone(),
             _ => return None,
@@ -105,21 +101,12 @@ fn public(pair: &Pair, kind: CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
     })
 }
 
-fn mechanisms(key: &Key, flags: CK_FLAGS) -> Vec<u8> {
-    mechanism::for_keys(key.public.family(), flags).flat_map(CK_MECHANISM_TYPE::to_ne_bytes).collect()
-}
-
 /// Attributes that both parts of a key have.
 fn of_key(pair: &Pair, setup: &Setup, kind: CK_ATTRIBUTE_TYPE) -> Option<Vec<u8>> {
     Some(match (kind, &pair.public.public) {
-        (CKA_KEY_TYPE, public) => number(match public {
-            Public::Rsa { .. } => CKK_RSA,
-            Public::Ec { .. } => CKK_EC,
-            Public::Raw(Raw::MlDsa65, _) => CKK_ML_DSA,
-            Public::Raw(..) => CKK_EC_EDWARDS,
-        }),
-        (CKA_LOCAL, _) => flag(pair.made),
-        (CKA_KEY_GEN_MECHANISM, _) => number(CK_UNAVAILABLE_INFORMATION),
+        (CKA_KEY_TYPE, public) => number(key_type(public.family())),
+        (CKA_LOCAL, _) => flag(pair.made.is_some()),
+        (CKA_KEY_GEN_MECHANISM, _) => number(pair.made.unwrap_or(CK_UNAVAILABLE_INFORMATION)),
         (CKA_SUBJECT, _) => pair.certificates.first().map_or_else(Vec::new, |own| own.subject.clone()),
         (CKA_PUBLIC_KEY_INFO, public) => public.to_spki().ok()?,
         (CKA_MODULUS, Public::Rsa { n, .. }) => n.clone(),

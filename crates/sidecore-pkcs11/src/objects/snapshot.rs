@@ -10,7 +10,7 @@ use crate::life;
 use crate::rv::{Doing, Rv, told};
 use crate::sys::lock::OwnedLock;
 use cryptoki_sys::{CK_OBJECT_CLASS, CK_OBJECT_HANDLE, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKO_PUBLIC_KEY};
-use sidecore_client::keyops::ask::{ListedKeys, list_with_certificates};
+use sidecore_client::keyops::ask::{ListedKey, ListedKeys, list_with_certificates};
 use sidecore_client::keyops::credentials::Credentials;
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::key::{Key, Private, Public};
@@ -24,6 +24,8 @@ use std::sync::Arc;
 const FRESH: u64 = 250_000_000;
 /// Users whose snapshots are kept; a program rarely has two.
 const MAX_USERS: usize = 4;
+/// Lists of keys that change meanwhile are asked for so often again.
+const TORN_TRIES: usize = 4;
 /// Handles of own objects have the bit above these.
 const HANDLE_BITS: u32 = 62;
 
@@ -57,7 +59,20 @@ pub(crate) fn fresh(setup: &Setup) -> Result<Arc<Snapshot>, Rv> {
         let is_anothers = key.owner.is_some_and(|owner| owner != uid);
         Public::from_spki(&key.public).is_ok_and(|public| setup.shows(&key.name, public.family(), is_anothers))
     };
-    let snapshot = match (list_with_certificates(&setup.options, revision, wanted), before) {
+    let list = || list_with_certificates(&setup.options, revision, wanted);
+    // A key that is being replaced may be listed with certificates of the other key, or without some.
+    let is_torn = |listed: &ListedKey| {
+        let own = listed.certificates.first().and_then(|der| Certificate::read(der));
+        listed.certificates.len() != usize::from(listed.key.certificates)
+            || own.is_some_and(|own| !own.is_of(&listed.key))
+    };
+    let mut answer = list();
+    for _ in 0..TORN_TRIES {
+        if answer.as_ref().is_ok_and(|listed| listed.as_ref().is_some_and(|it| it.keys.iter().any(is_torn))) {
+            answer = list();
+        }
+    }
+    let snapshot = match (answer, before) {
         (Ok(Some(listed)), _) => Arc::new(Snapshot::new(&listed)),
         (Ok(None), Some(before)) => before,
         (Ok(None), None) => Arc::default(),
@@ -99,10 +114,11 @@ impl Snapshot {
     fn new(listed: &ListedKeys) -> Self {
         let mut snapshot = Self { revision: listed.revision, ..Self::default() };
         let mut publics = HashSet::new();
-        for (key, certificates) in &listed.keys {
+        for ListedKey { key, id, certificates } in &listed.keys {
             let Ok(public) = Public::from_spki(&key.public) else { continue };
             let is_second = !publics.insert(&key.public);
-            let id = id_of(&public, is_second.then_some(key.name.as_str()));
+            let own_id = || id_of(&public, is_second.then_some(key.name.as_str()));
+            let id = if id.is_empty() { own_id() } else { id.clone() };
             snapshot.add_key(key, public, &id, certificates);
         }
         snapshot
@@ -110,8 +126,10 @@ impl Snapshot {
 
     fn add_key(&mut self, key: &UsableKey, public: Public, id: &[u8], certificates: &[Vec<u8>]) {
         let certificates: Vec<_> = certificates.iter().filter_map(|der| Certificate::read(der)).map(Arc::new).collect();
+        let is_own = certificates.first().is_none_or(|own| own.is_of(key));
+        let certificates = if is_own { certificates } else { Vec::new() };
         let usage = key.usage.both(Usage::of_kind(key.kind));
-        let pair = Pair::new(Key::new(public, Private::Stored(key.name.clone())), usage, certificates.clone(), false);
+        let pair = Pair::new(Key::new(public, Private::Stored(key.name.clone())), usage, certificates.clone(), None);
         let pair = Arc::new(pair);
         self.add(CKO_PRIVATE_KEY, &key.name, id, &key.public, What::Private(Arc::clone(&pair)));
         self.add(CKO_PUBLIC_KEY, &key.name, id, &key.public, What::Public(pair));
@@ -161,14 +179,15 @@ mod tests {
     use sidecore_client::keyops::key::Raw;
     use sidecore_client::keys::{Kind, Site};
 
-    fn key(name: &str, byte: u8) -> (UsableKey, Vec<Vec<u8>>) {
+    fn key(name: &str, byte: u8) -> ListedKey {
         let public = Public::Raw(Raw::Ed25519, vec![byte; 32]).to_spki().unwrap();
         let (name, usage) = (name.to_owned(), Usage::ALL);
         let (kind, site) = (Kind::Ed25519, Site::Here);
-        (UsableKey { name, kind, public, usage, site, certificates: 0, rate: None, owner: None }, Vec::new())
+        let key = UsableKey { name, kind, public, usage, site, certificates: 0, rate: None, owner: None };
+        ListedKey { key, id: Vec::new(), certificates: Vec::new() }
     }
 
-    fn handles(keys: Vec<(UsableKey, Vec<Vec<u8>>)>) -> Vec<CK_OBJECT_HANDLE> {
+    fn handles(keys: Vec<ListedKey>) -> Vec<CK_OBJECT_HANDLE> {
         Snapshot::new(&ListedKeys { revision: Some(1), keys }).objects.iter().map(|object| object.handle).collect()
     }
 

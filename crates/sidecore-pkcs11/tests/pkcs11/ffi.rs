@@ -86,7 +86,13 @@ impl Module {
         module
     }
 
+    /// Ed25519 is shown here; by default it is not.
     pub(crate) fn begin(&self, site: &Site, settings: &str) -> Result<(), Error> {
+        self.begin_with(site, &format!("families=+edwards {settings}"))
+    }
+
+    /// With these settings only, besides those of every test.
+    pub(crate) fn begin_with(&self, site: &Site, settings: &str) -> Result<(), Error> {
         let socket = site.path("socket");
         self.initialize(&format!("socket={} restart_wait_ms=0 log=none {settings}", socket.display()))
     }

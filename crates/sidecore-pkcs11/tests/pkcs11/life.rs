@@ -3,12 +3,14 @@
 use crate::common::{NOBODY, Site, is_root};
 use crate::ffi::{Module, call, mechanism};
 use cryptoki_sys::{
-    CK_C_INITIALIZE_ARGS, CK_FALSE, CK_SESSION_INFO, CK_SLOT_INFO, CK_TRUE, CKA_DECRYPT, CKA_SIGN, CKF_DONT_BLOCK,
-    CKF_OS_LOCKING_OK, CKF_TOKEN_PRESENT, CKM_ECDSA_SHA256, CKM_EDDSA, CKM_RSA_PKCS, CKM_SHA256_RSA_PKCS,
-    CKO_PRIVATE_KEY, CKR_ARGUMENTS_BAD, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_DEVICE_ERROR, CKR_FUNCTION_NOT_SUPPORTED,
-    CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_MUTEX_BAD, CKR_NO_EVENT, CKR_SESSION_COUNT,
-    CKR_SESSION_HANDLE_INVALID, CKR_SLOT_ID_INVALID, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_NOT_LOGGED_IN,
-    CKR_USER_TYPE_INVALID, CKS_RW_PUBLIC_SESSION, CKS_RW_USER_FUNCTIONS, CKU_CONTEXT_SPECIFIC, CKU_SO, CKU_USER,
+    CK_C_INITIALIZE_ARGS, CK_FALSE, CK_SESSION_INFO, CK_SLOT_INFO, CK_TOKEN_INFO, CK_TRUE, CKA_DECRYPT, CKA_SIGN,
+    CKF_DONT_BLOCK, CKF_OS_LOCKING_OK, CKF_SO_PIN_LOCKED, CKF_TOKEN_PRESENT, CKM_ECDSA_SHA256, CKM_EDDSA, CKM_RSA_PKCS,
+    CKM_SHA256_RSA_PKCS, CKO_PRIVATE_KEY, CKR_ARGUMENTS_BAD, CKR_CANT_LOCK, CKR_CRYPTOKI_NOT_INITIALIZED,
+    CKR_DEVICE_ERROR, CKR_FUNCTION_NOT_SUPPORTED, CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID,
+    CKR_MUTEX_BAD, CKR_NO_EVENT, CKR_OPERATION_NOT_INITIALIZED, CKR_PIN_LOCKED, CKR_SESSION_COUNT,
+    CKR_SESSION_HANDLE_INVALID, CKR_SLOT_ID_INVALID, CKR_USER_ALREADY_LOGGED_IN, CKR_USER_ANOTHER_ALREADY_LOGGED_IN,
+    CKR_USER_NOT_LOGGED_IN, CKR_USER_TYPE_INVALID, CKS_RW_PUBLIC_SESSION, CKS_RW_USER_FUNCTIONS, CKU_CONTEXT_SPECIFIC,
+    CKU_SO, CKU_USER,
 };
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
@@ -184,7 +186,12 @@ fn locks_of_the_program_are_taken_all_together_and_never_called() {
                 pReserved: text.as_mut_ptr().cast(),
             };
             let begun = call!(module, C_Initialize((&raw mut args).cast()));
-            let expected = if [0, 15].contains(&given) { Ok(()) } else { Err(CKR_ARGUMENTS_BAD) };
+            let expected = match (given, flags) {
+                (0, _) | (15, CKF_OS_LOCKING_OK) => Ok(()),
+                // A program that wants only its own locks to be used.
+                (15, _) => Err(CKR_CANT_LOCK),
+                _ => Err(CKR_ARGUMENTS_BAD),
+            };
             assert_eq!(begun, expected, "{given:b}");
             if begun.is_ok() {
                 let session = module.open().unwrap();
@@ -198,7 +205,8 @@ fn locks_of_the_program_are_taken_all_together_and_never_called() {
 
 #[test]
 fn login_takes_any_pin_and_belongs_to_the_process() {
-    let module = Module::of(&Site::with(&[]));
+    let site = Site::with(&["p256"]);
+    let module = Module::of(&site);
     let session = module.open().unwrap();
     let login = |user| call!(module, C_Login(session, user, ptr::null_mut(), 0));
     let state = || {
@@ -207,10 +215,21 @@ fn login_takes_any_pin_and_belongs_to_the_process() {
     };
     assert_eq!(state(), Ok(CKS_RW_PUBLIC_SESSION));
     assert_eq!((login(CKU_USER), login(CKU_USER)), (Ok(()), Err(CKR_USER_ALREADY_LOGGED_IN)));
-    assert_eq!((login(CKU_SO), login(CKU_CONTEXT_SPECIFIC)), (Err(CKR_USER_TYPE_INVALID), Ok(())));
+    assert_eq!(login(CKU_SO), Err(CKR_USER_ANOTHER_ALREADY_LOGGED_IN));
+    assert_eq!(login(CKU_CONTEXT_SPECIFIC), Err(CKR_OPERATION_NOT_INITIALIZED), "there is nothing to permit");
+    let key = module.private(session, "p256");
+    call!(module, C_SignInit(session, &mut mechanism(CKM_ECDSA_SHA256), key)).unwrap();
+    assert_eq!((login(CKU_CONTEXT_SPECIFIC), login(99)), (Ok(()), Err(CKR_USER_TYPE_INVALID)));
+    for user in [CKU_USER, CKU_SO, CKU_CONTEXT_SPECIFIC] {
+        let missing = call!(module, C_Login(session, user, ptr::null_mut(), 5));
+        assert_eq!(missing, Err(CKR_ARGUMENTS_BAD), "a PIN of five bytes that is nowhere");
+    }
     assert_eq!(state(), Ok(CKS_RW_USER_FUNCTIONS));
     call!(module, C_Logout(session)).unwrap();
     assert_eq!(call!(module, C_Logout(session)), Err(CKR_USER_NOT_LOGGED_IN));
+    let mut token = CK_TOKEN_INFO::default();
+    call!(module, C_GetTokenInfo(0, &raw mut token)).unwrap();
+    assert_eq!((login(CKU_SO), token.flags & CKF_SO_PIN_LOCKED), (Err(CKR_PIN_LOCKED), CKF_SO_PIN_LOCKED));
     login(CKU_USER).unwrap();
     module.close(session).unwrap();
     let session = module.open().unwrap();

@@ -89,9 +89,11 @@ fn a_certificate_has_its_keys_identifier_and_its_issuer_another() {
 #[test]
 fn settings_choose_the_keys_that_are_shown() {
     let site = Site::with(&["rsa2048", "p256", "ed25519", "mldsa65"]);
-    for (settings, shown) in [("", 3), ("families=+pq", 4), ("families=rsa", 1), ("keys=p256,mldsa65", 1)] {
+    for (settings, shown) in
+        [("", 2), ("families=+edwards", 3), ("families=+edwards,+pq", 4), ("families=rsa", 1), ("keys=p256,mldsa65", 1)]
+    {
         let module = Module::load(&site);
-        module.begin(&site, settings).unwrap();
+        module.begin_with(&site, settings).unwrap();
         let session = module.open().unwrap();
         assert_eq!(module.find(session, CKO_PRIVATE_KEY, "").unwrap().len(), shown, "{settings}");
         module.finalize().unwrap();

@@ -6,11 +6,12 @@ use cryptoki_sys::{
     CK_MECHANISM, CK_MECHANISM_TYPE, CK_RSA_PKCS_MGF_TYPE, CK_RSA_PKCS_PSS_PARAMS, CK_ULONG, CKG_MGF1_SHA1,
     CKG_MGF1_SHA256, CKM_AES_GCM, CKM_ECDSA, CKM_ECDSA_SHA1, CKM_ECDSA_SHA256, CKM_ECDSA_SHA512, CKM_EDDSA, CKM_ML_DSA,
     CKM_RSA_PKCS, CKM_RSA_PKCS_OAEP, CKM_RSA_PKCS_PSS, CKM_SHA_1, CKM_SHA1_RSA_PKCS, CKM_SHA256,
-    CKM_SHA256_RSA_PKCS_PSS, CKM_SHA384, CKM_SHA512_RSA_PKCS, CKR_BUFFER_TOO_SMALL, CKR_DATA_LEN_RANGE,
-    CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_KEY_HANDLE_INVALID, CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID,
-    CKR_MECHANISM_PARAM_INVALID, CKR_OPERATION_ACTIVE, CKR_OPERATION_NOT_INITIALIZED, CKR_RANDOM_SEED_NOT_SUPPORTED,
-    CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
+    CKM_SHA256_RSA_PKCS_PSS, CKM_SHA384, CKM_SHA512, CKM_SHA512_RSA_PKCS, CKM_SHA512_RSA_PKCS_PSS,
+    CKR_BUFFER_TOO_SMALL, CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_LEN_RANGE, CKR_KEY_HANDLE_INVALID,
+    CKR_KEY_TYPE_INCONSISTENT, CKR_MECHANISM_INVALID, CKR_MECHANISM_PARAM_INVALID, CKR_OPERATION_ACTIVE,
+    CKR_OPERATION_NOT_INITIALIZED, CKR_RANDOM_SEED_NOT_SUPPORTED, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
 };
+use sidecore::keys::Kind;
 use sidecore_client::keyops::digest::Digest;
 use sidecore_digest::Hasher;
 use std::ptr;
@@ -37,7 +38,7 @@ fn signed_in_parts(module: &Module, session: Session, kind: CK_MECHANISM_TYPE, k
 fn whole_messages_and_parts_are_signed_and_only_these_verified() {
     let site = Site::with(&["rsa2048", "p256", "p384", "ed25519", "mldsa65"]);
     let module = Module::load(&site);
-    module.begin(&site, "families=+pq").unwrap();
+    module.begin(&site, "families=+edwards,+pq").unwrap();
     let session = module.open().unwrap();
     for (name, kind, len) in [
         ("rsa2048", CKM_SHA1_RSA_PKCS, 256),
@@ -74,7 +75,30 @@ fn a_hashed_mechanism_signs_what_the_raw_one_signs_of_the_digest() {
     hasher.update(b"message");
     let signature = module.sign(session, CKM_ECDSA, key, &hasher.finish()).unwrap();
     module.verify(session, CKM_ECDSA_SHA256, public, [b"message", &signature]).unwrap();
-    assert_eq!(module.sign(session, CKM_ECDSA, key, &[7; 513]), Err(CKR_DATA_LEN_RANGE));
+    for wrong in [&[][..], &[7; 513]] {
+        assert_eq!(module.sign(session, CKM_ECDSA, key, wrong), Err(CKR_DATA_LEN_RANGE));
+    }
+    assert_eq!(module.verify(session, CKM_ECDSA, public, [b"", &signature]), Err(CKR_DATA_LEN_RANGE));
+}
+
+#[test]
+fn an_ecdsa_signature_is_verified_without_the_zeros_before_both_halves() {
+    let site = Site::with(&[]);
+    site.generate("p521", Kind::P521);
+    let module = Module::of(&site);
+    let session = module.open().unwrap();
+    let (key, public) = (module.private(session, "p521"), module.public(session, "p521"));
+    let verify = |signature: &[u8]| module.verify(session, CKM_ECDSA_SHA256, public, [b"message", signature]);
+    // One in four begins each half with a zero.
+    let mut signatures = (0..400).map(|_| module.sign(session, CKM_ECDSA_SHA256, key, b"message").unwrap());
+    let signature = signatures.find(|signature| signature[0] == 0 && signature[66] == 0).unwrap();
+    let shorter = [&signature[1..66], &signature[67..]].concat();
+    assert_eq!((signature.len(), shorter.len()), (132, 130));
+    assert_eq!((verify(&signature), verify(&shorter)), (Ok(()), Ok(())));
+    assert_eq!(verify(&[&shorter[..129], &[shorter[129] ^ 1]].concat()), Err(CKR_SIGNATURE_INVALID));
+    for len in [0, 1, 131, 133, 134] {
+        assert_eq!(verify(&vec![1; len]), Err(CKR_SIGNATURE_LEN_RANGE), "{len}");
+    }
 }
 
 fn pss(hash: CK_MECHANISM_TYPE, mgf: CK_RSA_PKCS_MGF_TYPE, salt: CK_ULONG) -> CK_RSA_PKCS_PSS_PARAMS {
@@ -106,6 +130,10 @@ fn parameters_that_do_not_fit_are_refused_at_the_begin() {
         (CKM_SHA256_RSA_PKCS_PSS, pss(CKM_SHA384, CKG_MGF1_SHA256, 32), unfit),
         (CKM_RSA_PKCS_PSS, pss(CKM_SHA_1, CKG_MGF1_SHA1, 20), unfit),
         (CKM_RSA_PKCS_PSS, pss(CKM_SHA256, 99, 32), unfit),
+        (CKM_RSA_PKCS_PSS, pss(CKM_SHA256, CKG_MGF1_SHA256, 222), Ok(())),
+        (CKM_RSA_PKCS_PSS, pss(CKM_SHA256, CKG_MGF1_SHA256, 223), unfit),
+        (CKM_SHA512_RSA_PKCS_PSS, pss(CKM_SHA512, CKG_MGF1_SHA256, 190), Ok(())),
+        (CKM_SHA512_RSA_PKCS_PSS, pss(CKM_SHA512, CKG_MGF1_SHA256, 191), unfit),
         (CKM_RSA_PKCS_PSS, pss(CKM_SHA256, CKG_MGF1_SHA256, CK_ULONG::MAX), unfit),
     ] {
         let (at, len) = ((&raw mut parameter).cast(), size_of_val(&parameter) as CK_ULONG);
@@ -137,10 +165,14 @@ fn what_the_public_object_encrypts_the_private_one_decrypts() {
     assert_eq!((too_small, len), (Err(CKR_BUFFER_TOO_SMALL), 6));
     call!(module, C_Decrypt(session, secret_at, 256, plain.as_mut_ptr(), &raw mut len)).unwrap();
     assert_eq!(&plain[..len as usize], b"secret");
-    call!(module, C_DecryptInit(session, &raw mut how, key)).unwrap();
-    let mut len = 256;
-    let long = call!(module, C_Decrypt(session, [0; 257].as_mut_ptr(), 257, plain.as_mut_ptr(), &raw mut len));
-    assert_eq!(long, Err(CKR_ENCRYPTED_DATA_LEN_RANGE));
+    for wrong in [0, 1, 255, 257] {
+        call!(module, C_DecryptInit(session, &raw mut how, key)).unwrap();
+        let mut len = 256;
+        let done = call!(module, C_Decrypt(session, [0; 257].as_mut_ptr(), wrong, plain.as_mut_ptr(), &raw mut len));
+        assert_eq!(done, Err(CKR_ENCRYPTED_DATA_LEN_RANGE), "{wrong} bytes");
+        let ended = call!(module, C_DecryptFinal(session, plain.as_mut_ptr(), &raw mut len));
+        assert_eq!(ended, Err(CKR_OPERATION_NOT_INITIALIZED), "an error ends the operation");
+    }
     // Bad padding shows nothing: the service answers with random bytes.
     call!(module, C_DecryptInit(session, &raw mut how, key)).unwrap();
     secret[255] ^= 1;

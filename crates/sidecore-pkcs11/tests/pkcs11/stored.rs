@@ -1,19 +1,22 @@
 //! Keys and certificates that programs store in the service.
 
 use crate::common::{NOBODY, Site, is_root};
-use crate::ffi::{Module, Object, Session, attribute};
+use crate::ffi::{Module, Object, Session, attribute, call};
 use crate::objects::{P256, number, pair};
 use cryptoki_sys::{
-    CK_FALSE, CK_TRUE, CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_SUBJECT, CKA_TOKEN, CKA_VALUE,
-    CKM_EC_KEY_PAIR_GEN, CKM_ECDSA_SHA256, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKR_ACTION_PROHIBITED,
+    CK_FALSE, CK_TRUE, CKA_CLASS, CKA_EC_PARAMS, CKA_ID, CKA_LABEL, CKA_PUBLIC_KEY_INFO, CKA_SUBJECT, CKA_TOKEN,
+    CKA_VALUE, CKM_EC_KEY_PAIR_GEN, CKM_ECDSA_SHA256, CKO_CERTIFICATE, CKO_PRIVATE_KEY, CKR_ACTION_PROHIBITED,
     CKR_ATTRIBUTE_VALUE_INVALID, CKR_DEVICE_MEMORY, CKR_FUNCTION_FAILED, CKR_SESSION_READ_ONLY,
     CKR_TEMPLATE_INCOMPLETE, CKR_TEMPLATE_INCONSISTENT, CKR_TOKEN_WRITE_PROTECTED,
 };
 use rustix::process::Uid;
 use rustix::thread::set_thread_res_uid;
-use sidecore::keys::{Kind, UsableKey};
+use sidecore::engine::crypto::Secret;
+use sidecore::keys::{Acl, KeyCommand, Kind, Terms, UsableKey};
 use sidecore_testing::skipped;
+use std::collections::HashSet;
 use std::fs;
+use std::ptr;
 use std::thread;
 
 fn make(module: &Module, session: Session) -> (Object, Object) {
@@ -60,10 +63,13 @@ fn a_pair_of_the_program_is_copied_into_the_service() {
     let kept = store(&module, session, private, "kept").unwrap();
     assert_eq!(module.private(session, "kept"), kept);
     assert_eq!(store(&module, session, public, ""), Ok(module.public(session, "kept")));
+    assert_eq!(store(&module, session, public, "kept"), Ok(module.public(session, "kept")));
+    assert_eq!(store(&module, session, public, "other"), Err(CKR_TEMPLATE_INCONSISTENT), "no stored key has this name");
     // Java names the key by its identifier alone.
-    let mut id = *b"by-id";
-    let by_id = module.copy(session, private, &mut [attribute(CKA_TOKEN, &mut yes), attribute(CKA_ID, &mut id)]);
+    let (mut id, (_, other)) = (*b"by-id", make(&module, session));
+    let by_id = module.copy(session, other, &mut [attribute(CKA_TOKEN, &mut yes), attribute(CKA_ID, &mut id)]);
     assert_eq!(by_id, Ok(module.private(session, "by-id")));
+    assert_eq!(module.value(session, by_id.unwrap(), CKA_ID), Ok(b"by-id".to_vec()));
     assert_eq!(store(&module, session, kept, "again"), Err(CKR_ACTION_PROHIBITED), "an object of the service");
     // A copy within the program, which is another name of the same key.
     let mut label = *b"copy";
@@ -93,11 +99,13 @@ fn certificates_are_stored_with_the_key_that_they_are_for() {
     let refused = store_certificate(&module, session, &issuer, "any");
     assert_eq!(refused, Err(CKR_TEMPLATE_INCONSISTENT), "no key has it, and no certificate is of this issuer");
     assert_eq!(store_certificate(&module, session, &[0x30, 0], "p256"), Err(CKR_ATTRIBUTE_VALUE_INVALID));
-    let stored = store_certificate(&module, session, &own, "any label").unwrap();
+    let other_name = store_certificate(&module, session, &own, "any label");
+    assert_eq!(other_name, Err(CKR_TEMPLATE_INCONSISTENT), "it has its key's label");
+    let stored = store_certificate(&module, session, &own, "").unwrap();
     let value = |object, kind| module.value(session, object, kind).unwrap();
     assert_eq!(value(stored, CKA_LABEL), b"p256", "the key's name");
     assert_eq!(store_certificate(&module, session, &own, "p256"), Ok(stored), "once");
-    let of_issuer = store_certificate(&module, session, &issuer, "any").unwrap();
+    let of_issuer = store_certificate(&module, session, &issuer, "").unwrap();
     assert_eq!((value(of_issuer, CKA_LABEL), value(of_issuer, CKA_VALUE)), (b"p256 issuer 1".to_vec(), issuer));
     assert_eq!(value(module.private(session, "p256"), CKA_SUBJECT), value(stored, CKA_SUBJECT));
     let count = |name: &str| listed(&site).into_iter().find(|key| key.name == name).unwrap().certificates;
@@ -107,6 +115,54 @@ fn certificates_are_stored_with_the_key_that_they_are_for() {
     let renewed = store_certificate(&module, session, &read("p256.crt.der"), "p256").unwrap();
     assert!(renewed != stored && count("p256") == 1);
     assert_eq!(module.find(session, CKO_CERTIFICATE, "").unwrap(), [renewed]);
+}
+
+/// A key that is renewed is never shown with a certificate of the other key: Java pairs them by their identifier, which
+/// stays when the key is replaced.
+#[test]
+fn key_and_certificate_change_together_while_a_key_is_renewed() {
+    let site = Site::with(&[]);
+    let pkcs8s = ["one", "two"].map(|name| {
+        let key = format!("{name}.pk8");
+        let ec = ["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "traditional"];
+        site.ok("openssl", &ec);
+        let convert = ["pkcs8", "-topk8", "-nocrypt", "-in", "traditional", "-outform", "DER", "-out", &key];
+        site.ok("openssl", &convert);
+        let (subject, der) = (format!("/CN={name}"), format!("{name}.der"));
+        let make = ["req", "-x509", "-key", "traditional", "-subj", &subject, "-days", "30"];
+        site.ok("openssl", &[&make[..], &["-outform", "DER", "-out", &der]].concat());
+        (fs::read(site.path(&key)).unwrap(), fs::read(site.path(&der)).unwrap())
+    });
+    let terms = Terms { id: b"fixed".to_vec(), ..Terms::default() };
+    let command = KeyCommand::GenerateWith { name: "www".to_owned(), kind: Kind::P256, acl: Acl::default(), terms };
+    site.admin().keys(command).unwrap();
+    let renew = |(pkcs8, certificate): &(Vec<u8>, Vec<u8>)| {
+        let (mut admin, name) = (site.admin(), || "www".to_owned());
+        admin.keys(KeyCommand::Replace { name: name(), pkcs8: Secret::from(pkcs8.as_slice()) }).unwrap();
+        let certificate = certificate.clone();
+        admin.keys(KeyCommand::AddCertificate { name: name(), certificate, more: false }).unwrap();
+    };
+    let module = Module::load(&site);
+    let mut with_certificate = 0;
+    thread::scope(|scope| {
+        let renewing = scope.spawn(|| (0..20).for_each(|turn| renew(&pkcs8s[turn % 2])));
+        while !renewing.is_finished() {
+            // A module that begins asks the service anew.
+            module.begin(&site, "").unwrap();
+            let session = module.open().unwrap();
+            let (mut found, mut count) = ([0; 8], 0);
+            call!(module, C_FindObjectsInit(session, ptr::null_mut(), 0)).unwrap();
+            call!(module, C_FindObjects(session, found.as_mut_ptr(), 8, &raw mut count)).unwrap();
+            let value = |object: &Object, kind| module.value(session, *object, kind).unwrap();
+            let objects = &found[..count as usize];
+            assert!(objects.iter().all(|object| value(object, CKA_ID) == b"fixed"));
+            let infos: HashSet<_> = objects.iter().map(|object| value(object, CKA_PUBLIC_KEY_INFO)).collect();
+            assert_eq!(infos.len(), 1, "a key with the certificate of another one");
+            with_certificate += usize::from(objects.len() == 3);
+            module.finalize().unwrap();
+        }
+    });
+    assert!(with_certificate > 0);
 }
 
 #[test]
@@ -136,8 +192,8 @@ fn a_creator_stores_its_own_and_nothing_else() {
     site.open_to_all();
     site.generate("roots", Kind::P256);
     let open = |name: &str| {
-        let acl = sidecore::keys::Acl { uids: vec![NOBODY, NOBODY + 1], gids: Vec::new() };
-        site.admin().keys(sidecore::keys::KeyCommand::SetAcl { name: name.to_owned(), acl }).unwrap();
+        let acl = Acl { uids: vec![NOBODY, NOBODY + 1], gids: Vec::new() };
+        site.admin().keys(KeyCommand::SetAcl { name: name.to_owned(), acl }).unwrap();
     };
     open("roots");
     site.certificates("roots");
