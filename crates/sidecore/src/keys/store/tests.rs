@@ -184,7 +184,7 @@ fn what_the_store_knows_after_a_failed_write_is_what_is_at_rest() {
         vault::tests::fill(&path, EC);
         let (vault, found) = vault::tests::failing(&path, step);
         let mut store = store(4);
-        for Found { name, attributes, pkcs8 } in found {
+        for vault::Found { name, attributes, pkcs8 } in found {
             store.enter(&name, Material::read(pkcs8).unwrap(), attributes).unwrap();
         }
         store.rest = Rest::Vault(Box::new(vault));
