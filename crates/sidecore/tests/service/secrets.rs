@@ -210,13 +210,7 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
         Request::CloseSession { handle: 7 },
     ]);
     requests.extend(schemes().into_iter().map(|scheme| open(scheme, "www")));
-    for name in
-        ["", ".", "..", "/", "../www", "www/", "www\0", "www.key", "www ", "WWW", "%77ww", "sidecore:www", "ẅww"]
-    {
-        requests.push(open(schemes().remove(0), name));
-        requests.push(Request::KeyInfo { name: text(name) });
-    }
-    requests.push(open(schemes().remove(0), &"w".repeat(PACKET - 100)));
+    requests.extend(of_odd_names());
     requests.push(Request::Keys(KeyCommand::ImportPublic {
         name: text("far"),
         public: SPKI.into(),
@@ -226,6 +220,18 @@ fn requests(transfers: Vec<Request>) -> Vec<Request> {
     requests.push(Request::Gateway(Hello { version: 1, device: text("far") }));
     requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
     requests.push(Request::Keys(KeyCommand::Delete { name: text("www") }));
+    requests
+}
+
+fn of_odd_names() -> Vec<Request> {
+    let mut requests = Vec::new();
+    for name in
+        ["", ".", "..", "/", "../www", "www/", "www\0", "www.key", "www ", "WWW", "%77ww", "sidecore:www", "ẅww"]
+    {
+        requests.push(open(schemes().remove(0), name));
+        requests.push(Request::KeyInfo { name: name.to_owned() });
+    }
+    requests.push(open(schemes().remove(0), &"w".repeat(PACKET - 100)));
     requests
 }
 

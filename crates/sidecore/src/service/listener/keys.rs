@@ -75,7 +75,7 @@ impl Listener {
         }
         let deletes = matches!(command, KeyCommand::Delete { .. } | KeyCommand::Confirm { delete: true, .. });
         let change = self.change_of(key, &command);
-        let Changed { what: place, doubt } = match command {
+        let changed = match command {
             KeyCommand::Import { name, pkcs8, acl } => {
                 return self.import(key, &name, acl, KeyPart::Private(pkcs8)).map(|()| None);
             }
@@ -134,6 +134,16 @@ impl Listener {
                 gone
             }
         };
+        self.take_effect(changed, change, deletes).map(Some)
+    }
+
+    /// A stored key was changed or deleted: sessions that it permits no more end, and the log gets its line.
+    fn take_effect(
+        &mut self,
+        Changed { what: place, doubt }: Changed<u16>,
+        change: Option<Change>,
+        deletes: bool,
+    ) -> Result<Reply, Refused> {
         self.close_sessions_on(place, Keep::Permitted);
         if deletes {
             self.forget_offers(place);
@@ -142,7 +152,7 @@ impl Listener {
         if let Some(change) = change {
             self.changed(&change, doubt.as_ref());
         }
-        doubt.map_or(Ok(Some(Reply::Done)), |doubt| Err(doubt.into()))
+        doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
 
     fn rename(&mut self, key: LaneKey, name: &str, new: String) -> Result<Reply, Refused> {
