@@ -170,9 +170,12 @@ fn a_certificate_of_two_names_goes_to_the_one_that_is_named() {
     let site = Site::with(&[]);
     let module = Module::of(&site);
     let session = module.open().unwrap();
-    let (_, private) = make(&module, session);
+    site.ok("openssl", &["genpkey", "-algorithm", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-out", "pem"]);
+    site.ok("openssl", &["pkcs8", "-topk8", "-nocrypt", "-in", "pem", "-outform", "DER", "-out", "pkcs8"]);
+    let pkcs8 = fs::read(site.path("pkcs8")).unwrap();
     for name in ["one", "two"] {
-        store(&module, session, private, name).unwrap();
+        let (name, pkcs8, acl) = (name.to_owned(), Secret::from(pkcs8.as_slice()), Acl::default());
+        site.admin().keys(KeyCommand::Import { name, pkcs8, acl }).unwrap();
     }
     site.write_public("two");
     site.certificates("two");
@@ -213,9 +216,11 @@ fn a_creator_stores_its_own_and_nothing_else() {
             let refused = store_certificate(&module, session, &of_root, "roots");
             assert_eq!(refused, Err(CKR_TOKEN_WRITE_PROTECTED), "a key that it may use only");
             for name in ["b", "c", "d"] {
-                store(&module, session, private, name).unwrap();
+                let (_, other) = make(&module, session);
+                store(&module, session, other, name).unwrap();
             }
-            assert_eq!(store(&module, session, private, "e"), Err(CKR_DEVICE_MEMORY), "its quota");
+            let (_, other) = make(&module, session);
+            assert_eq!(store(&module, session, other, "e"), Err(CKR_DEVICE_MEMORY), "its quota");
             module.close(session).unwrap();
         });
     });
