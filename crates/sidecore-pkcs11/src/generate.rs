@@ -57,8 +57,8 @@ pub(crate) fn pair(
         }
         let differ = "a stored pair has one label and one identifier";
         let differ = || refused(setup, differ, Rv(CKR_TEMPLATE_INCONSISTENT));
-        let label = one(labels).ok_or_else(differ)?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
-        let id = one(ids).ok_or_else(differ)?.unwrap_or_default();
+        let label = one(labels).map_err(|Differ| differ())?.ok_or(Rv(CKR_TEMPLATE_INCOMPLETE))?;
+        let id = one(ids).map_err(|Differ| differ())?.unwrap_or_default();
         return store::generate(setup, &label, (kind, family), terms(kind, usage, id));
     }
     let key = make(&setup.options, kind).map_err(|failure| told(setup, Doing::Asking, &failure, None))?;
@@ -74,11 +74,14 @@ pub(crate) fn pair(
     Ok((public, private))
 }
 
-/// The one value that is given, or given twice. `None`: there are two.
-fn one<T: PartialEq>([first, second]: [Option<T>; 2]) -> Option<Option<T>> {
+/// Two values are given for what has one.
+struct Differ;
+
+/// The one value that is given, perhaps twice.
+fn one<T: PartialEq>([first, second]: [Option<T>; 2]) -> Result<Option<T>, Differ> {
     match (first, second) {
-        (Some(first), Some(second)) if first != second => None,
-        (first, second) => Some(first.or(second)),
+        (Some(first), Some(second)) if first != second => Err(Differ),
+        (first, second) => Ok(first.or(second)),
     }
 }
 

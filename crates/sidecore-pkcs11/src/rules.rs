@@ -58,9 +58,8 @@ impl Wanted<'_> {
         let is_rsa = self.family == Family::Rsa;
         Some(match attribute {
             CKA_CLASS => Rule::number(CKO_PRIVATE_KEY),
-            CKA_LABEL | CKA_ID | CKA_TOKEN => Rule::Applied,
             // What keys of the kind never do was refused with the usage.
-            CKA_SIGN | CKA_DECRYPT | CKA_DERIVE => Rule::Applied,
+            CKA_LABEL | CKA_ID | CKA_TOKEN | CKA_SIGN | CKA_DECRYPT | CKA_DERIVE => Rule::Applied,
             CKA_PRIVATE | CKA_SENSITIVE => Rule::flag(true),
             CKA_EXTRACTABLE
             | CKA_SIGN_RECOVER
@@ -86,9 +85,8 @@ impl Wanted<'_> {
     pub(crate) fn public(&self, attribute: CK_ATTRIBUTE_TYPE) -> Option<Rule> {
         Some(match attribute {
             CKA_CLASS => Rule::number(CKO_PUBLIC_KEY),
-            CKA_LABEL | CKA_ID => Rule::Applied,
+            CKA_LABEL | CKA_ID | CKA_VERIFY | CKA_ENCRYPT | CKA_DERIVE => Rule::Applied,
             CKA_TOKEN => Rule::flag(self.token),
-            CKA_VERIFY | CKA_ENCRYPT | CKA_DERIVE => Rule::Applied,
             CKA_PRIVATE | CKA_VERIFY_RECOVER | CKA_WRAP | CKA_TRUSTED | CKA_ENCAPSULATE => Rule::flag(false),
             CKA_SUBJECT => Rule::empty(),
             CKA_ALLOWED_MECHANISMS => Rule::Lists(mechanism::for_public(self.family, self.usage)),

@@ -55,7 +55,9 @@ pub fn list_with_certificates(
         let mut keys = with.collect::<Result<Vec<_>, Error>>()?;
         // Last: the first versions of the service end the connection at a request that they do not know.
         let mut ids = admin.identifiers()?;
-        keys.iter_mut().for_each(|listed| listed.id = ids.remove(&listed.key.name).unwrap_or_default());
+        for listed in &mut keys {
+            listed.id = ids.remove(&listed.key.name).unwrap_or_default();
+        }
         Ok(Some(ListedKeys { revision, keys }))
     })
 }

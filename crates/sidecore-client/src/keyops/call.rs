@@ -57,8 +57,8 @@ pub fn call(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failur
 
 fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure> {
     let mut timeout = time_of_operation(caller.options);
-    let (begun, begin) = (clock::now(), Instant::now());
-    let deadline = begin + timeout;
+    let (begun, start) = (clock::now(), Instant::now());
+    let deadline = start + timeout;
     let first = once(caller, request, None, deadline);
     let second = match first {
         // The service may have restarted, or have ended the sessions of a key whose access list changed; or this
@@ -66,7 +66,7 @@ fn attempt(caller: Caller<'_>, request: &Request<'_>) -> Result<Outcome, Failure
         Err(FailureKind::Stale(_)) if Instant::now() < deadline => {
             // If the service has ended, this operation moves to the next one, and has the time for it.
             timeout = time_of_operation(caller.options);
-            once(caller, request, Some(&Credentials::present()), begin + timeout)
+            once(caller, request, Some(&Credentials::present()), start + timeout)
         }
         other => other,
     };

@@ -307,12 +307,12 @@ mod tests {
         let acl = Acl { uids: vec![33, 1000, 70_000], gids: vec![33] };
         let named = |id: u32, name: &str| (id, name.to_owned());
         let users = vec![named(33, "www-data"), named(33, "again"), named(7, "other"), named(1000, &"x".repeat(65))];
-        let names = AclNames { users, groups: vec![named(33, "www-data"), named(4, "a\nb")] }.of(&acl);
-        assert_eq!(names, AclNames { users: vec![named(33, "www-data")], groups: vec![named(33, "www-data")] });
+        let known = AclNames { users, groups: vec![named(33, "www-data"), named(4, "a\nb")] }.of(&acl);
+        assert_eq!(known, AclNames { users: vec![named(33, "www-data")], groups: vec![named(33, "www-data")] });
         let to = Acl { uids: vec![101], gids: vec![82] };
         let expected = Acl { uids: vec![101, 1000, 70_000], gids: vec![82] };
-        assert_eq!(names.mapped(&acl, &to), Ok(expected));
-        assert_eq!(names.mapped(&acl, &Acl::default()), Err(AclNumbersError));
+        assert_eq!(known.mapped(&acl, &to), Ok(expected));
+        assert_eq!(known.mapped(&acl, &Acl::default()), Err(AclNumbersError));
         // Two users of there may be one here, and numbers may be exchanged.
         let both = AclNames { users: vec![named(33, "a"), named(1000, "b")], groups: vec![] };
         let mapped = |uids| both.mapped(&acl, &Acl { uids, gids: vec![] }).unwrap().uids;

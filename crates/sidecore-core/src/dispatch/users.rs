@@ -105,16 +105,14 @@ impl Users {
             let new =
                 User { name, share: Share::new(weight), clients: 0, round: 0, turn: 0, wanted: 0, next: 0, begun: 0 };
             let nobody = self.all.iter().position(|user| user.clients == 0 && user.name.is_none());
-            match nobody.or_else(|| self.least_indebted().filter(|_| self.all.len() >= self.limit)) {
-                Some(free) => {
-                    self.wanting.retain(|user| *user as usize != free);
-                    self.all[free] = new;
-                    free
-                }
-                None => {
-                    self.all.push(new);
-                    self.all.len() - 1
-                }
+            let free = nobody.or_else(|| self.least_indebted().filter(|_| self.all.len() >= self.limit));
+            if let Some(free) = free {
+                self.wanting.retain(|user| *user as usize != free);
+                self.all[free] = new;
+                free
+            } else {
+                self.all.push(new);
+                self.all.len() - 1
             }
         });
         let user = &mut self.all[place];

@@ -40,9 +40,9 @@ unsafe fn begin<O>(
             return Err(Rv(CKR_OPERATION_ACTIVE));
         }
         let object = session.key(setup, key)?;
-        let made = make(&how, &object)?;
+        let operation = make(&how, &object)?;
         mechanism::offered(setup, how.kind)?;
-        *place(session) = Some(made);
+        *place(session) = Some(operation);
         Ok(())
     })
 }

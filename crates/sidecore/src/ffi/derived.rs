@@ -14,18 +14,27 @@ impl PKey {
     /// primes.
     pub(crate) fn of_primes(primes: [&[u8]; 2]) -> Option<Self> {
         let context = Context::new()?;
-        let [p, q] = primes.map(Number::new);
-        let (p, q, e) = (p?, q?, Number::new(&EXPONENT.to_be_bytes())?);
-        let (p_less, q_less) = (p.minus_one()?, q.minus_one()?);
-        let n = p.times(&q, &context)?;
-        let d = e.inverse(&p_less.times(&q_less, &context)?, &context)?;
-        let (dp, dq) = (e.inverse(&p_less, &context)?, e.inverse(&q_less, &context)?);
-        let coefficient = q.inverse(&p, &context)?;
-        let [n, e, d, p, q, dp, dq, coefficient] = [&n, &e, &d, &p, &q, &dp, &dq, &coefficient].map(Number::as_ptr);
+        let [first, second] = primes.map(Number::new);
+        let (first, second, public) = (first?, second?, Number::new(&EXPONENT.to_be_bytes())?);
+        let (first_less, second_less) = (first.minus_one()?, second.minus_one()?);
+        let modulus = first.times(&second, &context)?;
+        let private = public.inverse(&first_less.times(&second_less, &context)?, &context)?;
+        let of_first = public.inverse(&first_less, &context)?;
+        let of_second = public.inverse(&second_less, &context)?;
+        let coefficient = second.inverse(&first, &context)?;
         // SAFETY: the numbers live until this function ends, and are copied. The RSA key is owned or null; the other key
         // takes a reference of its own, and this one is given back once.
         unsafe {
-            let rsa = sys::RSA_new_private_key(n, e, d, p, q, dp, dq, coefficient);
+            let rsa = sys::RSA_new_private_key(
+                modulus.as_ptr(),
+                public.as_ptr(),
+                private.as_ptr(),
+                first.as_ptr(),
+                second.as_ptr(),
+                of_first.as_ptr(),
+                of_second.as_ptr(),
+                coefficient.as_ptr(),
+            );
             let key = Self::from_owned(sys::EVP_PKEY_new());
             let key = key.filter(|key| !rsa.is_null() && sys::EVP_PKEY_set1_RSA(key.as_ptr(), rsa) == 1);
             sys::RSA_free(rsa);

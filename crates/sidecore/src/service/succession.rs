@@ -87,9 +87,12 @@ impl Former {
     fn ask(&self, step: Succession) -> Result<Option<(Reply, Vec<OwnedFd>)>, StartError> {
         let failed = |why: String| StartError::NotHandedOver { socket: self.path.clone(), why };
         let asked = control::send(&self.connection, &Request::Succeed(step), &[]);
-        let heard = asked.and_then(|()| match wait_readable(self.connection.as_fd(), Some(ANSWER))? {
-            true => control::receive(&self.connection),
-            false => Err(io::ErrorKind::TimedOut.into()),
+        let heard = asked.and_then(|()| {
+            if wait_readable(self.connection.as_fd(), Some(ANSWER))? {
+                control::receive(&self.connection)
+            } else {
+                Err(io::ErrorKind::TimedOut.into())
+            }
         });
         match heard {
             Ok((Reply::Refused(why), _)) if why.is_of_older_version() => {

@@ -1,7 +1,11 @@
 //! All orders of the steps of two services and of their deaths.
 
+extern crate std;
+
 use super::*;
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashSet, VecDeque};
+use std::vec;
+use std::vec::Vec;
 
 /// Who may do what, by the kernel's locks. A dead process has none.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -265,7 +269,7 @@ impl World {
 }
 
 fn explore(rules: Rules) -> usize {
-    let mut seen = HashMap::from([(World::new(), ())]);
+    let mut seen = HashSet::from([World::new()]);
     let mut todo = VecDeque::from([World::new()]);
     while let Some(world) = todo.pop_front() {
         world.check();
@@ -274,7 +278,7 @@ fn explore(rules: Rules) -> usize {
             world.check_end();
         }
         for next in steps.into_iter().chain(world.crashes_and_changes()) {
-            if seen.insert(next, ()).is_none() {
+            if seen.insert(next) {
                 todo.push_back(next);
             }
         }

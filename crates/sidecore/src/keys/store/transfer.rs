@@ -176,8 +176,7 @@ impl Store {
 
     fn transfer(&self) -> Result<&Transfer, StoreError> {
         match &self.rest {
-            Rest::Vault(vault) => Ok(vault.transfer()),
-            Rest::Released(vault) => Ok(vault.transfer()),
+            Rest::Vault(vault) | Rest::Released(vault) => Ok(vault.transfer()),
             Rest::Lent => Err(StoreError::Resealing),
             Rest::None => self.transient.as_ref().ok_or_else(|| TransferError::Library.into()),
         }
