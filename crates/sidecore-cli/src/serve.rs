@@ -99,7 +99,7 @@ fn serve_keys(
         events::former_stays();
     }
     parent.into_iter().for_each(detach::served);
-    until_the_end(&policies, service.socket(), signals, &end);
+    until_the_end(&policies, service.socket(), signals, end);
     match end.get() {
         Some(Ended::Orphaned) => Err(CliError::Orphaned),
         _ => Ok(()),

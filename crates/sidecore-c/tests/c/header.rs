@@ -96,7 +96,7 @@ fn each_symbol_has_the_version_that_is_the_librarys_name_and_a_program_asks_for_
             continue;
         }
         let version = versions.version(versions.version_index(endian, index)).unwrap();
-        assert_eq!(version.map(|version| version.name()), Some(VERSION.as_bytes()), "{name}");
+        assert_eq!(version.map(object::read::elf::Version::name), Some(VERSION.as_bytes()), "{name}");
         seen += 1;
     }
     assert_eq!(seen, declared().len());

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 const CLIENTS: u64 = 60;
 const VISITS: u32 = 100;
-/// PostgreSQL starts a process for each connection.
+/// `PostgreSQL` starts a process for each connection.
 const FEW_VISITS: u32 = 10;
 /// Connections that stay: their descriptors take all numbers that `select` accepts.
 const STAYING: usize = 1100;
@@ -28,7 +28,7 @@ const FILES_OF_A_LANE: usize = 5;
 const SOME: usize = 16;
 /// Connections that a small `HAProxy` takes.
 const ROOM: usize = 100;
-/// PostgreSQL is asked for TLS first, and answers with one byte.
+/// `PostgreSQL` is asked for TLS first, and answers with one byte.
 const ASK_POSTGRES: &[u8] = &[0, 0, 0, 8, 4, 210, 22, 47];
 /// What supervising processes say of a child that crashed.
 const CRASHED: [&str; 4] = ["exited on signal", "exit signal", "terminated by signal", "exited with code"];
@@ -103,11 +103,11 @@ fn comes_to(name: &str, first: &[u8], visits: u32) {
     let mut running = house.start_patient();
     Crowd { port: running.port(), first, visits }.come_and_leave();
     survives(running.daemon());
-    let served = {
+    let is_served = {
         let (_, shake) = house.parts(&running);
         wait_for(BOUND, || shake().ok())
     };
-    assert!(served, "no client is served\n{}", running.log());
+    assert!(is_served, "no client is served\n{}", running.log());
     survives(running.daemon());
 }
 
@@ -161,9 +161,9 @@ fn comes_to_jobs(kind: Kind, staying: usize) {
     survives(&mut server.daemon);
     drop(stay);
     // Those that came first may wait for their turn until the server gives them up.
-    let served = wait_for(BOUND, || handshake(port, &key, TLS_13).ok());
+    let is_served = wait_for(BOUND, || handshake(port, &key, TLS_13).ok());
     survives(&mut server.daemon);
-    assert!(served, "no client is served\n{}", server.daemon.log());
+    assert!(is_served, "no client is served\n{}", server.daemon.log());
     assert_eq!(server.daemon.family().last(), Some(&worker), "{}", server.daemon.log());
     let closed = wait_for(BOUND, || open_files(worker) <= before + LANES * FILES_OF_A_LANE + SOME);
     assert!(closed, "{} files are open, before {before}", open_files(worker));
@@ -195,9 +195,9 @@ fn clients_that_stay_do_not_end_haproxy_with_jobs_and_a_small_maxconn() {
     }
     survives(&mut server.daemon);
     drop(stay);
-    let served = wait_for(BOUND, || handshake(port, &key, TLS_13).ok());
+    let is_served = wait_for(BOUND, || handshake(port, &key, TLS_13).ok());
     survives(&mut server.daemon);
-    assert!(served, "no client is served\n{}", server.daemon.log());
+    assert!(is_served, "no client is served\n{}", server.daemon.log());
 }
 
 #[test]

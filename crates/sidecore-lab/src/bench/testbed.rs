@@ -38,7 +38,7 @@ pub(crate) struct Testbed {
 }
 
 enum Host {
-    Own(Service),
+    Own(Box<Service>),
     /// A service that was running at this socket. Only the things that its clients may read or change are touched.
     Running(PathBuf),
 }
@@ -86,7 +86,13 @@ impl Testbed {
         let directory = tempfile::Builder::new().prefix("sidecore-bench-").tempdir()?;
         let socket = directory.path().join("socket");
         let service = Service::start(Config { socket, sidecores, notify, devices, sample_every, ..Config::default() })?;
-        Ok(Self { pinning, members: Vec::new(), bare: Bare::create()?, service: Host::Own(service), directory })
+        Ok(Self {
+            pinning,
+            members: Vec::new(),
+            bare: Bare::create()?,
+            service: Host::Own(Box::new(service)),
+            directory,
+        })
     }
 
     pub(super) fn beside(socket: &Path, clients: usize) -> Result<Self, BenchError> {

@@ -32,7 +32,9 @@ fn both(site: &Site, name: &str, algorithm: &[&str]) {
 fn one_shot_signatures_agreements_and_parameters_are_those_of_a_key_in_a_file() {
     let site = Site::with(&[]);
     let program = made(&site, "alike");
-    KEYS.iter().for_each(|(name, algorithm)| both(&site, name, algorithm));
+    for (name, algorithm) in &KEYS {
+        both(&site, name, algorithm);
+    }
     let others: Vec<String> = KEYS.iter().map(|(name, _)| format!("{name}.pub")).collect();
     for (name, _) in KEYS {
         let seen = |file: String, cnf: &str| {

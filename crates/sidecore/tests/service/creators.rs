@@ -110,8 +110,9 @@ fn a_creator_keeps_a_key_that_was_made_for_its_program() {
 
 #[test]
 fn sessions_by_a_makers_token_are_the_stored_keys_once_it_is_kept() {
+    type Term = fn(String) -> KeyCommand;
     let Some((service, mut root)) = serve() else { return };
-    let terms: [(&str, fn(String) -> KeyCommand, &str); 4] = [
+    let terms: [(&str, Term, &str); 4] = [
         ("limited", |name| KeyCommand::SetRate { name, rate: Some(1) }, "limit"),
         ("restricted", |name| KeyCommand::SetUsage { name, usage: Usage::SIGN }, "done"),
         ("withdrawn", |name| KeyCommand::SetAcl { name, acl: Acl::default() }, "no session of this handle"),

@@ -31,9 +31,15 @@ fn fill(service: &Running, uids: impl Iterator<Item = u32>, lanes: u32) -> Vec<P
     let socket = service.socket().to_str().unwrap();
     let start = |uid: u32| Peer::start(&["fill", socket, OP, &lanes.to_string(), &uid.to_string()]);
     let mut all: Vec<Peer> = uids.map(start).collect();
-    all.iter_mut().for_each(|peer| peer.expect("attached"));
-    all.iter_mut().for_each(|peer| peer.say("fill"));
-    all.iter_mut().for_each(|peer| peer.expect("full"));
+    for peer in &mut all {
+        peer.expect("attached");
+    }
+    for peer in &mut all {
+        peer.say("fill");
+    }
+    for peer in &mut all {
+        peer.expect("full");
+    }
     all
 }
 

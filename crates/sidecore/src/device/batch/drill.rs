@@ -89,6 +89,7 @@ fn served(class: Class) -> [u64; 2] {
 const SERVICES: usize = 8;
 
 #[test]
+#[expect(clippy::print_stdout, reason = "a test says which units the processor lacks")]
 fn a_wrong_result_of_a_batch_does_not_leave_and_is_made_again() {
     for (name, unit) in [("rsa-2048-sign", "RSA"), ("p-256-sign", "P-256"), ("aes-256-cbc", "AES-CBC")] {
         let class = Class::from_name(name).unwrap();
