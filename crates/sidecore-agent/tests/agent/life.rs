@@ -41,7 +41,7 @@ fn without_the_service_requests_fail_and_with_the_next_one_they_work() {
     site.stop_service();
     let agent = site.agent(&[]);
     assert_eq!(ask(&agent.socket, &[11]), FAILURE);
-    assert!(agent.said().contains("start it"), "{}", agent.said());
+    assert!(agent.said().contains("start one with"), "{}", agent.said());
     site.start_service();
     site.make("a", Kind::Ed25519, sidecore::keys::Acl::default());
     let key = blob(&agent.socket, "a");
