@@ -16,7 +16,11 @@ pub(crate) fn cargo(root: &Path) -> Command {
 }
 
 pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
-    let built = tests(&mut cargo(root), &[])?;
+    let mut built = tests(&mut cargo(root), &[])?;
+    // A library without a form for Rust is no part of any test: cargo builds it with the features of the tests, which are
+    // built already.
+    let again = artifacts(cargo(root).args(["build", "--workspace", "--lib", "--tests"]))?;
+    built.extend(again.into_iter().filter(|artifact| artifact.target.is_cdylib() && !artifact.profile.test));
     built.iter().filter(|artifact| artifact.manifest_path.starts_with(root)).try_for_each(put_beside_programs)?;
     Ok(built)
 }
@@ -38,7 +42,11 @@ fn put_beside_programs(artifact: &Artifact) -> io::Result<()> {
 }
 
 pub(crate) fn tests(cargo: &mut Command, choice: &[&str]) -> Result<Vec<Artifact>> {
-    cargo.args(["test", "--workspace", "--no-run", "--message-format", "json-render-diagnostics"]).args(choice);
+    artifacts(cargo.args(["test", "--workspace", "--no-run"]).args(choice))
+}
+
+fn artifacts(cargo: &mut Command) -> Result<Vec<Artifact>> {
+    cargo.args(["--message-format", "json-render-diagnostics"]);
     let mut child = cargo.stdout(Stdio::piped()).spawn()?;
     let output = child.stdout.take().ok_or("cargo has no output")?;
     let mut artifacts = Vec::new();
