@@ -239,7 +239,8 @@ fn a_service_uses_the_files_of_the_profile_and_the_profile_has_no_rule_beyond_th
     let (rules, accesses) = (rules(PROFILE), accesses(&place));
     assert_eq!(missing(&rules, &accesses), [] as [&Access; 0]);
     for (number, rule) in rules.iter().enumerate().filter(|(_, rule)| !OF_SYSTEMD.contains(&&*rule.patterns[0])) {
-        for kind in rule.access.chars() {
+        // `ix` is of the command that starts the next service, from outside of this one's sandbox: it is not traced here.
+        for kind in rule.access.chars().filter(|kind| !"ix".contains(*kind)) {
             let mut fewer = rules.clone();
             fewer[number].access.retain(|other| other != kind);
             assert!(!missing(&fewer, &accesses).is_empty(), "no file needs {kind} of {rule:?}");
