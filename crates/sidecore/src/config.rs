@@ -352,6 +352,7 @@ impl DeviceConfig {
 
 impl Config {
     /// Reads [`Config::subordinates`], unless that is done. Returns what in the file has no effect, for warnings.
+    /// A process that enters the sandbox calls this before: the sandbox hides the file.
     ///
     /// # Errors
     /// The file exists and cannot be read.

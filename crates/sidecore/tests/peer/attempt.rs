@@ -83,7 +83,9 @@ mod ffi {
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     let socket = directory.join("socket");
     let config = format!("socket = '{}'\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
-    let config = Config::parse(&config).expect("a good configuration");
+    let mut config = Config::parse(&config).expect("a good configuration");
+    // As `sidecore serve` does: the sandbox hides the file.
+    config.read_subordinates().expect("the system's subordinate users");
     match how {
         "outside" => {
             let service = Service::start(config).expect("a service");
