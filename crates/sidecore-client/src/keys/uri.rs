@@ -290,7 +290,7 @@ mod tests {
         assert!(pem.starts_with("-----BEGIN PRIVATE KEY-----\n"), "{pem}");
         assert_eq!(Uri::from_pem(pem.as_bytes()), Ok(uri.clone()));
         let (_, der) = pem::decode_vec(pem.as_bytes()).unwrap();
-        assert!(der.starts_with(&[0x30, 98, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 86]), "{der:02x?}");
+        assert!(der.starts_with(&[0x30, 93, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 81]), "{der:02x?}");
         assert_eq!(Uri::body_in_pkcs8(&der), Some(&*uri.to_der()));
         let key = [&[0x30, 46, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 34, 4, 32][..], &[7; 32]].concat();
         assert_eq!(Uri::body_in_pkcs8(&key), None);

@@ -111,6 +111,21 @@ fn a_key_that_is_replaced_under_its_name_brings_the_chain_that_waits_for_it() {
     renewal.until_it_shows(&renewal.new);
 }
 
+/// Makes a certificate that begins in 2020, in DER.
+fn certify_until(site: &Site, key: &str, ends: &str, certificate: &str) {
+    let text = "[ca]\ndefault_ca=d\n[d]\ndatabase=index\nserial=serial\nnew_certs_dir=.\ndefault_md=sha256\npolicy=p\n\
+                x509_extensions=e\n[p]\ncommonName=supplied\n[e]\nsubjectAltName=DNS:localhost\n";
+    for (file, content) in [("ca.cnf", text), ("index", ""), ("serial", "01\n")] {
+        fs::write(site.path(file), content).unwrap();
+    }
+    let request = ["req", "-new", "-config", "openssl.cnf", "-key", key, "-subj", "/CN=localhost", "-out", "ca.csr"];
+    site.openssl(&request);
+    let sign = ["ca", "-batch", "-config", "ca.cnf", "-selfsign", "-keyfile", key, "-in", "ca.csr", "-notext"];
+    let dates = ["-startdate", "20200101000000Z", "-enddate", ends, "-out", "ca.pem"];
+    site.openssl(&[&sign[..], &dates].concat());
+    site.openssl(&["x509", "-in", "ca.pem", "-outform", "DER", "-out", certificate]);
+}
+
 #[test]
 fn a_chain_that_is_gone_unreadable_or_expired_is_told_once_and_the_former_one_stays() {
     let renewal = Renewal::new();
@@ -119,9 +134,7 @@ fn a_chain_that_is_gone_unreadable_or_expired_is_told_once_and_the_former_one_st
     fs::write(renewal.site.path("chain.pem"), "-----BEGIN CERTIFICATE-----\nno\n").unwrap();
     renewal.until_told("put a chain in PEM");
     // The same key again, in a certificate that ended.
-    let request = ["req", "-x509", "-new", "-config", "openssl.cnf", "-key", "p256.key", "-subj", "/CN=localhost"];
-    let rest = ["-addext", "subjectAltName=DNS:localhost", "-days", "-1", "-outform", "DER", "-out", "ended.crt"];
-    renewal.site.openssl(&[&request[..], &rest].concat());
+    certify_until(&renewal.site, "p256.key", "20210101000000Z", "ended.crt");
     put(&renewal.site, "ended.crt");
     renewal.until_told("the former one stays in use");
     thread::sleep(LOOKS);

@@ -34,7 +34,7 @@ use world::{Clock, Watch, World};
 /// A run without an end by then never ends, ns.
 const HORIZON: Nanos = 40_000_000;
 /// Nor does one with that number of events.
-const MAX_EVENTS: u64 = 400_000;
+const MAX_EVENTS: u64 = 1_000_000;
 
 #[derive(Clone, Copy, Debug, Display, PartialEq, Eq)]
 enum Invariant {

@@ -187,7 +187,7 @@ fn a_request_of_a_later_version_is_refused_and_the_connection_goes_on() {
     let mut admin = administer(&service);
     import(&mut admin, "www", EC);
     let raw = Raw::to(&service);
-    for later in [&[12][..], &[100, 0, 1, 2], &[6, 20, 3, b'w', b'w', b'w'], &[0x7f; 100]] {
+    for later in [&[0x60][..], &[100, 0, 1, 2], &[6, 0x60, 3, b'w', b'w', b'w'], &[0x7f; 100]] {
         let Reply::Refused(refused) = decode(&raw.say(later)).unwrap() else { panic!("{later:?}") };
         assert!(refused.contains("of an older version"), "{refused}");
     }
