@@ -15,7 +15,8 @@ use std::process::{Command, Output};
 const PROFILE: &str = include_str!("../../../../packaging/apparmor/sidecore");
 const UNIT: &str = include_str!("../../../../packaging/sidecore.service");
 /// Only systemd's service and journal need these.
-const OF_SYSTEMD: [&str; 3] = ["/run/systemd/notify", "/run/systemd/journal/stdout", "/dev/null"];
+const OF_SYSTEMD: [&str; 4] =
+    ["/run/systemd/notify", "/run/systemd/journal/stdout", "/dev/null", "/run/sidecore/credentials/passphrase"];
 
 /// One kind of access (`r`, `w`, `m`, `k`) to a path.
 type Access = (char, String);
