@@ -40,7 +40,7 @@ fn package(version: &'static str, to: &Path) {
         }
     }
     library::built("sidecore-preload");
-    library::file("sidecore-c", "libsidecore.so");
+    library::built("sidecore-c");
     let built = module::path();
     let mut command = program("sh");
     command.arg(project().join("packaging/deb")).arg(built.parent().unwrap()).args(["--fast", "--quiet"]);

@@ -309,7 +309,7 @@ fn works(sections: &[&str], served: usize, signed: u64) {
 #[test]
 fn the_guide_for_c_and_rust_works_word_for_word() {
     program("cc");
-    library::file("sidecore-c", "libsidecore.so");
+    library::built("sidecore-c");
     library::file("sidecore-rustls", "examples/https");
     // One for the certificate.
     works(&["guide/libraries.md#c", "guide/libraries.md#rust-with-rustls"], 1, 1 + 2);

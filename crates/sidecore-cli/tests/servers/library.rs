@@ -9,7 +9,9 @@ const BUILT: &str = "SIDECORE_TESTS_BUILT";
 
 /// The package's library, built from the current source: cargo does not build it for tests of another crate.
 pub(crate) fn built(package: &str) -> PathBuf {
-    file(package, &format!("lib{}.so", package.replace('-', "_")))
+    // That for C has the name which programs link with.
+    let name = if package == "sidecore-c" { "sidecore" } else { package };
+    file(package, &format!("lib{}.so", name.replace('-', "_")))
 }
 
 /// A file that the package's build leaves in the directory of `sidecore`. Without cargo, as in the Debian of
