@@ -49,7 +49,9 @@ fn through_a_lane(class: Class, rounds: u32, depth: u32) -> Result<()> {
         notify: NotifyConfig { service: Notify::Park, client: Notify::Park, ..NotifyConfig::default() },
         ..Config::default()
     })?;
-    let options = Options { socket: service.socket().to_owned(), slots: SLOTS, ..Options::default() };
+    // A service under valgrind on a busy machine answers late.
+    let timeout = Duration::from_secs(60);
+    let options = Options { socket: service.socket().to_owned(), slots: SLOTS, timeout, ..Options::default() };
     let mut load = Load::new(&options, class, depth)?;
     load.run(WARM_UP)?;
     sys::start_instrumentation();

@@ -47,7 +47,7 @@ pub(crate) fn serve(socket: &str, text: &str) {
     let config = Config { socket: socket.into(), ..config };
     let mut service = Sockets::start(&config, &limits).expect("a service");
     let warnings = service.take_warnings().expect("nobody has them");
-    println!("serving");
     thread::spawn(move || warnings.iter().for_each(|warning| println!("{warning}")));
+    println!("serving");
     wait_for_line();
 }

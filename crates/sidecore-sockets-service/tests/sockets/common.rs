@@ -98,8 +98,9 @@ impl Apart {
         let said = BufReader::new(process.stdout.take().unwrap());
         let mut service = Self { process, said, socket, _directory: directory };
         assert_eq!(service.says(), "serving\n");
-        // It measures during its first requests, with descriptors of its own.
-        until("it has measured", || service.threads().iter().all(|(name, _)| !name.starts_with("sockets-measu")));
+        // It measures at first, in threads with descriptors of their own, which have their names a moment after they
+        // exist. What is left: the main thread, the one that accepts, and the one that prints warnings.
+        until("it has measured", || service.threads().len() == 3);
         service
     }
 
