@@ -1,5 +1,6 @@
 //! Decisions about a program's calls.
 
+pub(crate) mod edges;
 pub(crate) mod forks;
 mod kept;
 pub(crate) mod kinds;

@@ -37,7 +37,6 @@ mod x86_64;
 #[cfg(target_arch = "aarch64")]
 use aarch64 as processor;
 pub(crate) use processes::is_borrower;
-pub(crate) use real::poll_for_room;
 pub(crate) use uring::has_rings_of_its_own;
 #[cfg(target_arch = "x86_64")]
 use x86_64 as processor;

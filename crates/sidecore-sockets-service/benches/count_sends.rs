@@ -99,7 +99,7 @@ fn wake(stream: &Stream, key: Key, message: &mut [u8]) -> Result<()> {
 
 fn promoted(connection: BorrowedFd<'_>, key: Key) -> Result<&'static Stream> {
     let candidate = Candidate { socket: connection, key, to: None, sent: None };
-    let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default };
+    let process = Process { may_prepare: || true, sends_unseen: || false, sockets: Report::default, tick: || () };
     for _ in 0..TRIES {
         match promote(&candidate, process, &SignalsBlocked::new()) {
             Err(PathReason::Few | PathReason::NoService) => thread::sleep(NAP),

@@ -352,6 +352,18 @@ impl Program {
         }
     }
 
+    /// The kernel has news of a socket that had no room.
+    pub(super) fn has_room(&mut self, context: &mut UserContext, id: StreamId) {
+        let Some(memory) = self.banks.get((id / PLACES) as usize) else { return };
+        let at = PlaceRef { memory, place: id % PLACES };
+        let is_broken = self.slots[id as usize].stream.as_mut().is_some_and(|stream| stream.is_broken(at));
+        if is_broken {
+            self.end(context, id, Over::GivenBack);
+        } else {
+            context.sweep.announce(self.client, id);
+        }
+    }
+
     pub(super) fn serve(&mut self, context: &mut UserContext, id: StreamId) -> (Outcome, u32) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return (Outcome::Empty, 0) };
         let at = PlaceRef { memory, place: id % PLACES };

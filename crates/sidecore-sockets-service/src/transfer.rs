@@ -190,6 +190,10 @@ impl Stream {
             };
         }
         let moved = self.move_some(at, meter);
+        if let Moved::Failed(error) = moved {
+            // Before the release: the kernel tells the reason once, and the program may meet the next error.
+            at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
+        }
         at.hold().release();
         match (moved, self.life) {
             (Moved::Failed(error), _) => Turn::Over(Over::Failed(error)),
@@ -295,6 +299,18 @@ impl Stream {
         }
     }
 
+    /// Whether the kernel has an error for a program that is still there. The service sends nothing more then: the
+    /// kernel tells the error once, and the program's own calls and polls are to meet it.
+    pub(super) fn is_broken(&mut self, at: PlaceRef<'_>) -> bool {
+        if self.life != Life::Open || self.datagrams.is_some() || !tcp::has_error(&self.socket) {
+            return false;
+        }
+        at.memory.bell(at.place).shut();
+        self.life = Life::Ending;
+        // A program that leaves after this look sees the bell shut.
+        at.wish(self.number) == LeaveRequest::Stay
+    }
+
     pub(super) fn moved(&self) -> u32 {
         self.moved
     }
@@ -390,8 +406,7 @@ impl Stream {
                 tcp::reset_at_close(&self.socket, at.word(SHARED, LINGER));
                 PlaceState::Ended
             }
-            Over::Failed(error) => {
-                at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
+            Over::Failed(_) => {
                 at.memory.bell(at.place).shut();
                 PlaceState::Ended
             }

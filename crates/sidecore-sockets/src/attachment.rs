@@ -35,7 +35,8 @@ use std::sync::{Arc, Mutex};
 
 /// Time limit for the service's answer, ns: the program's sending waits for it.
 const REPLY_TIMEOUT_NS: Nanos = 50_000_000;
-/// Interval of the thread's checks whether the program has reused the connection's number, ns.
+/// Interval of the thread's checks whether the program has reused the connection's number, and whether left rings are
+/// empty, ns.
 const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
 const FEW: usize = PLACES as usize / 4;
 const MAX_ADOPTED: usize = 1024;
@@ -57,7 +58,7 @@ pub(super) struct Attachment {
     wakes: Wakes,
     gone: AtomicBool,
     places: Mutex<Places>,
-    /// Rings of closed connections that still had bytes when the service ended, each with a descriptor of ours.
+    /// Left rings with bytes, each with a descriptor of ours. No more than there are places.
     adopted: Mutex<Vec<Adopted>>,
 }
 
@@ -137,16 +138,22 @@ impl Attachment {
     }
 
     /// Receives banks and reports on `sockets` until the service ends. `places`: called before a bank is used, with
-    /// the new number of places.
-    pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report) {
+    /// the new number of places. `tick`: called about once a second.
+    pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report, tick: fn()) {
         if let Ok(control) = self.control.to_poll() {
-            let _ = self.hear(control, places, sockets);
+            let _ = self.hear(control, places, sockets, tick);
         }
         self.gone.store(true, Ordering::Relaxed);
     }
 
     /// Err: the service has ended, or the program closed the descriptor.
-    fn hear(&self, control: BorrowedFd<'_>, places: impl Fn(usize), sockets: fn() -> Report) -> io::Result<()> {
+    fn hear(
+        &self,
+        control: BorrowedFd<'_>,
+        places: impl Fn(usize),
+        sockets: fn() -> Report,
+        tick: fn(),
+    ) -> io::Result<()> {
         let (mut banks, mut owes) = (vec![self.first.clone()], false);
         loop {
             // A blocking call would keep the connection open, also for the service, after the program has reused its
@@ -160,6 +167,8 @@ impl Attachment {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
+            self.release_adopted();
+            tick();
             // If the connection has no room, the next round tries again.
             owes = owes && !self.report(control, sockets());
         }
@@ -261,9 +270,9 @@ impl Attachment {
         Ok(StreamSlot { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
-    /// Takes over a closed connection's ring that no service empties any more, so that its bytes are sent
-    /// nevertheless.
-    pub(super) fn adopt(&self, ring: Ring, wish: LeaveRequest) {
+    /// Keeps a left ring with bytes, and a descriptor of its socket: if the service dies, this process sends them.
+    /// `alone`: the service sends none any more.
+    pub(super) fn adopt(&self, ring: Ring, wish: LeaveRequest, alone: bool) {
         // Without a descriptor they cannot be sent.
         if let Ok(socket) = VerifiedFd::copy(ring.socket()) {
             let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
@@ -271,17 +280,41 @@ impl Attachment {
         }
         // Only the thread that waits for the end can send them. So the attachment ends: all streams go to the kernel,
         // and enter rings again.
-        if !self.is_gone() {
+        if alone && !self.is_gone() {
             self.end();
         }
     }
 
+    /// Forgets the adopted rings that the service has sent.
+    fn release_adopted(&self) {
+        self.retain_adopted(|adopted| !adopted.ring.is_concluded());
+    }
+
     /// After the end: gives the adopted rings to the kernel. Returns whether nothing is left.
     pub(super) fn drain_adopted(&self) -> bool {
+        // If the program reused the descriptor, the rest cannot be sent.
+        self.retain_adopted(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)))
+    }
+
+    /// Keeps the adopted rings that `act` wants. Returns whether none is left. The others' sockets are closed while no
+    /// lock is held: a close may take as long as the program's linger.
+    fn retain_adopted(&self, mut act: impl FnMut(&mut Adopted) -> bool) -> bool {
+        let most = {
+            let blocked = SignalsBlocked::new();
+            let adopted = blocked.lock(&self.adopted);
+            if adopted.is_empty() {
+                return true;
+            }
+            adopted.capacity()
+        };
+        // The calling thread is also the one that enlarges it.
+        let mut kept = Vec::with_capacity(most);
+        std::mem::swap(&mut *SignalsBlocked::new().lock(&self.adopted), &mut kept);
+        let finished: Vec<Adopted> = kept.extract_if(.., |one| !act(one)).collect();
+        drop(finished);
         let blocked = SignalsBlocked::new();
         let mut adopted = blocked.lock(&self.adopted);
-        // If the program reused the descriptor, the rest cannot be sent.
-        adopted.retain_mut(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)));
+        adopted.append(&mut kept);
         adopted.is_empty()
     }
 

@@ -32,7 +32,9 @@ use std::time::Duration;
 const FIRST_RETRY: Nanos = 10_000_000;
 const LAST_RETRY: Nanos = 1_000_000_000;
 const CONNECT_TIMEOUT: Nanos = 50_000_000;
+/// Interval between attempts to give rings to the kernel after the service's end: the first, and the longest.
 const OFFER: Duration = Duration::from_millis(1);
+const LAST_OFFER: Duration = Duration::from_millis(32);
 /// Limit of naps while a thread ends, and length of a nap: the thread has nothing more to do.
 const NAPS: u32 = 20_000;
 /// Limit of naps of a fork, while the thread waits for a service's answer.
@@ -57,6 +59,7 @@ struct Program {
 struct Current {
     attachment: Option<Arc<Attachment>>,
     thread: Option<Started>,
+    helper: Option<Started>,
     let_go: bool,
     retry_at: Nanos,
     retry_after: Nanos,
@@ -91,6 +94,8 @@ pub struct Process {
     pub sends_unseen: fn() -> bool,
     /// The sockets in no ring. Called by the library's thread.
     pub sockets: fn() -> Report,
+    /// Called by the library's thread about once a second.
+    pub tick: fn(),
 }
 
 struct Given {
@@ -157,7 +162,9 @@ pub fn promote(
 /// Receiver of datagrams; `None`: a TCP connection.
 fn target(of: &Candidate<'_>) -> Result<Option<Target>, PathReason> {
     let packet = match of.to {
-        None if tcp::is_connected_tcp(of.socket) => return Ok(None),
+        None if tcp::is_connected_tcp(of.socket) => {
+            return if tcp::has_usual_options(of.socket) { Ok(None) } else { Err(PathReason::Special) };
+        }
         None if !udp::is_connected_udp(of.socket) => None,
         // It may be connected only temporarily.
         Some(to) if !udp::may_send_to(of.socket, to) => return Err(PathReason::Few),
@@ -191,6 +198,18 @@ fn attach(process: Process, blocked: &SignalsBlocked) -> PathReason {
         Ok(())
     });
     started.map_or(PathReason::NoService, |()| PathReason::Few)
+}
+
+/// Starts a thread of the library beside the one that attaches. `work` must end by itself soon. `false`: there can be
+/// none. Not for signal handlers.
+pub fn start_helper(name: &str, work: fn()) -> bool {
+    let started = PROGRAM.get(|| Ok(Program::default()), |_| CONNECTIONS.let_go()).and_then(|program| {
+        let thread = spawn_without_signals(name, STACK, work)?;
+        let before = SignalsBlocked::new().lock(&program.current).helper.replace(thread);
+        drop(before);
+        Ok(())
+    });
+    started.is_ok()
 }
 
 /// Releases a stream that has no descriptor any more.
@@ -289,9 +308,10 @@ impl Program {
         self.have_streams(PLACES as usize);
         let is_current = self.publish(&attachment);
         if is_current {
-            attachment.wait_for_end(|places| self.have_streams(places), process.sockets);
+            attachment.wait_for_end(|places| self.have_streams(places), process.sockets, process.tick);
             self.withdraw(&attachment);
             self.fall_back(&attachment);
+            (process.tick)();
         }
     }
 
@@ -339,13 +359,13 @@ impl Program {
         }
         let close = |current: &mut Current| {
             current.let_go = true;
-            current.thread.take()
+            [current.thread.take(), current.helper.take()]
         };
-        let thread = close(&mut SignalsBlocked::new().lock(&self.current));
+        let threads = close(&mut SignalsBlocked::new().lock(&self.current));
         if let Some(attachment) = attachment {
             attachment.end();
         }
-        let has_ended = wait_until(NAPS, || thread.as_ref().is_none_or(Started::has_ended));
+        let has_ended = wait_until(NAPS, || threads.iter().flatten().all(Started::has_ended));
         SignalsBlocked::new().lock(&self.current).let_go = false;
         has_ended
     }
@@ -376,12 +396,14 @@ impl Program {
     /// After the end of the service: gives this program's rings to the kernel, waiting as long as the kernel is full.
     /// At the end, this thread is the only owner of the attachment.
     fn fall_back(&self, attachment: &Arc<Attachment>) {
+        let mut interval = OFFER;
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
             if attachment.drain_adopted() && left == 0 && Arc::strong_count(attachment) == 1 {
                 return;
             }
-            thread::sleep(OFFER);
+            thread::sleep(interval);
+            interval = (interval * 2).min(LAST_OFFER);
         }
     }
 

@@ -8,6 +8,7 @@ mod leaving;
 mod own;
 mod remains;
 
+pub use self::leaving::Leaving;
 pub use self::remains::{Progress, Remains};
 
 use self::datagrams::{Datagrams, send_datagram};
@@ -41,6 +42,9 @@ pub enum Sent {
     Taken(usize),
     /// The kernel has no room now; its readiness tells when it has.
     Full,
+    /// The service is stopped within a transfer, and the ring is full. The kernel may have room all the time, so nothing
+    /// tells when the service continues.
+    Held,
     /// The connection is on the kernel's path again, after all bytes accepted before.
     Left,
     /// An error from the kernel for bytes accepted before. The connection is on the kernel's path again.
@@ -67,8 +71,17 @@ pub enum Drained {
     Empty,
     /// Some is left: the kernel has no room now.
     Blocked,
+    /// The service is stopped within a transfer. It lives, and only it knows the bytes that it will still send.
+    Held,
     /// An error from the kernel; the rest is lost.
     Failed(Errno),
+}
+
+impl Drained {
+    /// Whether bytes may be left in the ring, to be sent later.
+    pub fn is_unfinished(self) -> bool {
+        matches!(self, Self::Blocked | Self::Held)
+    }
 }
 
 /// A connection in a ring, or a former one.
@@ -225,7 +238,7 @@ impl Stream {
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
-            if !matches!(sent, Sent::Full) {
+            if !matches!(sent, Sent::Full | Sent::Held) {
                 *locked.ring = None;
             }
             return sent;
@@ -257,7 +270,7 @@ impl Stream {
         let Some(ring) = locked.of(key) else { return (Drained::Empty, None) };
         let drained = ring.drain(ring.socket());
         let sent = if drained == Drained::Empty { ring.sent() } else { None };
-        if drained != Drained::Blocked
+        if !drained.is_unfinished()
             && let Some(ring) = locked.ring.take()
         {
             ring.tell(LeaveRequest::Leave);
@@ -265,9 +278,16 @@ impl Stream {
         (drained, sent)
     }
 
-    #[cfg(test)]
-    pub(super) fn drain(&self, key: Key) -> Drained {
-        self.with(key, |ring| ring.drain(ring.socket())).unwrap_or(Drained::Empty)
+    /// Gives the ring's content to the kernel, without leaving the ring. An error from the kernel is kept for the
+    /// program's next call. [`Drained::Held`] also if a thread is using the stream.
+    pub fn drain(&self, key: Key) -> Drained {
+        let Ok(mut locked) = self.try_lock() else { return Drained::Held };
+        let Some(ring) = locked.of(key) else { return Drained::Empty };
+        let drained = ring.drain(ring.socket());
+        if let Drained::Failed(error) = drained {
+            ring.keep(error);
+        }
+        drained
     }
 
     /// Makes room in the kernel for the ring's content, within the kernel's limit.
@@ -295,17 +315,31 @@ impl Stream {
             }
             other => Err(other),
         });
-        done.unwrap_or(Err(Drained::Blocked))
+        done.unwrap_or(Err(Drained::Held))
     }
 
-    /// Before the descriptor is closed or shut: the service sends the rest of the ring, and then carries out the wish.
-    /// If a handler interrupted this thread here, the stream is left afterwards.
-    pub fn leave(&self, key: Key, wish: LeaveRequest) {
-        let Some(mut locked) = self.lock() else { return self.left.store(wish as u8, Ordering::Relaxed) };
+    /// Before the descriptor is closed or shut: the service sends the rest of the ring, and this process if the service
+    /// dies. If a handler interrupted this thread here, the stream is left afterwards.
+    pub fn leave(&self, key: Key, wish: Leaving) {
+        let Some(mut locked) = self.lock() else {
+            let wish = if wish == Leaving::Shut { LeaveRequest::ShutAndLeave } else { LeaveRequest::Leave };
+            return self.left.store(wish as u8, Ordering::Relaxed);
+        };
         if let Some(left) = locked.ring.take_if(|ring| ring.key == key) {
             let socket = left.socket();
             left.leave(socket, wish);
         }
+    }
+
+    /// Resets the connection before its descriptor is closed, and discards the ring. `false`: a handler interrupted
+    /// this thread here.
+    pub fn abort(&self, key: Key) -> bool {
+        let Some(mut locked) = self.lock() else { return false };
+        if let Some(left) = locked.ring.take_if(|ring| ring.key == key) {
+            let socket = left.socket();
+            left.abort(socket);
+        }
+        true
     }
 
     /// After a close that the library did not see; the number may refer to another file now. The service sends the
@@ -321,6 +355,21 @@ impl Stream {
     /// Accepted bytes that the kernel does not have yet.
     pub fn waiting(&self, key: Key) -> u32 {
         self.with(key, |ring| ring.cursors().map_or(0, |cursors| cursors.waiting())).unwrap_or(0)
+    }
+
+    /// Runs `count` while nothing moves from the ring to the kernel. Also returns the accepted bytes that the kernel
+    /// does not have by then. While the service is stopped within a transfer, these may be in both counts.
+    pub fn waiting_beside<T>(&self, key: Key, count: impl FnOnce() -> T) -> (T, u32) {
+        let mut locked = self.lock();
+        let Some(ring) = locked.as_mut().and_then(|locked| locked.of(key)) else { return (count(), 0) };
+        let socket = ring.socket();
+        let is_held = ring.hold(socket, &mut Backoff::default());
+        let waiting = ring.cursors().map_or(0, |cursors| cursors.waiting());
+        let counted = count();
+        if is_held {
+            ring.release();
+        }
+        (counted, waiting)
     }
 
     /// The kernel's error for this connection, as noted by the service; returned once.
@@ -351,10 +400,9 @@ impl Stream {
         let mut ring = self.ring.try_lock().ok()?;
         let Some(own) = ring.as_mut().filter(|ring| Arc::ptr_eq(&ring.slot.of, of)) else { return Some(()) };
         match own.drain(own.socket()) {
-            Drained::Blocked => return None,
-            // The program's next call reports it.
-            Drained::Failed(error) if own.keeps(error) => {}
-            Drained::Empty | Drained::Failed(_) => *ring = None,
+            Drained::Blocked | Drained::Held => return None,
+            Drained::Failed(error) => own.keep(error),
+            Drained::Empty => *ring = None,
         }
         Some(())
     }
@@ -443,10 +491,11 @@ impl Ring {
         if self.cursors().is_some() && self.room() as usize >= len {
             return Ok(());
         }
-        match self.drain(socket) {
+        match self.drain_by(socket, &mut backoff) {
             Drained::Failed(error) => return Err(self.failed(error)),
             Drained::Blocked if self.room() == 0 => return Err(Sent::Full),
-            Drained::Empty | Drained::Blocked => {}
+            Drained::Held if self.room() == 0 => return Err(Sent::Held),
+            Drained::Empty | Drained::Blocked | Drained::Held => {}
         }
         Ok(())
     }
@@ -471,12 +520,12 @@ impl Ring {
         }
         match self.drain(socket) {
             Drained::Failed(error) => self.failed(error),
-            Drained::Empty | Drained::Blocked => Sent::Taken(taken),
+            Drained::Empty | Drained::Blocked | Drained::Held => Sent::Taken(taken),
         }
     }
 
     fn is_over(&mut self, socket: BorrowedFd<'_>) -> bool {
-        self.drain(socket) != Drained::Blocked
+        !self.drain(socket).is_unfinished()
     }
 
     fn take_error(&mut self) -> Option<Errno> {
@@ -489,25 +538,46 @@ impl Ring {
         }
     }
 
+    /// Keeps an error from the kernel for the program's next call.
+    fn keep(&mut self, error: Errno) {
+        match &mut self.datagrams {
+            Some(datagrams) => datagrams.keep(error),
+            None => self.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed),
+        }
+    }
+
     fn drain(&mut self, socket: BorrowedFd<'_>) -> Drained {
+        self.drain_by(socket, &mut Backoff::default())
+    }
+
+    /// As [`drain`](Self::drain), for a call that has waited already.
+    fn drain_by(&mut self, socket: BorrowedFd<'_>, backoff: &mut Backoff) -> Drained {
         // A ring of datagrams may still have an error to report.
         let is_empty = self.datagrams.is_none() && self.cursors().is_some_and(|cursors| cursors.waiting() == 0);
-        let drained =
-            if is_empty { Drained::Empty } else { self.held(socket, Self::drain_held).unwrap_or(Drained::Blocked) };
+        let mut held = |ring: &mut Self| ring.held_by(socket, backoff, Self::drain_held).unwrap_or(Drained::Held);
+        let drained = if is_empty { Drained::Empty } else { held(self) };
         if self.datagrams.is_none() && self.is_alone() {
             match drained {
                 Drained::Empty => tcp::end_in_order(socket, self.word(SHARED, LINGER)),
-                Drained::Blocked => tcp::reset_at_close(socket, self.word(SHARED, LINGER)),
+                Drained::Blocked | Drained::Held => tcp::reset_at_close(socket, self.word(SHARED, LINGER)),
                 Drained::Failed(_) => {}
             }
         }
         drained
     }
 
-    /// Calls `act` while the program holds the stream. `None`: its sidecore is stopped in the middle of a transfer. It
-    /// lives, and only it knows the bytes that it will still send.
+    /// Calls `act` while the program holds the stream. `None`: its sidecore is stopped within a transfer.
     fn held<T>(&mut self, socket: BorrowedFd<'_>, act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T) -> Option<T> {
-        if !self.hold(socket) {
+        self.held_by(socket, &mut Backoff::default(), act)
+    }
+
+    fn held_by<T>(
+        &mut self,
+        socket: BorrowedFd<'_>,
+        backoff: &mut Backoff,
+        act: impl FnOnce(&mut Self, BorrowedFd<'_>) -> T,
+    ) -> Option<T> {
+        if !self.hold(socket, backoff) {
             return None;
         }
         let done = act(self, socket);
@@ -517,9 +587,8 @@ impl Ring {
 
     /// Takes the stream from its sidecore, also from one that ended during a transfer. False: the sidecore does not
     /// release it.
-    fn hold(&mut self, socket: BorrowedFd<'_>) -> bool {
+    fn hold(&mut self, socket: BorrowedFd<'_>, backoff: &mut Backoff) -> bool {
         let hold = self.at.hold();
-        let mut backoff = Backoff::default();
         while !hold.take(Holder::Program) {
             if backoff.is_over() {
                 return false;
@@ -567,7 +636,8 @@ impl Ring {
                     self.count(DRAINS);
                 }
                 Err(Errno::AGAIN) => return Drained::Blocked,
-                Err(error) => return Drained::Failed(error),
+                // The kernel tells the reason once, and perhaps told it to the service.
+                Err(error) => return Drained::Failed(self.take_error().unwrap_or(error)),
             }
         }
     }

@@ -5,7 +5,7 @@ mod own;
 
 use super::attachment::Attachment;
 use super::protocol::{Ask, Reply, Report};
-use super::stream::{Drained, Offered, Progress, Sent, Stream};
+use super::stream::{Drained, Leaving, Offered, Progress, Sent, Stream};
 use crate::shm::BankMemory;
 use crate::sys::tcp;
 use rustix::io::Errno;
@@ -139,7 +139,7 @@ fn full_means_that_the_kernel_said_so() {
         sent += taken as u64;
     }
     assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
-    assert_eq!(stream.waiting(key(&here)), RING);
+    assert_eq!((stream.waiting(key(&here)), stream.waiting_beside(key(&here), || 7)), (RING, (7, RING)));
     assert_eq!(tcp::send(&here, [Span::of(&mut [0; 1]), Span::of(&mut [])], false), Err(Errno::AGAIN));
     assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Blocked));
     check(&mut there, 0, sent - u64::from(RING));
@@ -159,9 +159,9 @@ fn a_stopped_sidecore_holds_a_call_up_for_a_moment_and_doubles_nothing() {
         sent += taken as u64;
     }
     assert_eq!(sent, RING.into());
-    assert_eq!(send(&stream, &here, sent, 1), Sent::Full);
-    assert_eq!(stream.settle(key(&here)).0, Drained::Blocked);
-    assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Blocked));
+    assert_eq!(send(&stream, &here, sent, 1), Sent::Held);
+    assert_eq!(stream.settle(key(&here)).0, Drained::Held);
+    assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Held));
     // It continues from there.
     let head = service.move_silently(&theirs, 700);
     service.memory.word(0, SHARED, HEAD).store(head, Ordering::Release);
@@ -216,7 +216,7 @@ fn what_a_dead_sidecore_moved_last_is_known_from_the_kernel() {
         }
         // The service dies here, while it holds the stream and has announced nothing.
         drop((service, theirs));
-        attachment.wait_for_end(|_| (), Report::default);
+        attachment.wait_for_end(|_| (), Report::default, || ());
         assert_eq!(stream.abandon(&attachment), Some(()));
         check(&mut there, 0, 1_700);
         assert_eq!(send(&stream, &here, 1_700, 10), Sent::Left, "it is the kernel's again");
@@ -241,7 +241,7 @@ fn what_the_program_sends_between_is_counted_too() {
     assert!(service.memory.hold(0).take(Holder::Sidecore));
     service.move_silently(&theirs, 20);
     drop((service, theirs));
-    attachment.wait_for_end(|_| (), Report::default);
+    attachment.wait_for_end(|_| (), Report::default, || ());
     assert_eq!(stream.abandon(&attachment), Some(()));
     check(&mut there, 0, 20_150);
 }
@@ -286,7 +286,7 @@ fn a_place_is_used_again_when_the_service_says_so() {
     let (here, _there) = connection();
     let stream = promote(&attachment, &here);
     service.promoted();
-    stream.leave(key(&here), LeaveRequest::Leave);
+    stream.leave(key(&here), Leaving::Closed { by_all: true });
     assert_eq!(attachment.slot(None).unwrap().number, 1, "another place, for the first is not free");
     service.memory.word(0, SHARED, STATE).store(state_word(1, PlaceState::Free), Ordering::Relaxed);
     assert_eq!(attachment.slot(None).unwrap().number, 2);
@@ -312,7 +312,7 @@ fn a_bank_that_was_not_asked_for_ends_the_attachment() {
     let (attachment, service) = attached();
     let (_memory, file) = BankMemory::create(Bank::new(RING).unwrap()).unwrap();
     message::send(&service.control, &Reply::Bank, &[file.as_fd()]).unwrap();
-    attachment.wait_for_end(|_| panic!("it is not taken"), Report::default);
+    attachment.wait_for_end(|_| panic!("it is not taken"), Report::default, || ());
     assert!(attachment.is_gone() && attachment.slot(None).is_err());
 }
 

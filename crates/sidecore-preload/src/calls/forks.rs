@@ -5,6 +5,7 @@
 //! or become other programs: only the child and its own children hold the pipe's other end. After that, connections
 //! that other programs do not inherit belong to this process alone again.
 
+use crate::calls::edges;
 use crate::calls::kept::Kept;
 use crate::calls::permit;
 use crate::calls::settle::drain_until;
@@ -137,6 +138,7 @@ pub(crate) fn after_in_child(fork: Fork) {
         table::begin_behind(fd, remains);
     }
     permit::after_fork_in_child();
+    edges::after_fork_in_child();
     program::after_fork_in_child();
 }
 

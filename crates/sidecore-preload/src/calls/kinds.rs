@@ -10,8 +10,9 @@ pub(crate) enum Needs {
     Drained,
     /// The connection must be on the kernel's path, from then on permanently.
     Kernel,
-    /// As [`Needs::Drained`] if the value is zero or begins with zero, else as [`Needs::Kernel`].
-    KernelUnlessOff,
+    /// The connection leaves its ring permanently as soon as the kernel has the bytes before, and the call does not wait
+    /// for that. Nothing if the value is zero or begins with zero.
+    KernelSoonUnlessOff,
 }
 
 const SIOCINQ: c_ulong = 0x541B;
@@ -34,8 +35,10 @@ const SIOC_INTERFACES: std::ops::RangeInclusive<c_ulong> = 0x890B..=0x894A;
 
 pub(crate) fn ioctl(request: c_ulong) -> Needs {
     match request {
-        SIOCINQ | SIOCOUTQ | SIOCOUTQNSD | FIONCLEX | FIOCLEX | FIOASYNC | FIONBIO | TCGETS | TCGETS2 | TIOCGWINSZ
+        SIOCINQ | SIOCOUTQ | SIOCOUTQNSD | FIONCLEX | FIOCLEX | FIONBIO | TCGETS | TCGETS2 | TIOCGWINSZ
         | SIOCATMARK => Needs::Nothing,
+        // Signals would continue while the service has it open.
+        FIOASYNC => Needs::KernelSoonUnlessOff,
         request if SIOC_INTERFACES.contains(&request) => Needs::Nothing,
         _ => Needs::Drained,
     }
@@ -43,16 +46,16 @@ pub(crate) fn ioctl(request: c_ulong) -> Needs {
 
 pub(crate) fn option(level: c_int, name: c_int) -> Needs {
     match (level, name) {
-        (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) => Needs::KernelUnlessOff,
-        // The kernel applies these to all bytes it sends, from any source.
+        (libc::SOL_SOCKET, libc::SO_LINGER) | (libc::IPPROTO_TCP, libc::TCP_CORK) => Needs::KernelSoonUnlessOff,
+        // The kernel applies the sending ones to all bytes it sends from then on, whenever the program gave them.
         (
             libc::SOL_SOCKET,
-            libc::SO_PRIORITY | libc::SO_MARK | libc::SO_SNDBUF | libc::SO_SNDBUFFORCE | libc::SO_MAX_PACING_RATE,
-        )
-        | (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT) => Needs::Drained,
-        (
-            libc::SOL_SOCKET,
-            libc::SO_REUSEADDR
+            libc::SO_PRIORITY
+            | libc::SO_MARK
+            | libc::SO_SNDBUF
+            | libc::SO_SNDBUFFORCE
+            | libc::SO_MAX_PACING_RATE
+            | libc::SO_REUSEADDR
             | libc::SO_REUSEPORT
             | libc::SO_KEEPALIVE
             | libc::SO_RCVBUF
@@ -73,6 +76,7 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
         | (
             libc::IPPROTO_TCP,
             libc::TCP_NODELAY
+            | libc::TCP_NOTSENT_LOWAT
             | libc::TCP_KEEPIDLE
             | libc::TCP_KEEPINTVL
             | libc::TCP_KEEPCNT
@@ -95,7 +99,11 @@ pub(crate) fn option(level: c_int, name: c_int) -> Needs {
 pub(crate) fn option_of_datagrams(level: c_int, name: c_int) -> Needs {
     match (level, name) {
         (libc::IPPROTO_IP, libc::IP_RECVERR) | (libc::IPPROTO_IPV6, libc::IPV6_RECVERR) => Needs::Kernel,
-        (libc::SOL_SOCKET, libc::SO_BINDTODEVICE) | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Drained,
+        (
+            libc::SOL_SOCKET,
+            libc::SO_BINDTODEVICE | libc::SO_PRIORITY | libc::SO_MARK | libc::SO_SNDBUF | libc::SO_SNDBUFFORCE,
+        )
+        | (libc::IPPROTO_IP | libc::IPPROTO_IPV6, _) => Needs::Drained,
         (libc::IPPROTO_UDP, UDP_GRO) => Needs::Nothing,
         _ => option(level, name),
     }
@@ -144,11 +152,12 @@ mod tests {
         assert_eq!(option(libc::SOL_SOCKET, libc::SO_KEEPALIVE), Needs::Nothing);
         assert_eq!(ioctl(FIONBIO), Needs::Nothing);
         for name in [libc::SO_SNDBUF, libc::SO_PRIORITY, libc::SO_MARK] {
-            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Drained);
+            assert_eq!(option(libc::SOL_SOCKET, name), Needs::Nothing);
+            assert_eq!(option_of_datagrams(libc::SOL_SOCKET, name), Needs::Drained, "it is for what follows");
         }
-        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), Needs::Drained);
+        assert_eq!(option(libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT), Needs::Nothing);
         for (level, name) in [(libc::SOL_SOCKET, libc::SO_LINGER), (libc::IPPROTO_TCP, libc::TCP_CORK)] {
-            assert_eq!(option(level, name), Needs::KernelUnlessOff);
+            assert_eq!(option(level, name), Needs::KernelSoonUnlessOff);
         }
     }
 }

@@ -1,12 +1,12 @@
 //! Promotion of a connection into a ring.
 
-use crate::calls::{forks, permit, report, settle};
+use crate::calls::{edges, forks, permit, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
-use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::program::{self, Candidate, Process};
+use sidecore_sockets::stream::Leaving;
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -46,8 +46,12 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
     // A handler might fork, close or send, and must not find a half-made promotion.
     let blocked = SignalsBlocked::new();
     let (key, ticket) = gate.begin_entering().ok_or(PathReason::Special)?;
-    let process =
-        Process { may_prepare: || !signals::is_handler(), sends_unseen: has_rings_of_its_own, sockets: report::report };
+    let process = Process {
+        may_prepare: || !signals::is_handler(),
+        sends_unseen: has_rings_of_its_own,
+        sockets: report::report,
+        tick: edges::tick,
+    };
     let candidate = Candidate { socket: gate.borrowed(), key, to, sent: gate.slot().sent() };
     let stream = program::promote(&candidate, process, &blocked).inspect_err(|why| {
         if *why == PathReason::NoService {
@@ -60,7 +64,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
     gate.slot().forget_sent();
     gate.slot().set_seat(stream.seated(key));
     let Some(ring) = gate.entered(stream, (key, ticket)) else {
-        stream.leave(key, LeaveRequest::Leave);
+        stream.leave(key, Leaving::Closed { by_all: false });
         program::retire(stream);
         gate.stop_entering(ticket, SlotState::Made);
         return Err(PathReason::Special);

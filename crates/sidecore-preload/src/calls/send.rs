@@ -2,7 +2,7 @@
 
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle};
-use crate::calls::wait::{RoomWait, may_block};
+use crate::calls::wait::{Awaited, RoomWait, again, may_block};
 use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
 use libc::c_int;
@@ -134,6 +134,7 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
         Ok(Ok(sent)) => Next::Accepted(sent),
         Ok(Err(error)) => Next::Failed(error),
         Err(Drained::Blocked) => Next::Failed(Errno::AGAIN),
+        Err(Drained::Held) => Next::Failed(again(gate, Awaited::Turn)),
         Err(Drained::Failed(error)) => Next::of(0, error),
         Err(Drained::Empty) => on_the_kernel(gate, flags, Next::Kernel),
     }
@@ -156,9 +157,8 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
             Settled::Kernel => {}
             Settled::Within => return Next::Kernel,
             Settled::Failed(error) => return Next::of(0, error),
-            Settled::Blocked if flags & libc::MSG_DONTWAIT != 0 => return Next::Failed(Errno::AGAIN),
-            Settled::Blocked => {
-                if let Err(error) = room.wait() {
+            Settled::Waits(awaited) => {
+                if let Err(error) = room.wait(awaited, flags, 0) {
                     return Next::Failed(error);
                 }
                 if gone == Next::Kernel {
@@ -205,7 +205,7 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
             }
         }
         drop(copy);
-        if sent < message.len() && (flags & libc::MSG_DONTWAIT != 0 || room.wait().is_err()) {
+        if sent < message.len() && room.wait(Awaited::Room, flags, sent).is_err() {
             break;
         }
     }
@@ -220,7 +220,7 @@ pub(crate) fn before(gate: Gate, why: PathReason) -> Result<(), Errno> {
             // If the sending side is shut, the kernel reports it itself, and raises the signal.
             Settled::Kernel | Settled::Within | Settled::Failed(Errno::PIPE) => return Ok(()),
             Settled::Failed(error) => return Err(error),
-            Settled::Blocked => room.wait()?,
+            Settled::Waits(awaited) => room.wait(awaited, 0, 0)?,
         }
         if !gate.is_same() {
             return Err(Errno::BADF);
@@ -259,14 +259,17 @@ fn bits(of: &SocketAddr) -> u16 {
 fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(InRing, Sent)>) -> Next {
     let (mut sent, mut room) = (0, RoomWait::of(gate));
     loop {
-        match said {
+        let awaited = match said {
+            // Only the kernel announces new room, and only after it refused bytes. So after a part the rest is tried.
             Some((_, Sent::Taken(taken))) => {
                 sent += taken;
                 if sent == message.len() {
                     return Next::Accepted(sent);
                 }
+                None
             }
-            Some((_, Sent::Full)) => {}
+            Some((_, Sent::Full)) => Some(Awaited::Room),
+            Some((_, Sent::Held)) => Some(Awaited::Turn),
             Some((ring, Sent::Left)) => {
                 if left(gate, ring) {
                     gate.slot().note(PathReason::NoService);
@@ -287,17 +290,13 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
                 Settled::Kernel => return Next::Rest(sent),
                 Settled::Within => return Next::Kernel,
                 Settled::Failed(error) => return Next::of(sent, error),
-                Settled::Blocked => {}
+                Settled::Waits(awaited) => Some(awaited),
             },
-        }
-        // Only the kernel announces new room, and only after it refused bytes. So after a part the rest is tried.
-        if !matches!(said, Some((_, Sent::Taken(_)))) {
-            if flags & libc::MSG_DONTWAIT != 0 {
-                return Next::of(sent, Errno::AGAIN);
-            }
-            if let Err(error) = room.wait() {
-                return Next::of(sent, error);
-            }
+        };
+        if let Some(awaited) = awaited
+            && let Err(error) = room.wait(awaited, flags, sent)
+        {
+            return Next::of(sent, error);
         }
         said = match gate.path() {
             Path::Ring(ring) => Some((ring, into(ring, message, sent, flags))),

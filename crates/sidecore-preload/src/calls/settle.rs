@@ -1,22 +1,22 @@
 //! Brings a socket back to the kernel's path, after all bytes accepted before.
 
-use crate::calls::wait::{has_room, room_until};
+use crate::calls::forks;
+use crate::calls::wait::{Awaited, again, has_room, room_until};
 use crate::gate::{self, Gate, InRing, Path};
-use crate::interpose::socket;
+use crate::interpose::{signals, socket};
 use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
-use sidecore_core::streams::place::LeaveRequest;
 use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_ipc::sys::clock;
 use sidecore_sockets::program;
-use sidecore_sockets::stream::{Drained, Progress, Remains};
+use sidecore_sockets::stream::{Drained, Leaving, Progress, Remains};
 use sidecore_sockets::sys::tcp;
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 
-/// Time limit for a ring that a full kernel does not take, if the kernel's own call would not wait.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+/// Time limit for rings that a full kernel does not take, if the kernel's own call would not wait.
+pub(crate) const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Interval of checks of a parent's ring: 200 us.
 const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
@@ -25,8 +25,8 @@ const NAP: Timespec = Timespec { tv_sec: 0, tv_nsec: 200_000 };
 #[must_use = "the kernel's next call would overtake what the ring still has"]
 pub(crate) enum Settled {
     Kernel,
-    /// Not yet: the kernel has no room now for the ring's content, which comes first.
-    Blocked,
+    /// Not yet: the ring's content comes first, and waits for this.
+    Waits(Awaited),
     /// The socket is on the kernel's path; this is the kernel's error for bytes accepted before.
     Failed(Errno),
     /// Not yet: the caller is a handler, which cannot wait for the thread that it interrupted.
@@ -53,7 +53,8 @@ pub(crate) fn settle(gate: Gate, why: PathReason) -> Settled {
     }
     let (drained, sent) = ring.stream.settle(ring.key);
     let settled = match drained {
-        Drained::Blocked => return Settled::Blocked,
+        Drained::Blocked => return Settled::Waits(Awaited::Room),
+        Drained::Held => return Settled::Waits(Awaited::Turn),
         Drained::Empty => Settled::Kernel,
         Drained::Failed(error) => Settled::Failed(error),
     };
@@ -77,9 +78,8 @@ fn behind(gate: Gate, remains: &Remains) -> Settled {
             Settled::Kernel
         }
         Progress::Moving => {
-            // The kernel may have room all the time.
             let _ = nanosleep(&NAP);
-            Settled::Blocked
+            Settled::Waits(Awaited::Turn)
         }
         Progress::Stuck => {
             tcp::abort(gate.borrowed());
@@ -100,6 +100,24 @@ pub(crate) fn pin(gate: Gate, why: PathReason) {
     settle_soon(gate, why);
 }
 
+/// As [`pin`], before the descriptor is copied. Returns what the copy must come behind.
+pub(crate) fn pin_for_copy(gate: Gate) -> Result<Option<Remains>, Errno> {
+    gate.pin(PathReason::Duplicated);
+    if matches!(settle(gate, PathReason::Duplicated), Settled::Kernel | Settled::Failed(_)) {
+        return Ok(None);
+    }
+    // To keep it takes memory, and a handler may have interrupted the allocator.
+    if signals::is_handler() {
+        return Err(Errno::AGAIN);
+    }
+    let remains = match gate.path() {
+        Path::Ring(ring) | Path::Leaving(ring) => ring.stream.remains(ring.key),
+        Path::Behind(remains) => Some(remains.again()),
+        _ => None,
+    };
+    Ok(remains)
+}
+
 /// Waits, up to a limit, until the kernel has all bytes accepted before. `Errno::AGAIN`: it does not; further bytes
 /// would overtake them.
 pub(crate) fn drain(gate: Gate, why: PathReason) -> Result<(), Errno> {
@@ -116,8 +134,8 @@ pub(crate) fn drain_for_good(gate: Gate, why: PathReason) -> Result<(), Errno> {
 pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result<(), Errno> {
     let settled = loop {
         match settle(gate, why) {
-            Settled::Blocked if room_until(gate, until) => {}
-            Settled::Blocked => {
+            Settled::Waits(_) if room_until(gate, until) => {}
+            Settled::Waits(_) => {
                 if let Some(ring) = gate.in_ring() {
                     ring.stream.make_room(ring.key);
                 }
@@ -128,7 +146,8 @@ pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result
     };
     match settled {
         Settled::Kernel | Settled::Failed(_) => Ok(()),
-        Settled::Blocked | Settled::Within => Err(Errno::AGAIN),
+        Settled::Waits(awaited) => Err(again(gate, awaited)),
+        Settled::Within => Err(Errno::AGAIN),
     }
 }
 
@@ -167,21 +186,36 @@ pub(crate) fn let_go(fd: RawFd) {
         socket::leave_epoll(set, fd);
     }
     if let Some(ring) = ring {
-        ring.stream.leave(ring.key, LeaveRequest::Leave);
+        end(gate, ring);
         program::retire(ring.stream);
     }
 }
 
+/// Before a close. A linger of the program's own holds for the ring as for the kernel's buffer: 0 discards it, and else
+/// the close waits.
+fn end(gate: Gate, ring: InRing) {
+    match gate.slot().linger() {
+        Some(0) if ring.stream.abort(ring.key) => return,
+        Some(seconds @ 1..) => {
+            let until = Instant::now() + Duration::from_secs(seconds.into());
+            while ring.stream.drain(ring.key).is_unfinished() && room_until(gate, until) {}
+        }
+        _ => {}
+    }
+    let by_all = gate.slot().why() != PathReason::Duplicated && !forks::is_shared(gate.fd(), gate.slot().born());
+    ring.stream.leave(ring.key, Leaving::Closed { by_all });
+}
+
 /// Called before a shutdown of sending. `false`: the kernel has all bytes, and is to shut it.
 pub(crate) fn is_shut_later(gate: Gate) -> bool {
-    if !matches!(settle(gate, PathReason::Special), Settled::Blocked | Settled::Within) {
+    if !matches!(settle(gate, PathReason::Special), Settled::Waits(_) | Settled::Within) {
         return false;
     }
     let Path::Leaving(ring) = gate.leave() else { return false };
     if !gate.is_shut(ring) {
         return false;
     }
-    ring.stream.leave(ring.key, LeaveRequest::ShutAndLeave);
+    ring.stream.leave(ring.key, Leaving::Shut);
     program::retire(ring.stream);
     true
 }

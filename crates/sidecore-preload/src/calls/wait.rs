@@ -1,7 +1,8 @@
 //! Waits until the kernel has room for a connection, as a blocking call would.
 
+use crate::calls::edges;
 use crate::gate::Gate;
-use crate::interpose::{poll_for_room, signals};
+use crate::interpose::signals::{self, Interrupted};
 use libc::c_int;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
@@ -12,6 +13,19 @@ use std::time::{Duration, Instant};
 
 /// The longest single wait. The kernel announces room; the limit is for a number that has been reused.
 const MAX_WAIT: Duration = Duration::from_secs(60);
+
+/// What a send waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Awaited {
+    /// Room in the kernel, which announces it.
+    Room,
+    /// Its turn: a stopped service is within a transfer, or the bytes of a parent's ring come first. Nothing announces
+    /// the end of that.
+    Turn,
+}
+
+/// Interval of looks whether it is the send's turn.
+const LOOK: Duration = Duration::from_millis(1);
 
 pub(crate) struct RoomWait {
     gate: Gate,
@@ -30,14 +44,14 @@ impl RoomWait {
         Self { gate, until: Until::Unknown }
     }
 
-    /// Waits for room. Afterwards the gate tells whether the number still refers to this socket.
+    /// Waits. `sent`: bytes that the call has sent so far. Afterwards the gate tells whether the number still refers to this socket.
     ///
     /// # Errors
     /// `Errno::AGAIN`: the socket does not block, or its time limit is over. `Errno::INTR`: a signal came whose
-    /// handler ends such calls.
-    pub(crate) fn wait(&mut self) -> Result<(), Errno> {
-        if !may_block(self.gate, 0) {
-            return Err(Errno::AGAIN);
+    /// handler ends such calls; any handler ends one that has sent something.
+    pub(crate) fn wait(&mut self, awaited: Awaited, flags: c_int, sent: usize) -> Result<(), Errno> {
+        if !may_block(self.gate, flags) {
+            return Err(again(self.gate, awaited));
         }
         if matches!(self.until, Until::Unknown) {
             let limit = socket_timeout(self.gate.borrowed(), Timeout::Send).ok().flatten();
@@ -49,17 +63,29 @@ impl RoomWait {
                 _ => MAX_WAIT,
             };
             if left.is_zero() {
-                return Err(Errno::AGAIN);
+                return Err(again(self.gate, awaited));
             }
-            match poll_for_room(self.gate.fd(), milliseconds(left)) {
-                0 => {}
+            let (fd, limit) = match awaited {
+                Awaited::Room => (Some(self.gate.fd()), left),
+                Awaited::Turn => (None, left.min(LOOK)),
+            };
+            match signals::wait_for_room(fd, limit) {
                 // With a time limit the kernel does not restart the call either.
-                -1 if matches!(self.until, Until::Then(_)) || !signals::all_restart() => return Err(Errno::INTR),
-                -1 => {}
-                _ => return Ok(()),
+                Err(Interrupted::Continues) if sent == 0 && !matches!(self.until, Until::Then(_)) => {}
+                Err(_) => return Err(Errno::INTR),
+                Ok(false) if awaited == Awaited::Room => {}
+                Ok(_) => return Ok(()),
             }
         }
     }
+}
+
+/// The answer to a call that may not wait.
+pub(crate) fn again(gate: Gate, awaited: Awaited) -> Errno {
+    if awaited == Awaited::Turn {
+        edges::owe(gate);
+    }
+    Errno::AGAIN
 }
 
 pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
@@ -79,8 +105,4 @@ pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
 fn polled(gate: Gate, limit: Duration) -> bool {
     let (socket, limit) = (gate.borrowed(), Timespec::try_from(limit).ok());
     poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
-}
-
-fn milliseconds(left: Duration) -> i32 {
-    left.min(MAX_WAIT).as_micros().div_ceil(1000) as i32
 }

@@ -15,6 +15,7 @@ use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
 use sidecore_core::streams::rule::PathReason;
 use sidecore_core::streams::slot::SlotState;
+use sidecore_sockets::stream::Remains;
 
 /// Watches the socket that `make` makes. A socket from a pinned listener is pinned too.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
@@ -32,18 +33,21 @@ fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {
     fd
 }
 
-/// Called before a copy of a descriptor is made. An error: bytes sent by the copy would overtake the ring.
-fn before_copy(fd: c_int) -> Result<(), Errno> {
+/// Called before a copy of a descriptor is made. Returns what the copy's bytes must not overtake: the content of a ring
+/// for which the kernel has no room. An error: the same, in a handler.
+fn before_copy(fd: c_int) -> Result<Option<Remains>, Errno> {
     if is_borrower() {
-        return Ok(());
+        return Ok(None);
     }
-    if let Some(gate) = gate::watched(fd) {
-        errno::kept(|| settle::drain_for_good(gate, PathReason::Duplicated))?;
-    } else {
-        errno::kept(|| copied(fd));
-    }
+    let remains = match gate::watched(fd) {
+        Some(gate) => errno::kept(|| settle::pin_for_copy(gate))?,
+        None => {
+            errno::kept(|| copied(fd));
+            None
+        }
+    };
     errno::kept(|| forks::passed_on(fd));
-    Ok(())
+    Ok(remains)
 }
 
 /// Notes that another number has the same open file. If that is an `epoll` set, its sockets leave their rings and stay
@@ -57,9 +61,22 @@ fn copied(fd: c_int) {
     }
 }
 
-fn after_copy(fd: c_int, copy: c_int) -> c_int {
-    if copy >= 0 && gate::watched(fd).is_none() && !is_borrower() {
-        errno::kept(|| copied(copy));
+/// The copy is made by `copy`, which returns its number.
+fn copy(fd: c_int, copy: impl FnOnce() -> c_int) -> c_int {
+    let remains = match before_copy(fd) {
+        Ok(remains) => remains,
+        Err(error) => return errno::failed(error),
+    };
+    let copy = copy();
+    if copy >= 0 && !is_borrower() {
+        match remains {
+            Some(remains) => errno::kept(|| {
+                settle::replaced(copy);
+                table::begin_behind(copy, remains);
+            }),
+            None if gate::watched(fd).is_none() => errno::kept(|| copied(copy)),
+            None => {}
+        }
     }
     copy
 }
@@ -88,14 +105,12 @@ fn close_all(mut first: c_uint, last: c_uint) -> c_int {
     if first > last { 0 } else { pass!(close_range(first, last, 0)) }
 }
 
-/// Before `dup2` and `dup3`. Errors are those of [`before_copy`].
-fn before_replacing(fd: c_int, to: c_int) -> Result<(), Errno> {
-    before_copy(fd)?;
-    before_close(to);
-    if gate::watched(fd).is_none() && !is_borrower() {
-        errno::kept(|| copied(to));
-    }
-    Ok(())
+/// `dup2` and `dup3` to this number.
+fn copy_to(fd: c_int, to: c_int, call: impl FnOnce() -> c_int) -> c_int {
+    copy(fd, || {
+        before_close(to);
+        call()
+    })
 }
 
 /// Flags of `close_range`: the thread first gets descriptors of its own; the numbers are closed on exec.
@@ -142,7 +157,7 @@ fn after_taking(fd: c_int, copy: c_int) -> Result<(), Errno> {
 fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_int) -> c_int {
     match command {
         libc::F_DUPFD | libc::F_DUPFD_CLOEXEC => {
-            return errno::after(before_copy(fd), || after_copy(fd, call()));
+            return copy(fd, call);
         }
         // Signals would continue while the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
@@ -253,22 +268,22 @@ intercept! {
     }
 
     fn dup(fd: c_int) -> c_int {
-        errno::after(before_copy(fd), || after_copy(fd, pass!(dup(fd))))
+        copy(fd, || pass!(dup(fd)))
     }
 
     fn dup2(fd: c_int, to: c_int) -> c_int {
-        if fd != to && is_open(fd) && let Err(error) = before_replacing(fd, to) {
-            return errno::failed(error);
+        if fd == to || !is_open(fd) {
+            return pass!(dup2(fd, to));
         }
-        pass!(dup2(fd, to))
+        copy_to(fd, to, || pass!(dup2(fd, to)))
     }
 
     fn dup3(fd: c_int, to: c_int, flags: c_int) -> c_int {
         let is_right = fd != to && flags & !libc::O_CLOEXEC == 0 && is_open(fd);
-        if is_right && let Err(error) = before_replacing(fd, to) {
-            return errno::failed(error);
+        if !is_right {
+            return pass!(dup3(fd, to, flags));
         }
-        pass!(dup3(fd, to, flags))
+        copy_to(fd, to, || pass!(dup3(fd, to, flags)))
     }
 
     fn fcntl(fd: c_int, command: c_int, argument: usize) -> c_int {
@@ -284,13 +299,19 @@ intercept! {
             errno::kept(|| forks::passed_on(fd));
         }
         let Some(gate) = gate::watched(fd) else { return pass!(ioctl(fd, request, argument)) };
-        if needs(request) == Needs::Drained {
-            errno::kept(|| settle::settle_soon(gate, PathReason::Special));
+        match needs(request) {
+            Needs::Nothing => {}
+            Needs::Drained | Needs::Kernel => errno::kept(|| settle::settle_soon(gate, PathReason::Special)),
+            Needs::KernelSoonUnlessOff => errno::kept(|| settle::pin(gate, PathReason::Special)),
         }
-        let result = pass!(ioctl(fd, request, argument));
-        if result == 0 && matches!(request, SIOCOUTQ | SIOCOUTQNSD) && let Some(ring) = gate.in_ring() {
+        if !matches!(request, SIOCOUTQ | SIOCOUTQNSD) {
+            return pass!(ioctl(fd, request, argument));
+        }
+        let Some(ring) = gate.in_ring() else { return pass!(ioctl(fd, request, argument)) };
+        let (result, waiting) = ring.stream.waiting_beside(ring.key, || pass!(ioctl(fd, request, argument)));
+        if result == 0 {
             // SAFETY: the kernel has just written a number there.
-            unsafe { *(argument as *mut c_int) += ring.stream.waiting(ring.key).cast_signed() };
+            unsafe { *(argument as *mut c_int) += waiting.cast_signed() };
         }
         result
     }

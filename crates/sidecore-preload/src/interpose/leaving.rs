@@ -7,6 +7,7 @@ use rustix::io::Errno;
 use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
 use std::os::fd::RawFd;
+use std::time::Instant;
 
 /// Makes a watched socket with this number leave its ring until it is closed. An error: the ring cannot be emptied.
 pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> {
@@ -17,9 +18,11 @@ pub(super) fn drained_for_good(fd: RawFd, why: PathReason) -> Result<(), Errno> 
 pub(super) fn by_the_kernel_alone() {
     errno::kept(|| {
         permit::never();
+        let until = Instant::now() + settle::DRAIN_TIMEOUT;
         for gate in gate::all() {
             // The service or the program's next call sends bytes for which the kernel has no room.
-            let _ = settle::drain_for_good(gate, PathReason::Special);
+            gate.pin(PathReason::Special);
+            let _ = settle::drain_until(gate, PathReason::Special, until);
         }
         // Then the process is as without this library: its last thread can end it by a system call of its own.
         if !signals::is_handler() {

@@ -3,7 +3,9 @@
 use super::errno;
 use libc::{c_int, nfds_t, pollfd};
 use std::ffi::CStr;
+use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 pub(super) struct Real {
     name: &'static CStr,
@@ -51,11 +53,13 @@ unsafe extern "C-unwind" {
     fn poll(all: *mut pollfd, count: nfds_t, timeout_ms: c_int) -> c_int;
 }
 
-/// The C library's `poll`, a cancellation point, for room to write to one descriptor.
-pub(crate) fn poll_for_room(fd: c_int, timeout_ms: c_int) -> c_int {
-    let mut one = pollfd { fd, events: libc::POLLOUT, revents: 0 };
+/// The C library's `poll`, a cancellation point, for room to write to one descriptor or to none.
+pub(super) fn poll_for_room(socket: Option<RawFd>, limit: Duration) -> c_int {
+    // The kernel passes over a negative number.
+    let mut one = pollfd { fd: socket.unwrap_or(-1), events: libc::POLLOUT, revents: 0 };
+    let milliseconds = limit.as_micros().div_ceil(1000).try_into().unwrap_or(c_int::MAX);
     // SAFETY: one descriptor, which lives until the call returns.
-    unsafe { poll(&raw mut one, 1, timeout_ms) }
+    unsafe { poll(&raw mut one, 1, milliseconds) }
 }
 
 macro_rules! real {

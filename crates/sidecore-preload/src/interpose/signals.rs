@@ -1,25 +1,105 @@
 //! The program's handling of signals.
 
+use super::real::poll_for_room;
 use super::{memory, processor};
 use libc::c_int;
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::Errno;
+use rustix::time::Timespec;
 use std::mem::MaybeUninit;
+use std::os::fd::{BorrowedFd, RawFd};
+use std::time::{Duration, Instant};
 use syscalls::{Sysno, syscall};
 
 const LAST: c_int = 64;
 
-/// Whether an interrupted call restarts afterwards, as far as this is known: all handlers that the program has set ask
-/// for it.
-pub(crate) fn all_restart() -> bool {
-    (1..=LAST).all(|signal| {
+/// What becomes of a blocking call of the kernel after a signal's handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Interrupted {
+    /// It continues: the handler has `SA_RESTART`.
+    Continues,
+    /// It ends with `EINTR`.
+    Ends,
+}
+
+/// Longest delay of a handler without `SA_RESTART`, where the program also has others with it.
+const SLICE: Duration = Duration::from_millis(10);
+
+/// Waits until a socket has room, or only for that time. `false`: the time is over.
+///
+/// The kernel's own `poll` ends with every handler and does not tell with which. So where the program has handlers of
+/// both kinds, those that end a call are delayed for a moment, and found as pending.
+///
+/// # Errors
+/// A handler ran, or is about to.
+pub(crate) fn wait_for_room(socket: Option<RawFd>, limit: Duration) -> Result<bool, Interrupted> {
+    let (ending, has_restarting) = handlers();
+    let answer = |answer: c_int, interrupted| if answer < 0 { Err(interrupted) } else { Ok(answer > 0) };
+    match ending {
+        None => answer(poll_for_room(socket, limit), Interrupted::Continues),
+        Some(_) if !has_restarting => answer(poll_for_room(socket, limit), Interrupted::Ends),
+        Some(ending) => {
+            let until = Instant::now() + limit;
+            loop {
+                let left = until.saturating_duration_since(Instant::now());
+                match slice(socket, left.min(SLICE), &ending) {
+                    Ok(false) if !left.is_zero() => {}
+                    waited => return waited,
+                }
+                // A cancellation point, with the program's own mask.
+                if poll_for_room(socket, Duration::ZERO) > 0 {
+                    return Ok(true);
+                }
+            }
+        }
+    }
+}
+
+fn slice(socket: Option<RawFd>, limit: Duration, ending: &libc::sigset_t) -> Result<bool, Interrupted> {
+    let (mut before, mut pending) = (MaybeUninit::zeroed(), MaybeUninit::zeroed());
+    // SAFETY: all sets are valid or written by the calls; all-zero bytes are a set.
+    let is_ended = |before: &libc::sigset_t, pending: &libc::sigset_t| unsafe {
+        let is_in = |set: &libc::sigset_t, signal| libc::sigismember(set, signal) == 1;
+        (1..=LAST).any(|signal| is_in(ending, signal) && is_in(pending, signal) && !is_in(before, signal))
+    };
+    // SAFETY: as above. The mask is the thread's own, and is restored here.
+    unsafe {
+        libc::pthread_sigmask(libc::SIG_BLOCK, ending, before.as_mut_ptr());
+        let socket = socket.map(|socket| BorrowedFd::borrow_raw(socket));
+        let mut all = socket.as_ref().map(|socket| [PollFd::new(socket, PollFlags::OUT)]);
+        let limit = Timespec::try_from(limit).ok();
+        let polled = poll(all.as_mut().map_or(&mut [][..], |all| &mut all[..]), limit.as_ref());
+        libc::sigpending(pending.as_mut_ptr());
+        let ended = is_ended(before.assume_init_ref(), pending.assume_init_ref());
+        libc::pthread_sigmask(libc::SIG_SETMASK, before.as_ptr(), std::ptr::null_mut());
+        match polled {
+            _ if ended => Err(Interrupted::Ends),
+            Err(Errno::INTR) => Err(Interrupted::Continues),
+            polled => Ok(polled.is_ok_and(|ready| ready > 0)),
+        }
+    }
+}
+
+/// The signals whose handlers end a call, and whether the program also has handlers that do not.
+fn handlers() -> (Option<libc::sigset_t>, bool) {
+    let (mut ending, mut count, mut has_restarting) = (MaybeUninit::<libc::sigset_t>::zeroed(), 0, false);
+    for signal in 1..=LAST {
         let mut action = MaybeUninit::<libc::sigaction>::zeroed();
-        // SAFETY: this only queries, and writes within the given room; all-zero bytes are an action.
-        let action = unsafe {
+        // SAFETY: this only queries, and writes within the given room; all-zero bytes are an action, and an empty set.
+        unsafe {
             libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
-            action.assume_init()
-        };
-        let is_caught = ![libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction);
-        !is_caught || action.sa_flags & libc::SA_RESTART != 0
-    })
+            let action = action.assume_init();
+            if [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
+            } else if action.sa_flags & libc::SA_RESTART != 0 {
+                has_restarting = true;
+            } else {
+                libc::sigaddset(ending.as_mut_ptr(), signal);
+                count += 1;
+            }
+        }
+    }
+    // SAFETY: as above.
+    ((count > 0).then(|| unsafe { ending.assume_init() }), has_restarting)
 }
 
 pub(crate) fn broken_pipe() {

@@ -30,6 +30,10 @@ pub(crate) struct Slot {
     why: AtomicU8,
     /// The kernel's count before the first byte.
     handshake: AtomicU8,
+    /// 1: the program waits for an edge that the kernel does not produce.
+    edge: AtomicU8,
+    /// The linger that the program set, seconds plus 1; 0: it set none, or switched it off.
+    linger: AtomicU32,
 }
 
 impl Slot {
@@ -45,6 +49,8 @@ impl Slot {
             seat: AtomicU64::new(0),
             why: AtomicU8::new(0),
             handshake: AtomicU8::new(0),
+            edge: AtomicU8::new(0),
+            linger: AtomicU32::new(0),
         }
     }
 
@@ -57,7 +63,25 @@ impl Slot {
         self.rule.store(0, Ordering::Relaxed);
         self.epoll.store(0, Ordering::Relaxed);
         self.born.store(born, Ordering::Relaxed);
+        self.owes_an_edge(false);
+        self.set_linger(None);
         self.word.make();
+    }
+
+    pub(crate) fn owes_an_edge(&self, owes: bool) {
+        self.edge.store(owes.into(), Ordering::SeqCst);
+    }
+
+    pub(crate) fn is_owed_an_edge(&self) -> bool {
+        self.edge.load(Ordering::SeqCst) != 0
+    }
+
+    pub(crate) fn set_linger(&self, seconds: Option<u32>) {
+        self.linger.store(seconds.map_or(0, |seconds| seconds.saturating_add(1)), Ordering::Relaxed);
+    }
+
+    pub(crate) fn linger(&self) -> Option<u32> {
+        self.linger.load(Ordering::Relaxed).checked_sub(1)
     }
 
     pub(crate) fn note(&self, why: PathReason) {

@@ -1,8 +1,10 @@
 //! A program that makes each intercepted call must get the same results without the library, with it and no service,
 //! and with both. It must lose no byte while it forks, sends queries, and is served by one service after the other.
 
+mod apart;
 mod loading;
 mod ring;
+mod stalls;
 
 mod program;
 

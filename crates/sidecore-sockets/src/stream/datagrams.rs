@@ -33,6 +33,10 @@ impl Datagrams {
     pub(super) fn take_error(&mut self) -> Option<Errno> {
         self.error.take()
     }
+
+    pub(super) fn keep(&mut self, error: Errno) {
+        self.error = Some(error);
+    }
 }
 
 /// Accepts a datagram of `len` bytes, or none of it. Removes the ring if it ended in this call.
@@ -45,7 +49,7 @@ pub(super) fn send_datagram<'m>(
 ) -> Sent {
     let Some(ring) = slot else { return Sent::Left };
     let became = ring.send_datagram(socket, message, len, to);
-    if !matches!(became, Sent::Taken(_) | Sent::Full) {
+    if !matches!(became, Sent::Taken(_) | Sent::Full | Sent::Held) {
         *slot = None;
     }
     became
@@ -113,6 +117,7 @@ impl Ring {
     fn end(&mut self, socket: BorrowedFd<'_>) -> Sent {
         match self.drain(socket) {
             Drained::Blocked => Sent::Full,
+            Drained::Held => Sent::Held,
             Drained::Failed(error) => self.failed(error),
             Drained::Empty => {
                 self.tell(LeaveRequest::Leave);
@@ -121,28 +126,25 @@ impl Ring {
         }
     }
 
-    pub(super) fn keeps(&mut self, error: Errno) -> bool {
-        self.datagrams.as_mut().map(|datagrams| datagrams.error = Some(error)).is_some()
-    }
-
     #[cold]
     fn send_around<'m>(&mut self, socket: BorrowedFd<'_>, message: impl Iterator<Item = Span<'m>>, len: usize) -> Sent {
         let Some(pieces) = Pieces::new(message) else { return self.end(socket) };
         let sent = self.held(socket, |ring, socket| match ring.drain_held(socket) {
-            Drained::Blocked => Err(Errno::AGAIN),
+            Drained::Blocked | Drained::Held => Err(Errno::AGAIN),
             Drained::Failed(error) => Err(error),
             Drained::Empty => {
                 let to = ring.datagrams.as_ref().and_then(|datagrams| datagrams.mover.to());
                 udp::send(socket, &pieces, None, to)
             }
         });
-        match sent.unwrap_or(Err(Errno::AGAIN)) {
-            Ok(()) => {
+        match sent {
+            None => Sent::Held,
+            Some(Ok(())) => {
                 self.count(KERNEL_MESSAGES);
                 Sent::Taken(len)
             }
-            Err(Errno::AGAIN) => Sent::Full,
-            Err(error) => self.failed(error),
+            Some(Err(Errno::AGAIN)) => Sent::Full,
+            Some(Err(error)) => self.failed(error),
         }
     }
 

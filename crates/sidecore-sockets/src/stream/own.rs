@@ -1,6 +1,7 @@
 //! Messages that find the sidecore asleep: the program sends them itself.
 
 use super::{Drained, Ring};
+use crate::backoff::Backoff;
 use crate::sys::tcp;
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::word;
@@ -85,20 +86,23 @@ impl Ring {
     pub(super) fn publish_by(&mut self, began: Option<Nanos>, socket: BorrowedFd<'_>) -> Result<bool, Errno> {
         let Some(began) = began else { return Ok(self.publish()) };
         self.publish_unheard();
-        let drained = if self.hold(socket) {
+        let drained = if self.hold(socket, &mut Backoff::default()) {
             let drained = self.drain_held(socket);
             self.at.hold().release();
             drained
         } else {
-            Drained::Blocked
+            Drained::Held
         };
         self.slot.of.sent(began, clock::now());
         match drained {
             // A sidecore that found the ring held checks it again after an announcement. An empty ring needs none.
             Drained::Empty => Ok(true),
             // The sidecore waits for the kernel's room.
-            Drained::Blocked => Ok(self.ring()),
-            Drained::Failed(error) if self.keeps(error) => Ok(true),
+            Drained::Blocked | Drained::Held => Ok(self.ring()),
+            Drained::Failed(error) if self.datagrams.is_some() => {
+                self.keep(error);
+                Ok(true)
+            }
             Drained::Failed(error) => Err(error),
         }
     }

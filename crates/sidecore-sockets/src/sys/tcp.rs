@@ -3,9 +3,11 @@
 //! The system calls are made directly: in a program with rings, the C library's functions of the same names are the
 //! interposed ones.
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use rustix::net::SocketType;
 use rustix::net::sockopt::{self, socket_protocol, socket_type};
+use rustix::time::Timespec;
 use sidecore_core::sync::AtomicU64;
 use sidecore_ipc::shm::span::Span;
 use std::io;
@@ -47,6 +49,29 @@ pub fn is_connected_tcp(socket: impl AsFd) -> bool {
     let is_tcp = socket_type(&socket).ok() == Some(SocketType::STREAM)
         && socket_protocol(&socket).ok().flatten() == Some(rustix::net::ipproto::TCP);
     is_tcp && info(socket.as_fd()).is_ok_and(|info| matches!(info.state, ESTABLISHED | CLOSE_WAIT))
+}
+
+/// Whether the socket has none of the options that keep a connection on the kernel's path. It may have them from a
+/// listener that another program prepared.
+pub fn has_usual_options(socket: impl AsFd) -> bool {
+    const OFF: [(i32, i32); 4] = [
+        (libc::SOL_SOCKET, libc::SO_LINGER),
+        (libc::SOL_SOCKET, libc::SO_ZEROCOPY),
+        (libc::SOL_SOCKET, libc::SO_TIMESTAMPING),
+        (libc::IPPROTO_TCP, libc::TCP_CORK),
+    ];
+    let socket = socket.as_fd();
+    let is_off = |(level, name)| {
+        // All of them begin with a number that is zero if they are off.
+        let mut value = [0_i32; 2];
+        let mut len = size_of_val(&value) as libc::socklen_t;
+        let (fd, to) = (socket.as_raw_fd(), value.as_mut_ptr());
+        // SAFETY: the call writes at most `len` bytes there; the descriptor is borrowed. A kernel without the option
+        // writes nothing.
+        let _ = unsafe { syscall!(Sysno::getsockopt, fd, level, name, to, &raw mut len) };
+        value[0] == 0
+    };
+    OFF.into_iter().all(is_off)
 }
 
 /// Bytes that the kernel has accepted for this connection since it began, up to a constant. Exact only while no
@@ -133,6 +158,27 @@ pub fn end_in_order(socket: impl AsFd, word: &AtomicU64) {
         own => Some(Duration::from_secs((own - 2).min(MAX_LINGER_S))),
     };
     let _ = sockopt::set_socket_linger(&socket, own);
+}
+
+/// Whether the kernel has an error for the next call on the socket. The error stays.
+pub fn has_error(socket: impl AsFd) -> bool {
+    let mut one = [PollFd::new(&socket, PollFlags::empty())];
+    poll(&mut one, Some(&Timespec::default())).is_ok() && one[0].revents().contains(PollFlags::ERR)
+}
+
+/// Has the kernel announce that the socket has room, to all who wait for an edge: sets of `epoll` in any process,
+/// signals, rings of the kernel's. It does so whenever this option is set.
+pub fn announce_room(socket: impl AsFd) {
+    let socket = socket.as_fd().as_raw_fd();
+    let (level, name) = (libc::IPPROTO_TCP, libc::TCP_NOTSENT_LOWAT);
+    let mut limit: u32 = 0;
+    let mut len = size_of::<u32>() as libc::socklen_t;
+    // SAFETY: the first call writes a number of that length, and the second one reads it; both fail on sockets without
+    // the option, and on a number that is closed.
+    let _ = unsafe {
+        syscall!(Sysno::getsockopt, socket, level, name, &raw mut limit, &raw mut len)
+            .and_then(|_| syscall!(Sysno::setsockopt, socket, level, name, &raw const limit, len))
+    };
 }
 
 /// Raises the send buffer by `bytes` before a close, up to [`SURELY_ALLOWED`].

@@ -143,7 +143,7 @@ fn what_a_dead_service_was_at_is_sent_and_nothing_is_lost() {
     }
     assert!(service.memory.hold(0).take(Holder::Sidecore));
     drop((service, theirs));
-    attachment.wait_for_end(|_| (), Report::default);
+    attachment.wait_for_end(|_| (), Report::default, || ());
     assert_eq!(stream.abandon(&attachment), Some(()));
     (0..20).for_each(|number| assert_eq!(heard(&there), [number; 30]));
     assert!(is_silent(&there));

@@ -1,0 +1,93 @@
+//! Edges that the kernel does not produce.
+//!
+//! A send that answers `EAGAIN` because the kernel has no room is followed by an edge: the kernel wakes all who wait for
+//! room. If the service is stopped within a transfer, or a parent's ring comes first, the kernel may have room all the
+//! time, and a program that waits for an edge would wait for ever. So a thread looks at these sockets until they can send
+//! again, and then has the kernel announce its room. The thread exists only as long as there are such sockets.
+
+use crate::calls::wait::has_room;
+use crate::gate::{self, Gate, Path};
+use crate::interpose::signals;
+use sidecore_ipc::sys::clock;
+use sidecore_sockets::program;
+use sidecore_sockets::stream::{Drained, Progress};
+use sidecore_sockets::sys::tcp;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Interval of the thread's looks: the first, and the longest.
+const FIRST_LOOK: Duration = Duration::from_millis(1);
+const LAST_LOOK: Duration = Duration::from_millis(16);
+
+/// Whether the thread looks again before it ends.
+static LOOKS: AtomicBool = AtomicBool::new(false);
+
+/// The program was told `EAGAIN` without a reason that the kernel knows. Datagrams need no edge: the kernel announces
+/// room with each that leaves it.
+#[cold]
+pub(crate) fn owe(gate: Gate) {
+    if gate.is_of_datagrams() {
+        return;
+    }
+    gate.slot().owes_an_edge(true);
+    // A handler may have interrupted the allocator; then the library's thread looks once a second.
+    if !LOOKS.load(Ordering::SeqCst) && !signals::is_handler() && !LOOKS.swap(true, Ordering::SeqCst) {
+        if !program::start_helper("sidecore-edges", look_until_paid) {
+            LOOKS.store(false, Ordering::SeqCst);
+        }
+    }
+}
+
+/// In a forked child, which lacks the thread.
+pub(crate) fn after_fork_in_child() {
+    LOOKS.store(false, Ordering::SeqCst);
+}
+
+/// Pays what a handler owes.
+pub(crate) fn tick() {
+    if !LOOKS.load(Ordering::SeqCst) {
+        pay();
+    }
+}
+
+/// Pays the edges that can be paid now. `false`: some are still owed.
+fn pay() -> bool {
+    let mut all = true;
+    for gate in gate::all().filter(|gate| gate.slot().is_owed_an_edge()) {
+        let is_paid = is_free(gate);
+        if is_paid {
+            gate.slot().owes_an_edge(false);
+            // If there is no room, this question makes the kernel announce it.
+            if has_room(gate) {
+                tcp::announce_room(gate.borrowed());
+            }
+        }
+        all &= is_paid;
+    }
+    all
+}
+
+fn look_until_paid() {
+    let mut interval = FIRST_LOOK;
+    loop {
+        thread::sleep(interval);
+        interval = (interval * 2).min(LAST_LOOK);
+        if pay() {
+            LOOKS.store(false, Ordering::SeqCst);
+            // Unless an edge is owed since this thread looked, and nobody else pays it.
+            if pay() || LOOKS.swap(true, Ordering::SeqCst) {
+                return;
+            }
+        }
+    }
+}
+
+/// Whether the next send is answered as the kernel answers it.
+fn is_free(gate: Gate) -> bool {
+    match gate.path() {
+        Path::Ring(ring) | Path::Leaving(ring) => ring.stream.drain(ring.key) != Drained::Held,
+        Path::Behind(remains) => remains.progress(clock::now(), has_room(gate)) == Progress::Over,
+        Path::Kernel | Path::Counted | Path::Shut | Path::Gone => true,
+    }
+}
