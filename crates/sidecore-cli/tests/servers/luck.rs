@@ -318,7 +318,7 @@ fn storm(bench: &Bench, identity: &Identity, count: u32, rounds: u32) -> String 
     run(program("cc").args(["-O1", "-Wall", "-o"]).arg(&built).arg(source).arg("-lcrypto")).expect("cc");
     let mut command = std::process::Command::new(built);
     command.arg(&identity.key).arg(&identity.certificate).args([count, rounds].map(|number| number.to_string()));
-    run(bench.service.told(&mut command)).expect("storm")
+    run(bench.service.told_with_patience(&mut command)).expect("storm")
 }
 
 #[test]

@@ -261,6 +261,13 @@ impl Service {
         command.env("OPENSSL_CONF", self.directory.join("openssl.cnf"))
     }
 
+    /// The same, for a program whose operations may take long on a busy machine.
+    pub(crate) fn told_with_patience<'c>(&self, command: &'c mut Command) -> &'c mut Command {
+        let file = self.directory.join("openssl-patient.cnf");
+        std::fs::write(&file, configuration(&self.socket()) + "timeout_ms = 40000\n").unwrap();
+        command.env("OPENSSL_CONF", file)
+    }
+
     /// The same, through another socket than this service's.
     pub(crate) fn told_of<'c>(&self, socket: &Path, command: &'c mut Command) -> &'c mut Command {
         let file = self.directory.join("openssl-other.cnf");
