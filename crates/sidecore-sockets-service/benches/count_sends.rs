@@ -75,7 +75,7 @@ fn sends(rounds: u32, depth: u32) -> Result<()> {
             thread::sleep(NAP);
         }
     }
-    let (_, sent) = stream.settle(key);
+    let (_, sent) = stream.settle(key, true);
     sent.ok_or("the kernel counts other bytes than were sent")?;
     connection.shutdown(std::net::Shutdown::Write)?;
     reader.join().map_err(|_| "the peer failed")??;
@@ -87,7 +87,7 @@ fn wake(stream: &Stream, key: Key, message: &mut [u8]) -> Result<()> {
     for _ in 0..TRIES {
         let piece = Span::of(message);
         let len = piece.len();
-        if stream.send(key, [piece].into_iter(), len, false) != Sent::Taken(len) {
+        if stream.send(key, [piece].into_iter(), len, false, false) != Sent::Taken(len) {
             return Err("a message was not taken".into());
         }
         if stream.waiting(key) > 0 {

@@ -132,6 +132,21 @@ impl Locked<'_> {
         self.ring.as_mut().filter(|ring| ring.key == key)
     }
 
+    /// After a send that was not taken: the ring is gone, unless its error is kept for the next send.
+    #[cold]
+    fn after(&mut self, sent: Sent, began: bool) -> Sent {
+        match sent {
+            Sent::Full | Sent::Held => {}
+            Sent::Failed(error) if began => {
+                if let Some(ring) = self.ring.as_mut() {
+                    ring.keep(error);
+                }
+            }
+            _ => *self.ring = None,
+        }
+        sent
+    }
+
     /// No service empties the ring any more, and `taken` bytes were just written.
     #[cold]
     fn fall_back(&mut self, key: Key, taken: usize) -> Sent {
@@ -227,8 +242,15 @@ impl Stream {
     }
 
     /// Accepts the part of a message that fits. `pieces` have `len` bytes in all; `more`: further bytes
-    /// follow immediately.
-    pub fn send<'m>(&self, key: Key, pieces: impl Iterator<Item = Span<'m>>, len: usize, more: bool) -> Sent {
+    /// follow immediately. `began`: the program's call has sent something, so it tells no error; the next one does.
+    pub fn send<'m>(
+        &self,
+        key: Key,
+        pieces: impl Iterator<Item = Span<'m>>,
+        len: usize,
+        more: bool,
+        began: bool,
+    ) -> Sent {
         let Some(mut locked) = self.lock() else { return Sent::Within };
         let Some(ring) = locked.of(key) else { return Sent::Left };
         let socket = ring.socket();
@@ -238,18 +260,14 @@ impl Stream {
         if (ring.room() as usize) < len
             && let Err(sent) = ring.make_room(socket, len)
         {
-            if !matches!(sent, Sent::Full | Sent::Held) {
-                *locked.ring = None;
-            }
-            return sent;
+            return locked.after(sent, began);
         }
         match ring.accept(socket, pieces, len, more) {
             Ok((taken, true)) => Sent::Taken(taken),
             Ok((taken, false)) => locked.fall_back(key, taken),
             Err(error) => {
                 let failed = ring.failed(error);
-                *locked.ring = None;
-                failed
+                locked.after(failed, began)
             }
         }
     }
@@ -264,13 +282,18 @@ impl Stream {
 
     /// Gives the ring's content to the kernel, and takes the connection out of the ring unless it is blocked. To a
     /// handler that interrupted this thread here, it is blocked. Also returns the bytes sent by this process, by the
-    /// kernel's count; `None`: that count differs from the ring's, or is unknown.
-    pub fn settle(&self, key: Key) -> (Drained, Option<u64>) {
+    /// kernel's count; `None`: that count differs from the ring's, or is unknown. `tells`: the caller tells the program
+    /// an error from the kernel; otherwise the connection stays in the ring until another caller does.
+    pub fn settle(&self, key: Key, tells: bool) -> (Drained, Option<u64>) {
         let Some(mut locked) = self.lock() else { return (Drained::Blocked, None) };
         let Some(ring) = locked.of(key) else { return (Drained::Empty, None) };
         let drained = ring.drain(ring.socket());
         let sent = if drained == Drained::Empty { ring.sent() } else { None };
-        if !drained.is_unfinished()
+        if let Drained::Failed(error) = drained
+            && !tells
+        {
+            ring.keep(error);
+        } else if !drained.is_unfinished()
             && let Some(ring) = locked.ring.take()
         {
             ring.tell(LeaveRequest::Leave);
@@ -528,6 +551,12 @@ impl Ring {
         !self.drain(socket).is_unfinished()
     }
 
+    /// The error to tell where the kernel answers with this one: it tells the reason once, and perhaps told it to the
+    /// service.
+    fn first_error(&mut self, error: Errno) -> Errno {
+        self.take_error().unwrap_or(error)
+    }
+
     fn take_error(&mut self) -> Option<Errno> {
         if let Some(error) = self.datagrams.as_mut().and_then(Datagrams::take_error) {
             return Some(error);
@@ -636,8 +665,7 @@ impl Ring {
                     self.count(DRAINS);
                 }
                 Err(Errno::AGAIN) => return Drained::Blocked,
-                // The kernel tells the reason once, and perhaps told it to the service.
-                Err(error) => return Drained::Failed(self.take_error().unwrap_or(error)),
+                Err(error) => return Drained::Failed(self.first_error(error)),
             }
         }
     }

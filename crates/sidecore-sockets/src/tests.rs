@@ -94,7 +94,7 @@ fn send(stream: &Stream, socket: &TcpStream, from: u64, len: usize) -> Sent {
     match stream.offer(key(socket), piece, false) {
         Offered::Taken => Sent::Taken(len),
         Offered::Alone => stream.fall_back(key(socket), len),
-        Offered::Not => stream.send(key(socket), [piece].into_iter(), len, false),
+        Offered::Not => stream.send(key(socket), [piece].into_iter(), len, false, false),
     }
 }
 
@@ -160,13 +160,13 @@ fn a_stopped_sidecore_holds_a_call_up_for_a_moment_and_doubles_nothing() {
     }
     assert_eq!(sent, RING.into());
     assert_eq!(send(&stream, &here, sent, 1), Sent::Held);
-    assert_eq!(stream.settle(key(&here)).0, Drained::Held);
+    assert_eq!(stream.settle(key(&here), true).0, Drained::Held);
     assert_eq!(stream.with_kernel(key(&here), || ((), 0)), Err(Drained::Held));
     // It continues from there.
     let head = service.move_silently(&theirs, 700);
     service.memory.word(0, SHARED, HEAD).store(head, Ordering::Release);
     service.memory.hold(0).release();
-    assert_eq!(stream.settle(key(&here)), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
+    assert_eq!(stream.settle(key(&here), true), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
     check(&mut there, 0, sent);
 }
 
@@ -187,7 +187,7 @@ fn a_child_waits_for_its_parents_ring_until_nobody_moves_it() {
     assert_eq!(remains.progress(2 * MINUTE, true), Progress::Moving);
     assert_eq!(remains.progress(3 * MINUTE, true), Progress::Moving);
     assert_eq!(remains.progress(3 * MINUTE + 1, true), Progress::Stuck);
-    assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
+    assert_eq!(stream.settle(key(&here), true).0, Drained::Empty);
     assert_eq!(remains.progress(4 * MINUTE, true), Progress::Over);
     check(&mut there, 0, 1_000);
     let again = promote(&attachment, &here);
@@ -270,7 +270,7 @@ fn what_is_accepted_while_the_service_goes_is_sent_once_whoever_sends_it() {
         let mut bytes: Vec<u8> = (100..300).map(value).collect();
         assert_eq!(stream.offer(key(&here), Span::of(&mut bytes), false), Offered::Alone);
         if comes_between {
-            assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
+            assert_eq!(stream.settle(key(&here), true).0, Drained::Empty);
         }
         assert_eq!(stream.fall_back(key(&here), 200), Sent::Taken(200));
         check(&mut there, 0, 300);
@@ -323,7 +323,7 @@ fn who_settles_leaves_nothing_between_the_last_bytes_and_the_end() {
     let stream = promote(&attachment, &here);
     let _theirs = service.promoted();
     assert_eq!(send(&stream, &here, 0, 100), Sent::Taken(100));
-    assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
+    assert_eq!(stream.settle(key(&here), true).0, Drained::Empty);
     check(&mut there, 0, 100);
     assert_eq!(send(&stream, &here, 100, 1), Sent::Left);
     assert_eq!(wish(&service), LeaveRequest::Leave);

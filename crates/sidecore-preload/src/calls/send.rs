@@ -1,7 +1,7 @@
 //! Sending a message on a connection.
 
 use crate::calls::promote::promote;
-use crate::calls::settle::{Settled, left, settle};
+use crate::calls::settle::{Settled, left, settle, settle_by};
 use crate::calls::wait::{Awaited, RoomWait, again, may_block};
 use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
@@ -153,7 +153,8 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
             Path::Shut => return Next::Pipe,
             Path::Ring(_) | Path::Leaving(_) | Path::Behind(_) => {}
         }
-        match settle(gate, PathReason::Special) {
+        // After a part of a message the next call tells an error.
+        match settle_by(gate, PathReason::Special, !matches!(gone, Next::Accepted(_))) {
             Settled::Kernel => {}
             Settled::Within => return Next::Kernel,
             Settled::Failed(error) => return Next::of(0, error),
@@ -190,6 +191,10 @@ fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> u
     let mut room = RoomWait::of(gate);
     while sent < message.len() {
         let Some(copy) = gate.copy() else { break };
+        // The kernel tells its error once, and this call tells none.
+        if copy.get().is_some_and(tcp::has_error) {
+            break;
+        }
         for span in message.spans(sent) {
             let is_last = sent + span.len() == message.len();
             let Some(socket) = copy.get() else { return sent };
@@ -277,7 +282,9 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
                 return Next::Rest(sent);
             }
             Some((ring, Sent::Failed(error))) => {
-                left(gate, ring);
+                if sent == 0 {
+                    left(gate, ring);
+                }
                 return Next::of(sent, error);
             }
             Some((_, Sent::Within)) => {
@@ -286,7 +293,7 @@ fn through(gate: Gate, message: &Message<'_>, flags: c_int, mut said: Option<(In
                 gate.slot().note(PathReason::Special);
                 return if sent == 0 { Next::Kernel } else { Next::Accepted(sent) };
             }
-            None => match settle(gate, PathReason::Special) {
+            None => match settle_by(gate, PathReason::Special, sent == 0) {
                 Settled::Kernel => return Next::Rest(sent),
                 Settled::Within => return Next::Kernel,
                 Settled::Failed(error) => return Next::of(sent, error),
@@ -313,6 +320,6 @@ fn into(ring: InRing, message: &Message<'_>, skip: usize, flags: c_int) -> Sent 
     let (pieces, len) = (message.spans(skip), message.len() - skip);
     match message.to() {
         Some(to) => ring.stream.send_to(ring.key, pieces, len, to),
-        None => ring.stream.send(ring.key, pieces, len, flags & libc::MSG_MORE != 0),
+        None => ring.stream.send(ring.key, pieces, len, flags & libc::MSG_MORE != 0, skip > 0),
     }
 }

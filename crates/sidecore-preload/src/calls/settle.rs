@@ -33,12 +33,21 @@ pub(crate) enum Settled {
     Within,
 }
 
-/// Brings the socket there, without waiting. It may enter a ring again later.
+/// Brings the socket there, without waiting. It may enter a ring again later. The caller tells the program an error.
 pub(crate) fn settle(gate: Gate, why: PathReason) -> Settled {
+    settle_by(gate, why, true)
+}
+
+/// As [`settle`], for a call that cannot tell an error: the next one that sends or receives tells it.
+fn settle_quietly(gate: Gate, why: PathReason) -> Settled {
+    settle_by(gate, why, false)
+}
+
+pub(crate) fn settle_by(gate: Gate, why: PathReason, tells: bool) -> Settled {
     let is_first = !matches!(gate.path(), Path::Leaving(_));
     let ring = match gate.leave() {
         Path::Leaving(ring) => ring,
-        Path::Behind(remains) => return behind(gate, remains),
+        Path::Behind(remains) => return behind(gate, remains, tells),
         _ => return Settled::Kernel,
     };
     // The first reason counts: later calls find the ring on its way out.
@@ -51,12 +60,13 @@ pub(crate) fn settle(gate: Gate, why: PathReason) -> Settled {
     if is_first {
         ring.stream.note(ring.key, why);
     }
-    let (drained, sent) = ring.stream.settle(ring.key);
+    let (drained, sent) = ring.stream.settle(ring.key, tells);
     let settled = match drained {
         Drained::Blocked => return Settled::Waits(Awaited::Room),
         Drained::Held => return Settled::Waits(Awaited::Turn),
         Drained::Empty => Settled::Kernel,
-        Drained::Failed(error) => Settled::Failed(error),
+        Drained::Failed(error) if tells => Settled::Failed(error),
+        Drained::Failed(error) => return Settled::Failed(error),
     };
     if drained == Drained::Empty && sent.is_none() && gate.slot().sent_by_the_ring_alone() {
         // The kernel's bytes differ from those that the ring and this library gave it.
@@ -70,12 +80,13 @@ pub(crate) fn settle(gate: Gate, why: PathReason) -> Settled {
     settled
 }
 
-/// In a child: the bytes of its parent's ring come first. The parent or the service sends them.
-fn behind(gate: Gate, remains: &Remains) -> Settled {
+/// In a child, or for a copy of a descriptor: the bytes of a ring come first. Its process or the service sends them.
+fn behind(gate: Gate, remains: &Remains, tells: bool) -> Settled {
     match remains.progress(clock::now(), has_room(gate)) {
+        Progress::Over if !tells => Settled::Kernel,
         Progress::Over => {
             gate.end_behind();
-            Settled::Kernel
+            remains.take_error().map_or(Settled::Kernel, Settled::Failed)
         }
         Progress::Moving => {
             let _ = nanosleep(&NAP);
@@ -91,7 +102,7 @@ fn behind(gate: Gate, remains: &Remains) -> Settled {
 
 /// As [`settle`], if no bytes follow immediately: the next call that sends continues it.
 pub(crate) fn settle_soon(gate: Gate, why: PathReason) {
-    let _ = settle(gate, why);
+    let _ = settle_quietly(gate, why);
 }
 
 /// As [`settle_soon`], and the socket stays there.
@@ -103,7 +114,7 @@ pub(crate) fn pin(gate: Gate, why: PathReason) {
 /// As [`pin`], before the descriptor is copied. Returns what the copy must come behind.
 pub(crate) fn pin_for_copy(gate: Gate) -> Result<Option<Remains>, Errno> {
     gate.pin(PathReason::Duplicated);
-    if matches!(settle(gate, PathReason::Duplicated), Settled::Kernel | Settled::Failed(_)) {
+    if settle_quietly(gate, PathReason::Duplicated) == Settled::Kernel {
         return Ok(None);
     }
     // To keep it takes memory, and a handler may have interrupted the allocator.
@@ -133,13 +144,13 @@ pub(crate) fn drain_for_good(gate: Gate, why: PathReason) -> Result<(), Errno> {
 /// As [`drain`], until this time. After it, the kernel's buffer is enlarged within its limit.
 pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result<(), Errno> {
     let settled = loop {
-        match settle(gate, why) {
+        match settle_quietly(gate, why) {
             Settled::Waits(_) if room_until(gate, until) => {}
             Settled::Waits(_) => {
                 if let Some(ring) = gate.in_ring() {
                     ring.stream.make_room(ring.key);
                 }
-                break settle(gate, why);
+                break settle_quietly(gate, why);
             }
             settled => break settled,
         }
@@ -208,7 +219,7 @@ fn end(gate: Gate, ring: InRing) {
 
 /// Called before a shutdown of sending. `false`: the kernel has all bytes, and is to shut it.
 pub(crate) fn is_shut_later(gate: Gate) -> bool {
-    if !matches!(settle(gate, PathReason::Special), Settled::Waits(_) | Settled::Within) {
+    if !matches!(settle_quietly(gate, PathReason::Special), Settled::Waits(_) | Settled::Within) {
         return false;
     }
     let Path::Leaving(ring) = gate.leave() else { return false };

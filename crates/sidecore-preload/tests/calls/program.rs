@@ -33,8 +33,13 @@ pub(crate) fn compiled_with(directory: &Path, files: &[&str], libraries: &[&str]
 }
 
 pub(crate) fn command(program: &Path, arguments: &[&str], service: Option<&Path>) -> Command {
+    command_for(program, arguments, service, TIME_LIMIT_S)
+}
+
+/// As [`command`], with another time limit, seconds.
+pub(crate) fn command_for(program: &Path, arguments: &[&str], service: Option<&Path>, limit: &str) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", TIME_LIMIT_S]).arg(program).args(arguments);
+    command.args(["-k", "5", limit]).arg(program).args(arguments);
     if let Some(service) = service {
         command.env("LD_PRELOAD", library()).env("SIDECORE_SOCKETS", service);
     }

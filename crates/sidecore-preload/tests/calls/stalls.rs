@@ -1,7 +1,7 @@
 //! Programs whose service is stopped or killed, or whose peers read nothing.
 
 use super::apart::Apart;
-use super::program::{command, compiled};
+use super::program::{command, command_for, compiled};
 use super::same;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
@@ -74,6 +74,48 @@ fn what_was_sent_and_not_received_is_in_the_queue() {
     for service in [None, Some(&service)] {
         assert_eq!(found(&program, "queue", service), "bytes in no count: 0\nall of them: 1\n");
     }
+}
+
+/// Names the number of seconds of each run of [`whatever_a_program_calls_it_gets_what_the_kernel_promises`]; nightly
+/// checks take longer.
+const SECONDS: &str = "SIDECORE_RANDOM_SECONDS";
+
+/// Each service stands for that long, and serves for that long: moments of all kinds are met.
+const TURNS_MS: [u64; 5] = [7, 90, 25, 300, 41];
+
+#[test]
+fn whatever_a_program_calls_it_gets_what_the_kernel_promises() {
+    let seconds = std::env::var(SECONDS).unwrap_or_else(|_| "8".to_owned());
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["random.c"]);
+    let limit = (120 + seconds.parse::<u32>().unwrap()).to_string();
+    let random = |arguments: &[&str], service: Option<&Path>| {
+        let arguments = [&arguments[..1], &[&seconds], &arguments[1..]].concat();
+        let mut command = command_for(&program, &arguments, service, &limit);
+        let output = command.output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "breaches: 0\n", "{}", output.status);
+    };
+    random(&["1"], None);
+    let turns = || TURNS_MS.into_iter().cycle().map(Duration::from_millis);
+    let mut service = Apart::start(directory.path());
+    let socket = service.socket().to_owned();
+    thread::scope(|scope| {
+        let run = scope.spawn(|| random(&["2"], Some(&socket)));
+        turns().take_while(|_| !run.is_finished()).for_each(|turn| {
+            thread::sleep(turn);
+            service.stop();
+            thread::sleep(turn / 4);
+            service.go_on();
+        });
+    });
+    thread::scope(|scope| {
+        let run = scope.spawn(|| random(&["3", "killed"], Some(&socket)));
+        turns().take_while(|_| !run.is_finished()).for_each(|turn| {
+            thread::sleep(turn);
+            service.kill();
+            service = Apart::start(directory.path());
+        });
+    });
 }
 
 /// The peer reads nothing until the service was killed.

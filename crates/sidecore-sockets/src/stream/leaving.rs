@@ -36,6 +36,10 @@ impl Ring {
                 tcp::reset_at_close(socket, self.word(SHARED, LINGER));
             }
         }
+        if let Drained::Failed(error) = drained {
+            // A copy of the descriptor may still tell it.
+            self.keep(error);
+        }
         let wish = match wish {
             Leaving::Shut => LeaveRequest::ShutAndLeave,
             // The program's copy, below, would delay the end that the peer sees.

@@ -74,7 +74,7 @@ impl Ring {
         self.slot.of.sent(began, clock::now());
         match sent {
             Err(Errno::AGAIN) => Ok(0),
-            sent => sent,
+            sent => sent.map_err(|error| self.first_error(error)),
         }
     }
 

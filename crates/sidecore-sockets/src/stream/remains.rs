@@ -3,7 +3,8 @@
 use super::Stream;
 use crate::attachment::StreamSlot;
 use crate::shm::BankMemory;
-use sidecore_core::streams::layout::{HEAD, SHARED, STATE};
+use rustix::io::Errno;
+use sidecore_core::streams::layout::{ERROR, HEAD, SHARED, STATE};
 use sidecore_core::streams::place::{PlaceState, state_of, stream_of};
 use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
@@ -61,6 +62,14 @@ impl Remains {
         let Self { bank, place, number, tail, .. } = self;
         let (head, since) = (AtomicU64::new(u64::MAX), AtomicU64::new(0));
         Self { bank: bank.clone(), place: *place, number: *number, tail: *tail, head, since }
+    }
+
+    /// The kernel's error for these bytes, which a call on the socket would have met; once.
+    pub fn take_error(&self) -> Option<Errno> {
+        let word = |word| self.bank.word(self.place, SHARED, word);
+        let is_of_next = stream_of(word(STATE).load(Ordering::Acquire)).wrapping_sub(self.number).cast_signed() > 0;
+        let error = if is_of_next { 0 } else { word(ERROR).swap(0, Ordering::Relaxed) };
+        i32::try_from(error).ok().filter(|error| *error != 0).map(Errno::from_raw_os_error)
     }
 
     /// The present progress. `has_room`: the kernel has room for bytes of the connection.

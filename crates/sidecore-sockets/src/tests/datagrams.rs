@@ -23,7 +23,7 @@ pub(super) fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stre
 pub(super) fn say(stream: &Stream, socket: &UdpSocket, bytes: &[u8]) -> Sent {
     let mut bytes = bytes.to_vec();
     let len = bytes.len();
-    stream.send(key(socket), [Span::of(&mut bytes)].into_iter(), len, false)
+    stream.send(key(socket), [Span::of(&mut bytes)].into_iter(), len, false, false)
 }
 
 fn heard(there: &UdpSocket) -> Vec<u8> {
@@ -69,7 +69,7 @@ fn one_that_is_too_large_for_the_ring_comes_after_those_before() {
     }
     assert_eq!((heard(&there), heard(&there)), (vec![1; 100], vec![2; 1_500]));
     assert!(is_silent(&there), "the last one is in the ring");
-    assert_eq!(stream.settle(key(&here)).0, Drained::Empty);
+    assert_eq!(stream.settle(key(&here), true).0, Drained::Empty);
     assert_eq!(heard(&there), [3; 100]);
     assert_eq!(say(&stream, &here, &[4]), Sent::Left);
 }
@@ -127,7 +127,7 @@ fn what_the_kernel_reports_to_the_program_costs_no_datagram() {
     here.send(b"refused").unwrap();
     let there = UdpSocket::bind(address).unwrap();
     assert_eq!(say(&stream, &here, b"first"), Sent::Taken(5));
-    assert_eq!(stream.settle(key(&here)).0, Drained::Failed(Errno::CONNREFUSED));
+    assert_eq!(stream.settle(key(&here), true).0, Drained::Failed(Errno::CONNREFUSED));
     assert_eq!(heard(&there), b"first");
     assert_eq!(here.take_error().unwrap().map(|error| error.kind()), None, "and it is told once");
 }
@@ -160,7 +160,7 @@ fn whatever_a_hostile_service_writes_the_program_stays_whole() {
         }
         service.memory.word(0, SHARED, HEAD).store(head, Ordering::Relaxed);
         service.memory.span(0, Extent::new(0, RING)).copy_from(&[0xff; RING as usize]);
-        assert_eq!(stream.settle(key(&here)).0, Drained::Failed(Errno::PROTO));
+        assert_eq!(stream.settle(key(&here), true).0, Drained::Failed(Errno::PROTO));
         assert_eq!(say(&stream, &here, &[1]), Sent::Left);
     }
 }

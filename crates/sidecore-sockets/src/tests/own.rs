@@ -52,7 +52,7 @@ fn a_message_that_finds_the_sidecore_asleep_is_the_programs_to_send() {
     assert_eq!((service.count(WRITER, MESSAGES), service.count(WRITER, DRAINS)), (1, 1));
     assert_eq!(service.count(SHARED, HEAD), 100, "of all bytes of its messages");
     assert!(service.memory.bell(0).is_armed() && service.count(BELL, 0) == 1, "it sleeps on");
-    assert_eq!(stream.settle(key(&here)), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
+    assert_eq!(stream.settle(key(&here), true), (Drained::Empty, Some(tcp::accepted(&here).unwrap())));
 }
 
 #[test]
