@@ -32,10 +32,9 @@ pub(crate) fn owe(gate: Gate) {
     }
     gate.slot().owes_an_edge(true);
     // A handler may have interrupted the allocator; then the library's thread looks once a second.
-    if !LOOKS.load(Ordering::SeqCst) && !signals::is_handler() && !LOOKS.swap(true, Ordering::SeqCst) {
-        if !program::start_helper("sidecore-edges", look_until_paid) {
-            LOOKS.store(false, Ordering::SeqCst);
-        }
+    let begins = !LOOKS.load(Ordering::SeqCst) && !signals::is_handler() && !LOOKS.swap(true, Ordering::SeqCst);
+    if begins && !program::start_helper("sidecore-edges", look_until_paid) {
+        LOOKS.store(false, Ordering::SeqCst);
     }
 }
 

@@ -39,12 +39,11 @@ fn before_copy(fd: c_int) -> Result<Option<Remains>, Errno> {
     if is_borrower() {
         return Ok(None);
     }
-    let remains = match gate::watched(fd) {
-        Some(gate) => errno::kept(|| settle::pin_for_copy(gate))?,
-        None => {
-            errno::kept(|| copied(fd));
-            None
-        }
+    let remains = if let Some(gate) = gate::watched(fd) {
+        errno::kept(|| settle::pin_for_copy(gate))?
+    } else {
+        errno::kept(|| copied(fd));
+        None
     };
     errno::kept(|| forks::passed_on(fd));
     Ok(remains)
