@@ -7,7 +7,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`interpose`|the functions, one file for each kind; `slot`, the words of one descriptor; `raw`, system calls by number; `uring`, rings of liburing; `environment` of started programs|
-//! |`calls`|decisions: path of a message, return to the kernel, entry to a ring, forks, namespaces|
+//! |`calls`|decisions: path of a message, return to the kernel, entry to a ring, forks, namespaces, edges that the kernel does not produce|
 //! |`gate`, `table`|from a descriptor to its stream; knowledge of each descriptor|
 
 mod calls;

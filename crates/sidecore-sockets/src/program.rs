@@ -163,7 +163,7 @@ pub fn promote(
 fn target(of: &Candidate<'_>) -> Result<Option<Target>, PathReason> {
     let packet = match of.to {
         None if tcp::is_connected_tcp(of.socket) => {
-            return if tcp::has_usual_options(of.socket) { Ok(None) } else { Err(PathReason::Special) };
+            return if tcp::has_usual_options(of.socket) { Ok(None) } else { Err(PathReason::Inherited) };
         }
         None if !udp::is_connected_udp(of.socket) => None,
         // It may be connected only temporarily.

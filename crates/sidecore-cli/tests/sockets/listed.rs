@@ -79,7 +79,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     let [_, left] = ["l6", "c6"].map(|order| program.does(order));
     let (closed, copied, quiet) = (program.does("c1"), program.does("d7"), program.does("x8"));
     let (inherited, datagrams) = (program.does("x9"), program.does("x:"));
-    let special = "on the kernel: options or calls of its own";
+    let special = "on the kernel: SO_LINGER";
     // As reported by the program, and by the service.
     let expected = [
         (ring, "ring: small sends in a row", false, false),

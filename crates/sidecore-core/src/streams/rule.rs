@@ -39,7 +39,7 @@ pub enum PathReason {
     Forked = 4,
     /// On the kernel: it has several descriptors.
     Duplicated = 5,
-    /// On the kernel: an option or a call that only the kernel understands.
+    /// On the kernel: a call that only the kernel understands.
     Special = 6,
     /// On the kernel: the service refused it, or has no room.
     Refused = 7,
@@ -51,10 +51,28 @@ pub enum PathReason {
     Unseen = 10,
     /// The program closed it.
     Closed = 11,
+    /// On the kernel: `SO_LINGER`.
+    Linger = 12,
+    /// On the kernel: `TCP_CORK`.
+    Cork = 13,
+    /// On the kernel: an option that the library does not know.
+    Option = 14,
+    /// On the kernel: signals for input and output.
+    Signals = 15,
+    /// On the kernel: the kernel moves bytes itself, as by `sendfile`, or later.
+    Moved = 16,
+    /// On the kernel: a `FILE` of the C library writes to it.
+    Printed = 17,
+    /// On the kernel: it is in several sets of `epoll`, or its set has several descriptors.
+    Sets = 18,
+    /// On the kernel: options that it had from the start, perhaps of its listener.
+    Inherited = 19,
+    /// On the kernel, as all of the process: it has namespaces or rings of its own, or restricts its system calls.
+    Process = 20,
 }
 
 impl PathReason {
-    const ALL: [Self; 12] = [
+    const ALL: [Self; 21] = [
         Self::Few,
         Self::Row,
         Self::Large,
@@ -67,6 +85,15 @@ impl PathReason {
         Self::Unlike,
         Self::Unseen,
         Self::Closed,
+        Self::Linger,
+        Self::Cork,
+        Self::Option,
+        Self::Signals,
+        Self::Moved,
+        Self::Printed,
+        Self::Sets,
+        Self::Inherited,
+        Self::Process,
     ];
 
     /// The reason of that number in shared memory.
@@ -83,12 +110,21 @@ impl PathReason {
             Self::Answers => "on the kernel: one answer for each message",
             Self::Forked => "on the kernel: forked",
             Self::Duplicated => "on the kernel: several descriptors",
-            Self::Special => "on the kernel: options or calls of its own",
+            Self::Special => "on the kernel: calls of its own",
             Self::Refused => "on the kernel: refused by the service",
             Self::NoService => "on the kernel: no service",
             Self::Unlike => "on the kernel: datagrams of changing sizes",
             Self::Unseen => "on the kernel: sent by unseen calls as well",
             Self::Closed => "closed",
+            Self::Linger => "on the kernel: SO_LINGER",
+            Self::Cork => "on the kernel: TCP_CORK",
+            Self::Option => "on the kernel: an option that rings lack",
+            Self::Signals => "on the kernel: O_ASYNC",
+            Self::Moved => "on the kernel: sendfile, splice or aio",
+            Self::Printed => "on the kernel: a FILE writes to it",
+            Self::Sets => "on the kernel: several epoll sets",
+            Self::Inherited => "on the kernel: options of its listener",
+            Self::Process => "on the kernel: namespaces, seccomp or io_uring",
         }
     }
 }

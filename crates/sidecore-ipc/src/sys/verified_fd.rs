@@ -9,12 +9,15 @@
 
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
+use rustix::process::{Resource, getrlimit};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, IntoRawFd, OwnedFd, RawFd};
 use syscalls::{Sysno, syscall};
 
 /// `select` accepts only smaller numbers.
 pub const SELECT_LIMIT: RawFd = 1024;
+/// Numbers below the limit on files for this library's descriptors, where the limit is low.
+const BELOW_LIMIT: RawFd = 32;
 /// First number after standard input, output and errors.
 const FIRST: RawFd = 3;
 
@@ -143,10 +146,10 @@ impl VerifiedFd {
         if fd.as_raw_fd() >= first {
             return Ok(self);
         }
-        match fcntl_dupfd_cloexec(fd, first) {
-            // The limit is below, or reached.
+        let moved = if first == SELECT_LIMIT { highest_copy(fd) } else { fcntl_dupfd_cloexec(fd, first) };
+        match moved {
+            // The limit is reached.
             Err(Errno::INVAL | Errno::MFILE) if fd.as_raw_fd() >= FIRST => Ok(self),
-            Err(Errno::INVAL) => Self::remember(fcntl_dupfd_cloexec(fd, FIRST)?),
             moved => Self::remember(moved?),
         }
     }
@@ -184,14 +187,26 @@ pub fn out_of_the_way(fd: OwnedFd) -> io::Result<OwnedFd> {
     if fd.as_raw_fd() >= SELECT_LIMIT {
         return Ok(fd);
     }
-    // The limit may be below, or reached.
+    // The limit may be reached.
     copied_out_of_the_way(fd.as_fd()).or_else(|_| above_standard(fd))
 }
 
 fn copied_out_of_the_way(fd: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    match fcntl_dupfd_cloexec(fd, SELECT_LIMIT) {
+    match highest_copy(fd) {
         Err(Errno::INVAL | Errno::MFILE) => Ok(fcntl_dupfd_cloexec(fd, FIRST)?),
         moved => Ok(moved?),
+    }
+}
+
+/// A copy above the numbers of `select`. Where the limit on files is not above them, close below that limit: a program
+/// gets the lowest free numbers, and may count on them.
+fn highest_copy(fd: BorrowedFd<'_>) -> Result<OwnedFd, Errno> {
+    match fcntl_dupfd_cloexec(fd, SELECT_LIMIT) {
+        Err(Errno::INVAL) => {
+            let limit = getrlimit(Resource::Nofile).current.and_then(|limit| RawFd::try_from(limit).ok());
+            fcntl_dupfd_cloexec(fd, limit.map_or(FIRST, |limit| (limit - BELOW_LIMIT).max(FIRST)))
+        }
+        moved => moved,
     }
 }
 

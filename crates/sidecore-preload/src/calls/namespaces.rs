@@ -22,7 +22,7 @@ pub(crate) fn before() -> bool {
         let until = Instant::now() + DRAIN_TIMEOUT;
         for gate in gate::full() {
             // On failure the thread stays, and the call meets it.
-            let _ = drain_until(gate, PathReason::Special, until);
+            let _ = drain_until(gate, PathReason::Process, until);
         }
         // On failure the call meets the thread.
         let _ = program::let_go();

@@ -57,7 +57,7 @@ fn enter(gate: Gate, to: Option<&SocketAddr>) -> Result<InRing, PathReason> {
         if *why == PathReason::NoService {
             PASSES.store(PASSES_WITHOUT_SERVICE, Ordering::Relaxed);
         }
-        let is_final = matches!(why, PathReason::Special | PathReason::Unseen);
+        let is_final = matches!(why, PathReason::Special | PathReason::Inherited | PathReason::Unseen);
         gate.stop_entering(ticket, if is_final { SlotState::Kernel } else { SlotState::Made });
     })?;
     forks::attached();

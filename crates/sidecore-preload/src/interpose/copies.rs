@@ -12,7 +12,7 @@ use sidecore_core::streams::rule::PathReason;
 #[inline]
 fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
     let Some(gate) = gate::watched(to) else { return call() };
-    if let Err(error) = before(gate, PathReason::Special) {
+    if let Err(error) = before(gate, PathReason::Moved) {
         return errno::failed(error);
     }
     let result = call();
@@ -27,7 +27,7 @@ fn sent(to: c_int, call: impl FnOnce() -> ssize_t) -> ssize_t {
 unsafe fn pinned(control: *const aiocb) -> Result<(), Errno> {
     // SAFETY: as the caller promised.
     let control = unsafe { control.as_ref() };
-    control.map_or(Ok(()), |control| leaving::drained_for_good(control.aio_fildes, PathReason::Special))
+    control.map_or(Ok(()), |control| leaving::drained_for_good(control.aio_fildes, PathReason::Moved))
 }
 
 /// # Safety
@@ -52,7 +52,7 @@ pub(super) fn submitted(count: isize, list: usize) -> Result<(), Errno> {
         }
         let [.., low, high, _, _, a, b, c, d] = head;
         if WRITES.contains(&u16::from_ne_bytes([low, high])) {
-            leaving::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), PathReason::Special)?;
+            leaving::drained_for_good(c_int::from_ne_bytes([a, b, c, d]), PathReason::Moved)?;
         }
     }
     Ok(())

@@ -54,9 +54,7 @@ fn before_copy(fd: c_int) -> Result<Option<Remains>, Errno> {
 fn copied(fd: c_int) {
     if let Some(slot) = table::slot(fd) {
         slot.is_copied_now();
-        gate::all()
-            .filter(|gate| gate.slot().epoll() == Some(fd))
-            .for_each(|gate| settle::pin(gate, PathReason::Special));
+        gate::all().filter(|gate| gate.slot().epoll() == Some(fd)).for_each(|gate| settle::pin(gate, PathReason::Sets));
     }
 }
 
@@ -118,7 +116,7 @@ const CLOEXEC: c_int = 4;
 
 /// For a `call` that makes a `FILE`: the C library writes to it by itself.
 fn printed_to(fd: c_int, call: impl FnOnce() -> Opaque) -> Opaque {
-    match leaving::drained_for_good(fd, PathReason::Special) {
+    match leaving::drained_for_good(fd, PathReason::Printed) {
         Ok(()) => call(),
         Err(error) => {
             errno::set(error.raw_os_error());
@@ -161,7 +159,7 @@ fn control(fd: c_int, command: c_int, argument: usize, call: impl FnOnce() -> c_
         // Signals would continue while the service has it open.
         libc::F_SETFL if argument & libc::O_ASYNC as usize != 0 => {
             if let Some(gate) = gate::watched(fd) {
-                errno::kept(|| settle::pin(gate, PathReason::Special));
+                errno::kept(|| settle::pin(gate, PathReason::Signals));
             }
         }
         libc::F_SETFD if argument & libc::FD_CLOEXEC as usize == 0 => errno::kept(|| forks::passed_on(fd)),
@@ -257,7 +255,7 @@ intercept! {
             let is_copied = table::slot(set).is_some_and(Slot::is_copied);
             match what {
                 libc::EPOLL_CTL_ADD if !gate.slot().enters_epoll(set) || is_copied => {
-                    errno::kept(|| settle::pin(gate, PathReason::Special));
+                    errno::kept(|| settle::pin(gate, PathReason::Sets));
                 }
                 libc::EPOLL_CTL_DEL => gate.slot().leaves_epoll(set),
                 _ => {}
@@ -301,7 +299,7 @@ intercept! {
         match needs(request) {
             Needs::Nothing => {}
             Needs::Drained | Needs::Kernel => errno::kept(|| settle::settle_soon(gate, PathReason::Special)),
-            Needs::KernelSoonUnlessOff => errno::kept(|| settle::pin(gate, PathReason::Special)),
+            Needs::KernelSoonUnlessOff => errno::kept(|| settle::pin(gate, PathReason::Signals)),
         }
         if !matches!(request, SIOCOUTQ | SIOCOUTQNSD) {
             return pass!(ioctl(fd, request, argument));

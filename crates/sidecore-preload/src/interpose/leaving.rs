@@ -21,8 +21,8 @@ pub(super) fn by_the_kernel_alone() {
         let until = Instant::now() + settle::DRAIN_TIMEOUT;
         for gate in gate::all() {
             // The service or the program's next call sends bytes for which the kernel has no room.
-            gate.pin(PathReason::Special);
-            let _ = settle::drain_until(gate, PathReason::Special, until);
+            gate.pin(PathReason::Process);
+            let _ = settle::drain_until(gate, PathReason::Process, until);
         }
         // Then the process is as without this library: its last thread can end it by a system call of its own.
         if !signals::is_handler() {

@@ -20,10 +20,10 @@ intercept! {
                 // The kernel reports it again.
                 Needs::Drained => before(gate, PathReason::Special).or(Ok(())),
                 // The option would affect the ring's earlier bytes.
-                Needs::Kernel => settle::drain_for_good(gate, PathReason::Special),
+                Needs::Kernel => settle::drain_for_good(gate, PathReason::Option),
                 Needs::KernelSoonUnlessOff => {
                     if !is_off(value, len) {
-                        settle::pin(gate, PathReason::Special);
+                        settle::pin(gate, if is_linger { PathReason::Linger } else { PathReason::Cork });
                     }
                     Ok(())
                 }

@@ -1,5 +1,6 @@
-// What a program meets whose peer or service stands still: `stalls edges|held|calls|errors|signals|queue|inherited`.
+// What a program meets whose peer or service stands still: `stalls edges|held|calls|errors|signals|low|queue|inherited`.
 #include "connection.h"
+#include <sys/resource.h>
 
 // Makes the connection accept no more: its peer reads nothing.
 static void stuff(struct connection *on) {
@@ -350,6 +351,15 @@ static void inherited(char **arguments) {
     puts(ending(on.there));
 }
 
+// The number of the next file, under a low limit.
+static void low(void) {
+    struct rlimit limit = {200, 200};
+    setrlimit(RLIMIT_NOFILE, &limit);
+    struct connection on = connection(SOCK_CLOEXEC);
+    tell("a number", open("/dev/null", O_RDONLY));
+    hear_all("all", &on);
+}
+
 int main(int count, char **arguments) {
     const char *what = count > 1 ? arguments[1] : "";
     if (!strcmp(what, "edges"))
@@ -362,6 +372,8 @@ int main(int count, char **arguments) {
         errors();
     else if (!strcmp(what, "signals"))
         signals();
+    else if (!strcmp(what, "low"))
+        low();
     else if (!strcmp(what, "queue"))
         queue();
     else

@@ -58,7 +58,7 @@ fn whoever_waits_for_an_edge_gets_it_after_a_service_was_stopped() {
 
 #[test]
 fn stalled_peers_change_no_result_and_hold_no_call_up() {
-    for what in ["calls", "errors", "signals", "inherited"] {
+    for what in ["calls", "errors", "signals", "low", "inherited"] {
         let directory = TempDir::new().unwrap();
         let (program, service) = (compiled(directory.path(), &["stalls.c"]), Apart::start(directory.path()));
         let plain = found(&program, what, None);
