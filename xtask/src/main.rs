@@ -29,8 +29,8 @@ usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
-  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, semver, miri, address, thread, arm
-                   or fuzz
+  nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, semver, miri, address, thread,
+                   arm, sockets or fuzz
   release [--sign KEY]
                    Debian packages, archives, dependencies, sums and origin of this commit; OpenSSH's KEY signs the sums
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md

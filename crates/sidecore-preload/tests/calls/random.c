@@ -247,5 +247,5 @@ int main(int count, char **arguments) {
         round_of(&state, shared);
     tell("breaches", breaches);
     fprintf(stderr, "rounds: %lu\n", rounds);
-    return 0;
+    return breaches > 0;
 }
