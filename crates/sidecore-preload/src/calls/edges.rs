@@ -22,6 +22,8 @@ const LAST_LOOK: Duration = Duration::from_millis(16);
 
 /// Whether the thread looks again before it ends.
 static LOOKS: AtomicBool = AtomicBool::new(false);
+/// Whether something is owed for which there is no such thread: the library's other thread looks once a second.
+static LATER: AtomicBool = AtomicBool::new(false);
 
 /// The program was told `EAGAIN` without a reason that the kernel knows. Datagrams need no edge: the kernel announces
 /// room with each that leaves it.
@@ -31,10 +33,15 @@ pub(crate) fn owe(gate: Gate) {
         return;
     }
     gate.slot().owes_an_edge(true);
-    // A handler may have interrupted the allocator; then the library's thread looks once a second.
-    let begins = !LOOKS.load(Ordering::SeqCst) && !signals::is_handler() && !LOOKS.swap(true, Ordering::SeqCst);
-    if begins && !program::start_helper("sidecore-edges", look_until_paid) {
+    if LOOKS.load(Ordering::SeqCst) {
+        return;
+    }
+    // A handler may have interrupted the allocator, so it starts no thread.
+    if signals::is_handler() {
+        LATER.store(true, Ordering::SeqCst);
+    } else if !LOOKS.swap(true, Ordering::SeqCst) && !program::start_helper("sidecore-edges", look_until_paid) {
         LOOKS.store(false, Ordering::SeqCst);
+        LATER.store(true, Ordering::SeqCst);
     }
 }
 
@@ -43,10 +50,10 @@ pub(crate) fn after_fork_in_child() {
     LOOKS.store(false, Ordering::SeqCst);
 }
 
-/// Pays what a handler owes.
+/// Pays what is owed without a thread for it.
 pub(crate) fn tick() {
-    if !LOOKS.load(Ordering::SeqCst) {
-        pay();
+    if LATER.swap(false, Ordering::SeqCst) && !pay() {
+        LATER.store(true, Ordering::SeqCst);
     }
 }
 
