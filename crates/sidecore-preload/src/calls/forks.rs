@@ -8,13 +8,14 @@
 use crate::calls::edges;
 use crate::calls::kept::Kept;
 use crate::calls::permit;
-use crate::calls::settle::drain_until;
-use crate::gate::{self, Path};
+use crate::calls::settle::{self, drain_until};
+use crate::gate::{self, Gate, Path};
 use crate::interpose::socket;
 use crate::table;
 use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd, read};
 use rustix::pipe::{PipeFlags, pipe_with};
 use sidecore_core::streams::rule::PathReason;
+use sidecore_core::streams::slot::SlotState;
 use sidecore_ipc::sys::verified_fd::VerifiedFd;
 use sidecore_sockets::program;
 use sidecore_sockets::stream::Remains;
@@ -109,6 +110,16 @@ pub(crate) fn before(child: Child) -> Fork {
     }
     let pipe = (child == Child::Copy && is_attached()).then(pipe).flatten();
     Fork { epoch, pipe, child, remains }
+}
+
+/// Before another program begins, which sends by itself. `Errno::AGAIN`: it inherits a copy of a descriptor, made while the
+/// ring was full, and would overtake what the ring still has. Connections that were not copied are not waited for: a
+/// peer that reads nothing could keep a server from starting programs.
+pub(crate) fn before_program() -> Result<(), Errno> {
+    let until = Instant::now() + settle::DRAIN_TIMEOUT;
+    let is_copy = |gate: &Gate| gate.state() == SlotState::Behind && gate.slot().why() == PathReason::Duplicated;
+    let mut copies = gate::full().filter(|gate| is_copy(gate) && is_passed_on(gate.fd()));
+    copies.try_for_each(|gate| drain_until(gate, PathReason::Duplicated, until))
 }
 
 pub(crate) fn after_in_parent(fork: Fork, forked: bool) {

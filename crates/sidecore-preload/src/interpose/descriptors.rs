@@ -70,6 +70,9 @@ fn copy(fd: c_int, copy: impl FnOnce() -> c_int) -> c_int {
             Some(remains) => errno::kept(|| {
                 settle::replaced(copy);
                 table::begin_behind(copy, remains);
+                if let Some(slot) = table::slot(copy) {
+                    slot.note(PathReason::Duplicated);
+                }
             }),
             None if gate::watched(fd).is_none() => errno::kept(|| copied(copy)),
             None => {}

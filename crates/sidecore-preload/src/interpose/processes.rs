@@ -4,6 +4,7 @@ use super::errno;
 use super::{intercept, pages, pass};
 use crate::calls::forks::{self, Child, Fork};
 use libc::{c_char, c_int, c_void, pid_t};
+use rustix::io::Errno;
 use sidecore_sockets::program;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
@@ -44,14 +45,18 @@ pub(super) fn forked(call: impl FnOnce() -> pid_t) -> pid_t {
 }
 
 /// Starts another program by `call`, which returns once that has begun.
-pub(super) fn spawned<T>(call: impl FnOnce() -> T) -> T {
+///
+/// # Errors
+/// As for [`forks::before_program`].
+pub(super) fn spawned<T>(call: impl FnOnce() -> T) -> Result<T, Errno> {
     if is_borrower() {
-        return call();
+        return Ok(call());
     }
+    errno::kept(forks::before_program)?;
     let fork = errno::kept(|| forks::before(Child::Program));
     let result = call();
     errno::kept(|| forks::after_in_parent(fork, true));
-    result
+    Ok(result)
 }
 
 struct Beginning {
@@ -106,7 +111,7 @@ intercept! {
         }
         if flags & libc::CLONE_VM != 0 {
             lend();
-            let pid = spawned(|| pass!(clone(run, stack, flags, argument, parent, tls, child)));
+            let pid = spawned(|| pass!(clone(run, stack, flags, argument, parent, tls, child))).unwrap_or_else(errno::failed);
             if flags & libc::CLONE_VFORK != 0 {
                 pages::left_by(pid);
                 taken_back();
@@ -133,7 +138,8 @@ unsafe extern "C-unwind" fn bare_fork() -> pid_t {
 
 pub(super) fn before_vfork() {
     if !is_borrower() {
-        // The child may send on its parent's connections before it is a program.
+        // The child may send on its parent's connections before it is a program. The call cannot fail here.
+        let _ = errno::kept(forks::before_program);
         let fork = errno::kept(|| forks::before(Child::Borrower));
         forks::after_in_parent(fork, true);
         lend();

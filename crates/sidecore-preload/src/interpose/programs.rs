@@ -14,13 +14,19 @@ use std::ffi::CStr;
 
 /// Called before this process becomes another program, which may inherit some of its connections. If that fails, the
 /// process continues.
-pub(super) fn before_exec() {
-    if !is_borrower() {
-        errno::kept(|| {
-            let fork = forks::before(Child::Program);
-            forks::after_in_parent(fork, false);
-        });
+///
+/// # Errors
+/// As for [`forks::before_program`].
+pub(super) fn before_exec() -> Result<(), Errno> {
+    if is_borrower() {
+        return Ok(());
     }
+    errno::kept(|| {
+        forks::before_program()?;
+        let fork = forks::before(Child::Program);
+        forks::after_in_parent(fork, false);
+        Ok(())
+    })
 }
 
 macro_rules! spawns {
@@ -38,7 +44,8 @@ macro_rules! spawns {
                 // SAFETY: as the caller promised.
                 let environment = unsafe { Environment::of(program, environment) };
                 let environment = environment.as_ptr();
-                number_of(spawned(|| pass!($name(first, path, actions, attributes, arguments, environment))))
+                let call = || pass!($name(first, path, actions, attributes, arguments, environment));
+                number_of(spawned(call).unwrap_or_else(errno::failed))
             })*
         }
     };
@@ -57,7 +64,14 @@ fn number_of(result: c_int) -> c_int {
     if result == -1 { errno::get() } else { result }
 }
 
+fn no_file(error: Errno) -> Opaque {
+    errno::set(error.raw_os_error());
+    std::ptr::null_mut()
+}
+
+/// Of `wordexp`: commands are forbidden; and its result where something is short, as there is no other for this.
 const NO_COMMANDS: c_int = 1 << 2;
+const NO_SPACE: c_int = 1;
 
 /// Whether words may contain commands, which a shell runs.
 ///
@@ -71,14 +85,18 @@ unsafe fn names_commands(words: *const c_char, flags: c_int) -> bool {
 
 intercept! {
     fn execve(path: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(Program::path(path), environment) };
         pass!(execve(path, arguments, environment.as_ptr()))
     }
 
     fn execv(path: *const c_char, arguments: Strings) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(Program::path(path), environment::own()) };
         match environment.copy() {
@@ -88,7 +106,9 @@ intercept! {
     }
 
     fn execvp(name: *const c_char, arguments: Strings) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(Program::name(name), environment::own()) };
         match environment.copy() {
@@ -98,14 +118,18 @@ intercept! {
     }
 
     fn execvpe(name: *const c_char, arguments: Strings, environment: Strings) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(Program::name(name), environment) };
         pass!(execvpe(name, arguments, environment.as_ptr()))
     }
 
     fn fexecve(fd: c_int, arguments: Strings, environment: Strings) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         let program = Program::At { directory: fd, name: c"".as_ptr(), flags: libc::AT_EMPTY_PATH };
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(program, environment) };
@@ -113,28 +137,30 @@ intercept! {
     }
 
     fn execveat(directory: c_int, name: *const c_char, arguments: Strings, environment: Strings, flags: c_int) -> c_int {
-        before_exec();
+        if let Err(error) = before_exec() {
+            return errno::failed(error);
+        }
         // SAFETY: as the caller promised.
         let environment = unsafe { Environment::of(Program::At { directory, name, flags }, environment) };
         pass!(execveat(directory, name, arguments, environment.as_ptr(), flags))
     }
 
     fn system(command: *const c_char) -> c_int {
-        spawned(|| pass!(system(command)))
+        spawned(|| pass!(system(command))).unwrap_or_else(errno::failed)
     }
 
     fn popen(command: *const c_char, kind: *const c_char) -> Opaque {
-        spawned(|| pass!(popen(command, kind)))
+        spawned(|| pass!(popen(command, kind))).unwrap_or_else(no_file)
     }
 
     fn _IO_proc_open(file: Opaque, command: *const c_char, kind: *const c_char) -> Opaque {
-        spawned(|| pass!(proc_open(file, command, kind)))
+        spawned(|| pass!(proc_open(file, command, kind))).unwrap_or_else(no_file)
     }
 
     fn wordexp(words: *const c_char, found: Opaque, flags: c_int) -> c_int {
         // SAFETY: as the caller promised.
         if unsafe { names_commands(words, flags) } {
-            return spawned(|| pass!(wordexp(words, found, flags)));
+            return spawned(|| pass!(wordexp(words, found, flags))).unwrap_or(NO_SPACE);
         }
         pass!(wordexp(words, found, flags))
     }
