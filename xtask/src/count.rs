@@ -21,18 +21,28 @@ const SOCKETS: &str = "SIDECORE_SOCKETS";
 /// linking. The other crates have the release's settings except for assertions, and so are shared with the tests.
 const AS_RELEASED: [&str; 4] = ["opt-level=3", "debug-assertions=false", "overflow-checks=false", "codegen-units=1"];
 
-const FIGURES: usize = 4;
-/// Counts until one holds. How often the sidecore looks at a ring that is being filled depends on the scheduler, and is
-/// up to 1 % of a figure; a change of the code is in each count.
-const TIMES: usize = 3;
+/// Most runs of each program. On a busy machine the sidecore looks at its rings more often, which only adds instructions,
+/// up to 1 % of a figure. So the run with the fewest counts.
+const RUNS: usize = 3;
 
 pub(crate) const IS_LIMITED: bool = cfg!(target_arch = "x86_64");
 pub(crate) const NOT_LIMITED: &str = "the limits are for x86-64: count on such a machine";
 
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
+/// Instructions of client and sidecore, for each operation and depth.
+type Totals = [[[u64; 2]; DEPTHS.len()]; OPERATIONS.len()];
+
+/// Instructions of one request.
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Cost {
     client: f64,
     sidecore: f64,
+}
+
+impl Cost {
+    fn of([few, many]: [[u64; 2]; DEPTHS.len()]) -> Self {
+        let each = |at: usize| (many[at] as f64 - few[at] as f64) / (ROUNDS * (DEPTHS[1] - DEPTHS[0])) as f64;
+        Self { client: each(0), sidecore: each(1) }
+    }
 }
 
 pub(crate) type Programs = [PathBuf; PROGRAMS.len()];
@@ -48,14 +58,13 @@ pub(crate) fn run(root: &Path, programs: Option<Programs>) -> Result<bool> {
     let page = fs::read_to_string(root.join(LIMITS))?;
     let limits = limits(&page)?;
     let programs = programs.map_or_else(|| build(root), Ok)?;
-    let mut lowest: Option<[f64; FIGURES]> = None;
-    for _ in 0..TIMES {
-        let [noop, aes, library, send] = costs(&programs, &root.join("target/callgrind"))?;
-        let counted = [noop.sidecore, noop.client, aes.sidecore - library.client, send.client];
-        let figures = lowest.map_or(counted, |lowest| std::array::from_fn(|at| counted[at].min(lowest[at])));
-        lowest = Some(figures);
-        if limits.len() != FIGURES {
-            return Err(format!("{LIMITS} has {} limits, counted are {FIGURES}", limits.len()).into());
+    let mut fewest: Totals = [[[u64::MAX; 2]; DEPTHS.len()]; OPERATIONS.len()];
+    for _ in 0..RUNS {
+        count(&programs, &root.join("target/callgrind"), &mut fewest)?;
+        let [noop, aes, library, send] = fewest.map(Cost::of);
+        let figures = [noop.sidecore, noop.client, aes.sidecore - library.client, send.client];
+        if limits.len() != figures.len() {
+            return Err(format!("{LIMITS} has {} limits, counted are {}", limits.len(), figures.len()).into());
         }
         let (table, held) = compared(&limits, &figures);
         println!("{table}");
@@ -85,8 +94,8 @@ pub(crate) fn build(root: &Path) -> Result<Programs> {
     Ok([count?, sends?])
 }
 
-/// Runs all in parallel: callgrind's counts do not depend on other load.
-fn costs(programs: &Programs, directory: &Path) -> Result<[Cost; OPERATIONS.len()]> {
+/// Runs all in parallel, and keeps the lower totals.
+fn count(programs: &Programs, directory: &Path, fewest: &mut Totals) -> Result<()> {
     let _ = fs::remove_dir_all(directory);
     let mut runs = Vec::new();
     for (number, (program, arguments)) in OPERATIONS.into_iter().enumerate() {
@@ -97,13 +106,12 @@ fn costs(programs: &Programs, directory: &Path) -> Result<[Cost; OPERATIONS.len(
         });
         runs.push(started);
     }
-    let mut costs = [Cost::default(); OPERATIONS.len()];
-    for (cost, [few, many]) in costs.iter_mut().zip(runs) {
-        let (few, many) = (few?.end()?, many?.end()?);
-        let each = |few: u64, many: u64| (many as f64 - few as f64) / (ROUNDS * (DEPTHS[1] - DEPTHS[0])) as f64;
-        *cost = Cost { client: each(few[0], many[0]), sidecore: each(few[1], many[1]) };
+    for (run, fewest) in runs.into_iter().flatten().zip(fewest.as_flattened_mut()) {
+        for (total, fewest) in run?.end()?.into_iter().zip(fewest) {
+            *fewest = total.min(*fewest);
+        }
     }
-    Ok(costs)
+    Ok(())
 }
 
 struct Run {

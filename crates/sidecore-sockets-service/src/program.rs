@@ -352,8 +352,8 @@ impl Program {
         }
     }
 
-    /// The kernel has news of a socket that had no room.
-    pub(super) fn has_room(&mut self, context: &mut UserContext, id: StreamId) {
+    /// The kernel has room for a stream again, or an error.
+    pub(super) fn resume(&mut self, context: &mut UserContext, id: StreamId) {
         let Some(memory) = self.banks.get((id / PLACES) as usize) else { return };
         let at = PlaceRef { memory, place: id % PLACES };
         let is_broken = self.slots[id as usize].stream.as_mut().is_some_and(|stream| stream.is_broken(at));

@@ -327,7 +327,7 @@ impl Serving {
                 program.hear(&mut self.context, MAX_LAST_MESSAGES);
                 program.bereave(&mut self.context, true);
             }
-            What::Stream(place) => program.has_room(&mut self.context, place),
+            What::Stream(place) => program.resume(&mut self.context, place),
         }
         self.forget_if_over(client);
     }

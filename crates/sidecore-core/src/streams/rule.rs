@@ -118,7 +118,7 @@ impl PathReason {
             Self::Closed => "closed",
             Self::Linger => "on the kernel: SO_LINGER",
             Self::Cork => "on the kernel: TCP_CORK",
-            Self::Option => "on the kernel: an option that rings lack",
+            Self::Option => "on the kernel: an option that the library does not know",
             Self::Signals => "on the kernel: O_ASYNC",
             Self::Moved => "on the kernel: sendfile, splice or aio",
             Self::Printed => "on the kernel: a FILE writes to it",

@@ -22,24 +22,24 @@ const LAST_LOOK: Duration = Duration::from_millis(16);
 
 /// Whether the thread looks again before it ends.
 static LOOKS: AtomicBool = AtomicBool::new(false);
-/// Whether something is owed for which there is no such thread: the library's other thread looks once a second.
+/// Whether an edge is due without such a thread: the library's other thread looks once a second.
 static LATER: AtomicBool = AtomicBool::new(false);
 
 /// The program was told `EAGAIN` without a reason that the kernel knows. Datagrams need no edge: the kernel announces
 /// room with each that leaves it.
 #[cold]
-pub(crate) fn owe(gate: Gate) {
+pub(crate) fn produce_later(gate: Gate) {
     if gate.is_of_datagrams() {
         return;
     }
-    gate.slot().owes_an_edge(true);
+    gate.slot().set_edge_due(true);
     if LOOKS.load(Ordering::SeqCst) {
         return;
     }
     // A handler may have interrupted the allocator, so it starts no thread.
     if signals::is_handler() {
         LATER.store(true, Ordering::SeqCst);
-    } else if !LOOKS.swap(true, Ordering::SeqCst) && !program::start_helper("sidecore-edges", look_until_paid) {
+    } else if !LOOKS.swap(true, Ordering::SeqCst) && !program::start_helper("sidecore-edges", look_until_produced) {
         LOOKS.store(false, Ordering::SeqCst);
         LATER.store(true, Ordering::SeqCst);
     }
@@ -48,41 +48,42 @@ pub(crate) fn owe(gate: Gate) {
 /// In a forked child, which lacks the thread.
 pub(crate) fn after_fork_in_child() {
     LOOKS.store(false, Ordering::SeqCst);
+    LATER.store(false, Ordering::SeqCst);
 }
 
-/// Pays what is owed without a thread for it.
+/// Produces the edges that are due without a thread of their own.
 pub(crate) fn tick() {
-    if LATER.swap(false, Ordering::SeqCst) && !pay() {
+    if LATER.swap(false, Ordering::SeqCst) && !produce() {
         LATER.store(true, Ordering::SeqCst);
     }
 }
 
-/// Pays the edges that can be paid now. `false`: some are still owed.
-fn pay() -> bool {
+/// Produces the edges whose sockets can send again. `false`: others are still due.
+fn produce() -> bool {
     let mut all = true;
-    for gate in gate::all().filter(|gate| gate.slot().is_owed_an_edge()) {
-        let is_paid = is_free(gate);
-        if is_paid {
-            gate.slot().owes_an_edge(false);
-            // If there is no room, this question makes the kernel announce it.
-            if has_room(gate) {
-                tcp::announce_room(gate.borrowed());
-            }
+    for gate in gate::all().filter(|gate| gate.slot().is_edge_due()) {
+        if !is_free(gate) {
+            all = false;
+            continue;
         }
-        all &= is_paid;
+        gate.slot().set_edge_due(false);
+        // If there is no room, this question makes the kernel announce it.
+        if has_room(gate) {
+            tcp::announce_room(gate.borrowed());
+        }
     }
     all
 }
 
-fn look_until_paid() {
+fn look_until_produced() {
     let mut interval = FIRST_LOOK;
     loop {
         thread::sleep(interval);
         interval = (interval * 2).min(LAST_LOOK);
-        if pay() {
+        if produce() {
             LOOKS.store(false, Ordering::SeqCst);
-            // Unless an edge is owed since this thread looked, and nobody else pays it.
-            if pay() || LOOKS.swap(true, Ordering::SeqCst) {
+            // Unless an edge is due since this thread looked, and nobody else produces it.
+            if produce() || LOOKS.swap(true, Ordering::SeqCst) {
                 return;
             }
         }
@@ -93,7 +94,8 @@ fn look_until_paid() {
 fn is_free(gate: Gate) -> bool {
     match gate.path() {
         Path::Ring(ring) | Path::Leaving(ring) => ring.stream.drain(ring.key) != Drained::Held,
-        Path::Behind(remains) => remains.progress(clock::now(), has_room(gate)) == Progress::Over,
+        // If the bytes before are stuck, the next send resets the connection.
+        Path::Behind(remains) => remains.progress(clock::now(), has_room(gate)) != Progress::Moving,
         Path::Kernel | Path::Counted | Path::Shut | Path::Gone => true,
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::calls::promote::promote;
 use crate::calls::settle::{Settled, left, settle, settle_by};
-use crate::calls::wait::{Awaited, RoomWait, again, may_block};
+use crate::calls::wait::{Awaited, RoomWait, may_block, would_block};
 use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
 use libc::c_int;
@@ -134,7 +134,7 @@ pub(crate) fn direct(gate: Gate, flags: c_int, call: impl FnOnce() -> Result<usi
         Ok(Ok(sent)) => Next::Accepted(sent),
         Ok(Err(error)) => Next::Failed(error),
         Err(Drained::Blocked) => Next::Failed(Errno::AGAIN),
-        Err(Drained::Held) => Next::Failed(again(gate, Awaited::Turn)),
+        Err(Drained::Held) => Next::Failed(would_block(gate, Awaited::Turn)),
         Err(Drained::Failed(error)) => Next::of(0, error),
         Err(Drained::Empty) => on_the_kernel(gate, flags, Next::Kernel),
     }

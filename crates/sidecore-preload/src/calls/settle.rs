@@ -1,7 +1,7 @@
 //! Brings a socket back to the kernel's path, after all bytes accepted before.
 
 use crate::calls::forks;
-use crate::calls::wait::{Awaited, again, has_room, room_until};
+use crate::calls::wait::{Awaited, has_room, room_until, would_block};
 use crate::gate::{self, Gate, InRing, Path};
 use crate::interpose::{signals, socket};
 use rustix::io::Errno;
@@ -157,7 +157,7 @@ pub(crate) fn drain_until(gate: Gate, why: PathReason, until: Instant) -> Result
     };
     match settled {
         Settled::Kernel | Settled::Failed(_) => Ok(()),
-        Settled::Waits(awaited) => Err(again(gate, awaited)),
+        Settled::Waits(awaited) => Err(would_block(gate, awaited)),
         Settled::Within => Err(Errno::AGAIN),
     }
 }

@@ -51,7 +51,7 @@ impl RoomWait {
     /// handler ends such calls; any handler ends one that has sent something.
     pub(crate) fn wait(&mut self, awaited: Awaited, flags: c_int, sent: usize) -> Result<(), Errno> {
         if !may_block(self.gate, flags) {
-            return Err(again(self.gate, awaited));
+            return Err(would_block(self.gate, awaited));
         }
         if matches!(self.until, Until::Unknown) {
             let limit = socket_timeout(self.gate.borrowed(), Timeout::Send).ok().flatten();
@@ -63,7 +63,7 @@ impl RoomWait {
                 _ => MAX_WAIT,
             };
             if left.is_zero() {
-                return Err(again(self.gate, awaited));
+                return Err(would_block(self.gate, awaited));
             }
             let (fd, limit) = match awaited {
                 Awaited::Room => (Some(self.gate.fd()), left),
@@ -81,9 +81,9 @@ impl RoomWait {
 }
 
 /// The answer to a call that may not wait.
-pub(crate) fn again(gate: Gate, awaited: Awaited) -> Errno {
+pub(crate) fn would_block(gate: Gate, awaited: Awaited) -> Errno {
     if awaited == Awaited::Turn {
-        edges::owe(gate);
+        edges::produce_later(gate);
     }
     Errno::AGAIN
 }

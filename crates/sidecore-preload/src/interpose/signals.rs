@@ -90,7 +90,9 @@ fn handlers() -> (Option<libc::sigset_t>, bool) {
             libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr());
             let action = action.assume_init();
             if [libc::SIG_DFL, libc::SIG_IGN].contains(&action.sa_sigaction) {
-            } else if action.sa_flags & libc::SA_RESTART != 0 {
+                continue;
+            }
+            if action.sa_flags & libc::SA_RESTART != 0 {
                 has_restarting = true;
             } else {
                 libc::sigaddset(ending.as_mut_ptr(), signal);

@@ -30,7 +30,7 @@ pub(crate) struct Slot {
     why: AtomicU8,
     /// The kernel's count before the first byte.
     handshake: AtomicU8,
-    /// 1: the program waits for an edge that the kernel does not produce.
+    /// 1: the program may wait for an edge that the kernel does not produce.
     edge: AtomicU8,
     /// The linger that the program set, seconds plus 1; 0: it set none, or switched it off.
     linger: AtomicU32,
@@ -63,16 +63,16 @@ impl Slot {
         self.rule.store(0, Ordering::Relaxed);
         self.epoll.store(0, Ordering::Relaxed);
         self.born.store(born, Ordering::Relaxed);
-        self.owes_an_edge(false);
+        self.set_edge_due(false);
         self.set_linger(None);
         self.word.make();
     }
 
-    pub(crate) fn owes_an_edge(&self, owes: bool) {
-        self.edge.store(owes.into(), Ordering::SeqCst);
+    pub(crate) fn set_edge_due(&self, is_due: bool) {
+        self.edge.store(is_due.into(), Ordering::SeqCst);
     }
 
-    pub(crate) fn is_owed_an_edge(&self) -> bool {
+    pub(crate) fn is_edge_due(&self) -> bool {
         self.edge.load(Ordering::SeqCst) != 0
     }
 

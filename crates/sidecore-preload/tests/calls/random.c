@@ -129,7 +129,7 @@ static void after_error(struct round *in, uint64_t *state, int error, int signal
         breach(in, "another second error", errno * 100 + pipes);
 }
 
-// A call between sends. Returns 0 if it breaks a promise.
+// A call between sends.
 static void other_call(struct round *in, uint64_t *state) {
     struct tcp_info info;
     socklen_t len = sizeof info;

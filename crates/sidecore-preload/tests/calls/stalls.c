@@ -60,13 +60,13 @@ static void *reads(void *argument) {
 }
 
 // Sends as an edge-triggered program does: after EAGAIN it waits for an edge.
-static void edges(int seconds) {
+static void edges(void) {
     struct connection on = connection(SOCK_CLOEXEC);
     struct epoll_event wanted = {EPOLLIN | EPOLLOUT | EPOLLET, {.u64 = 7}}, got;
     int set = epoll_create1(EPOLL_CLOEXEC);
     pthread_t reader;
     void *heard;
-    time_t end = time(NULL) + seconds;
+    time_t end = time(NULL) + 6;
     long missing = 0;
     fcntl(on.here, F_SETFL, O_RDWR | O_NONBLOCK);
     epoll_ctl(set, EPOLL_CTL_ADD, on.here, &wanted);
@@ -361,22 +361,15 @@ static void low(void) {
 }
 
 int main(int count, char **arguments) {
-    const char *what = count > 1 ? arguments[1] : "";
-    if (!strcmp(what, "edges"))
-        edges(6);
-    else if (!strcmp(what, "held"))
-        held();
-    else if (!strcmp(what, "calls"))
-        calls();
-    else if (!strcmp(what, "errors"))
-        errors();
-    else if (!strcmp(what, "signals"))
-        signals();
-    else if (!strcmp(what, "low"))
-        low();
-    else if (!strcmp(what, "queue"))
-        queue();
-    else
-        inherited(arguments);
+    static const struct {
+        const char *name;
+        void (*run)(void);
+    } all[] = {{"edges", edges}, {"held", held}, {"calls", calls}, {"errors", errors}, {"signals", signals}, {"low", low}, {"queue", queue}};
+    for (size_t at = 0; count > 1 && at < sizeof all / sizeof *all; at++)
+        if (!strcmp(arguments[1], all[at].name))
+            return all[at].run(), 0;
+    if (count < 2 || strcmp(arguments[1], "inherited"))
+        die("no such part to play");
+    inherited(arguments);
     return 0;
 }
