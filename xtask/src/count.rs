@@ -45,10 +45,10 @@ impl Cost {
     }
 }
 
-pub(crate) type Programs = [PathBuf; PROGRAMS.len()];
+type Programs = [PathBuf; PROGRAMS.len()];
 
-/// Prints the figures of these programs, or of some built here, with their limits. `false`: one is above its limit.
-pub(crate) fn run(root: &Path, programs: Option<Programs>) -> Result<bool> {
+/// Builds the programs, and prints their figures with the limits. `false`: one is above its limit.
+pub(crate) fn run(root: &Path) -> Result<bool> {
     if !IS_LIMITED {
         return Err(NOT_LIMITED.into());
     }
@@ -57,7 +57,7 @@ pub(crate) fn run(root: &Path, programs: Option<Programs>) -> Result<bool> {
     }
     let page = fs::read_to_string(root.join(LIMITS))?;
     let limits = limits(&page)?;
-    let programs = programs.map_or_else(|| build(root), Ok)?;
+    let programs = build(root)?;
     let mut fewest: Totals = [[[u64::MAX; 2]; DEPTHS.len()]; OPERATIONS.len()];
     for _ in 0..RUNS {
         count(&programs, &root.join("target/callgrind"), &mut fewest)?;
@@ -81,7 +81,7 @@ pub(crate) fn run(root: &Path, programs: Option<Programs>) -> Result<bool> {
 
 /// Builds the programs. The workspace's crates get settings of their own, in the directory of the tests. The services'
 /// other programs there have the same settings until everything is built again.
-pub(crate) fn build(root: &Path) -> Result<Programs> {
+fn build(root: &Path) -> Result<Programs> {
     let mut cargo = built::cargo(root);
     for package in MetadataCommand::new().current_dir(root).no_deps().exec()?.packages {
         for setting in AS_RELEASED {
@@ -94,21 +94,19 @@ pub(crate) fn build(root: &Path) -> Result<Programs> {
     Ok([count?, sends?])
 }
 
-/// Runs all in parallel, and keeps the lower totals.
+/// Keeps the lower totals. Only both depths run in parallel: more programs would disturb each other on two cores.
 fn count(programs: &Programs, directory: &Path, fewest: &mut Totals) -> Result<()> {
     let _ = fs::remove_dir_all(directory);
-    let mut runs = Vec::new();
-    for (number, (program, arguments)) in OPERATIONS.into_iter().enumerate() {
-        let started = DEPTHS.map(|depth| {
+    for (number, ((program, arguments), fewest)) in OPERATIONS.into_iter().zip(fewest).enumerate() {
+        let runs = DEPTHS.map(|depth| {
             let mut program = Command::new(&programs[program]);
             program.args(arguments).args([ROUNDS, depth].map(|number| number.to_string()));
             Run::start(&program, &directory.join(format!("{number}-{depth}")))
         });
-        runs.push(started);
-    }
-    for (run, fewest) in runs.into_iter().flatten().zip(fewest.as_flattened_mut()) {
-        for (total, fewest) in run?.end()?.into_iter().zip(fewest) {
-            *fewest = total.min(*fewest);
+        for (run, fewest) in runs.into_iter().zip(fewest) {
+            for (total, fewest) in run?.end()?.into_iter().zip(fewest) {
+                *fewest = total.min(*fewest);
+            }
         }
     }
     Ok(())

@@ -34,7 +34,6 @@ usage: cargo xtask COMMAND
   release [--sign KEY]
                    Debian packages, archives, dependencies, sums and origin of this commit; OpenSSH's KEY signs the sums
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
-  count P P        the same of both programs that were built for it before
   lines            count the lines of each crate, without tests and of tests
   golden           make the simulator's pages again and name those that differ from the committed ones
   golden --write   replace the committed ones, and write crates/sidecore-cli/tests/wrong_inputs.md anew
@@ -49,8 +48,7 @@ fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let done = match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["tidy"] => root().and_then(|root| tidy::run(&root)),
-        ["count"] => root().and_then(|root| count::run(&root, None)),
-        ["count", keys, sends] => root().and_then(|root| count::run(&root, Some([keys, sends].map(PathBuf::from)))),
+        ["count"] => root().and_then(|root| count::run(&root)),
         ["lines"] => root().and_then(|root| lines::run(&root)),
         ["golden"] => root().and_then(|root| golden::run(&root, false)),
         ["golden", "--write"] => root().and_then(|root| golden::run(&root, true)),

@@ -1,6 +1,7 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
-//! build come next; then all tests are built, once. Programs that start services wait for them, so one runs for each two
-//! cores. Lints and other computations have the processor time that these leave.
+//! build come next, then the count of instructions, which other programs would disturb; then all tests are built, once.
+//! Programs that start services wait for them, so one runs for each two cores. Lints and other computations have most of
+//! the processor time that these leave.
 
 mod counts;
 mod machine;
@@ -19,8 +20,7 @@ use std::time::{Duration, Instant};
 use cargo_metadata::Artifact;
 
 use crate::built::{self, cargo};
-use crate::count::{self, Programs};
-use crate::{Result, faults, tidy};
+use crate::{Result, count, faults, tidy};
 use counts::Counts;
 use machine::Machine;
 use pool::{Ended, Program};
@@ -44,8 +44,10 @@ const BESIDE: [&str; 10] = [
     "fuzz",
 ];
 
-/// Time after which a program counts as hanging: the longest takes twelve minutes on two quiet cores.
+/// Time after which a program counts as hanging: the longest takes ten minutes on two quiet cores.
 const LIMIT: Duration = Duration::from_secs(25 * 60);
+/// The same for a computation, which may get little processor time before the last service has ended.
+const LIMIT_BESIDE: Duration = LIMIT.saturating_mul(2);
 
 /// Commands of cargo, and the components that have them.
 const COMPONENTS: [[&str; 2]; 2] = [["fmt", "rustfmt"], ["clippy", "clippy"]];
@@ -69,12 +71,12 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
     let _ = (fs::remove_file(&skipped), fs::remove_dir_all(&output));
     fs::create_dir_all(&output)?;
     match prepared(root) {
-        Some((built, count)) => {
-            if count.is_none() {
+        Some(built) => {
+            if !count::IS_LIMITED {
                 fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
             }
             let (services, beside) = tests(root, &built, &machine.path);
-            let mut computing = computations(root, count)?;
+            let mut computing = computations(root)?;
             // Documentation is tested last: it would wait for the lints, which have the directory of builds.
             let last = computing.pop();
             let beside = computing.into_iter().chain(beside).chain(last).map(Program::at_rest).collect();
@@ -82,7 +84,7 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
             let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
             thread::scope(|scope| {
-                scope.spawn(|| pool::run(beside, 2, LIMIT, &output, tell));
+                scope.spawn(|| pool::run(beside, 2, LIMIT_BESIDE, &output, tell));
                 pool::run(services, at_a_time, LIMIT, &output, tell);
             });
         }
@@ -102,17 +104,15 @@ type Step = (&'static str, fn(&Path) -> Result<bool>);
 
 const STEPS: [Step; 2] = [("cargo fmt", format), ("cargo xtask tidy", tidy::run)];
 
-fn prepared(root: &Path) -> Option<(Vec<Artifact>, Option<Programs>)> {
+fn prepared(root: &Path) -> Option<Vec<Artifact>> {
     for (title, step) in STEPS {
         timed(title, || Ok(step(root)?.then_some(())))?;
     }
-    // First, since both leave programs of the same names, and the tests need theirs.
-    let count = if count::IS_LIMITED {
-        Some(timed("cargo test --bench count --bench count-sends --no-run", || count::build(root).map(Some))?)
-    } else {
-        None
-    };
-    Some((timed("cargo test --no-run", || built::everything(root).map(Some))?, count))
+    // First, since it leaves programs of the tests' names, and the tests need theirs.
+    if count::IS_LIMITED {
+        timed("cargo xtask count", || Ok(count::run(root)?.then_some(())))?;
+    }
+    timed("cargo test --no-run", || built::everything(root).map(Some))
 }
 
 /// Runs a step. `None`: it failed.
@@ -151,26 +151,16 @@ fn ensure_component([command, component]: &[&str; 2]) -> Result<()> {
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
-fn computations(root: &Path, count: Option<Programs>) -> Result<Vec<Program>> {
-    let itself = std::env::current_exe()?;
-    let xtask = |command: &str| {
-        let mut program = Command::new(&itself);
-        program.arg(command).current_dir(root);
-        Program { title: format!("cargo xtask {command}"), command: program }
-    };
-    let counting = count.map(|count| {
-        let mut counting = xtask("count");
-        counting.command.args(count);
-        counting
-    });
+fn computations(root: &Path) -> Result<Vec<Program>> {
+    let mut golden = Command::new(std::env::current_exe()?);
+    golden.arg("golden").current_dir(root);
     let mut lints = cargo(root);
     lints.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
     let mut doc = cargo(root);
     doc.args(["test", "--workspace", "--doc"]);
-    let program = |title: &str, command| Program { title: title.to_owned(), command };
-    let first = [program("loom", models(root)), xtask("golden")];
-    let last = [program("cargo clippy", lints), program("cargo test --doc", doc)];
-    Ok(first.into_iter().chain(counting).chain(last).collect())
+    let all =
+        [("loom", models(root)), ("cargo xtask golden", golden), ("cargo clippy", lints), ("cargo test --doc", doc)];
+    Ok(all.map(|(title, command)| Program { title: title.to_owned(), command }).into())
 }
 
 fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {

@@ -9,6 +9,8 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+/// The value of `nice` with which a program gets a tenth of a core that others keep busy.
+const LOW_PRIORITY: &str = "10";
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 pub(super) struct Program {
@@ -46,10 +48,10 @@ pub(super) fn run(
 }
 
 impl Program {
-    /// The same at the lowest priority.
+    /// The same at a low priority. At the lowest it would get nothing where others keep all cores busy.
     pub(super) fn at_rest(self) -> Self {
         let mut command = Command::new("nice");
-        command.args(["-n", "19"]).arg(self.command.get_program()).args(self.command.get_args());
+        command.args(["-n", LOW_PRIORITY]).arg(self.command.get_program()).args(self.command.get_args());
         for (name, value) in self.command.get_envs() {
             match value {
                 Some(value) => command.env(name, value),
@@ -139,14 +141,14 @@ mod tests {
     }
 
     #[test]
-    fn a_program_at_rest_is_the_same_with_the_lowest_priority() -> Result<()> {
+    fn a_program_at_rest_is_the_same_with_a_low_priority() -> Result<()> {
         let directory = directory("rest")?;
         let mut command = Command::new("sh");
         command.args(["-c", "nice; echo $SET ${HOME-none}; pwd"]).env("SET", "a b").env_remove("HOME").current_dir("/");
         let program = Program { title: "rest".to_owned(), command };
         let mut told = Vec::new();
         run(vec![program.at_rest()], 1, Duration::from_secs(60), &directory, |ended| told.push(ended.output));
-        assert_eq!(told, ["19\na b none\n/\n"]);
+        assert_eq!(told, ["10\na b none\n/\n"]);
         fs::remove_dir_all(&directory)?;
         Ok(())
     }
