@@ -13,6 +13,12 @@
 //! | [`NodePool::beat`], [`NodePool::silent`] | which node is lost: a silent one, or one that messages did not reach |
 //! | [`NodePool::lose`], [`NodePool::next_reassignment`] | where the events of a lost node go |
 //!
+//! A failure says little by itself: the event or the node may be at fault. Another node decides. If the event fails
+//! there too, it is the event's fault, and no node is charged. If it is done there, the node where it failed is charged,
+//! and pauses after many charges. Until then a node at which everything fails gets one event at a time. Likewise for
+//! the death of a node: each of its events is under suspicion only, and the event that was with several dying
+//! nodes runs alone on its next one, so that an innocent event next to it is not abandoned with it.
+//!
 //! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
 //! between machines, so that their clocks need not agree. Limits: [`MAX_NODES`] nodes, and [`Settings::in_flight`]
 //! events with nodes.
@@ -32,11 +38,13 @@ use alloc::vec;
 use alloc::vec::Vec;
 use node::Node;
 pub use node::{BeatOutcome, View};
-use reassign::ReassignQueue;
 pub use reassign::Reassignment;
+use reassign::{Fate, ReassignQueue};
 
 /// Nodes that a farm may have at a time.
 pub const MAX_NODES: usize = MAX_DEVICES;
+/// [`Settings::deaths`] unless an operator wants another number.
+pub const DEATHS: u8 = 3;
 /// Expected time of an event of an unknown kind on a node, ns. Long enough that a node gets one such event, and the
 /// next one after its answer.
 const PRIOR: Nanos = 1_000_000_000;
@@ -61,6 +69,9 @@ pub struct Settings {
     pub grace: Nanos,
     /// Failures after which an event is abandoned, at least 1.
     pub tries: u8,
+    /// Nodes that may die while they have an event, at least 2; the last of them has no other event meanwhile. Then
+    /// the event is abandoned.
+    pub deaths: u8,
     /// A node that has events and answers none for this time is lost, ns, even if it beats.
     pub stall: Nanos,
 }
@@ -91,7 +102,8 @@ pub enum Placement {
     },
     /// No node has credit or room: try again after an answer.
     Full,
-    /// Only the node where this event failed has credit: others of its class may go there meanwhile.
+    /// The nodes with credit are not for this event: it failed there, or has to run alone. Others of its class may go
+    /// there meanwhile.
     Avoided,
     /// No node can do it.
     NoNode,
@@ -125,12 +137,35 @@ pub enum Failed {
     },
 }
 
+/// What happened to an event so far.
 #[derive(Clone, Copy, Debug, Default)]
 struct Tried {
     failures: u8,
-    losses: u8,
+    /// Nodes that died with it.
+    deaths: u8,
+    /// The last node that did not do it.
     at: Option<NodeId>,
     returns: Option<Nanos>,
+    verdict: Verdict,
+}
+
+/// Whose fault an event's failures are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Verdict {
+    /// It did not fail.
+    #[default]
+    None,
+    /// It failed at this node only.
+    Open(NodeId),
+    /// It failed at two nodes.
+    Event,
+}
+
+/// A node kept free for an event that may have killed others. One at a time: such events are rare.
+#[derive(Clone, Copy, Debug)]
+struct Quarantine {
+    node: NodeId,
+    tag: u32,
 }
 
 /// The state machine. One for each dispatcher.
@@ -141,6 +176,7 @@ pub struct NodePool {
     lane: LaneId,
     nodes: Vec<Node>,
     tried: Vec<Tried>,
+    quarantine: Option<Quarantine>,
     reassign: ReassignQueue,
 }
 
@@ -152,7 +188,8 @@ impl NodePool {
         let lane = dispatch.add_client(1, u32::MAX).and_then(|client| dispatch.add_lane(client, Notify::Spin));
         let tried = vec![Tried::default(); settings.in_flight as usize];
         let lane = lane.expect("the tables have room for one");
-        Self { settings, dispatch, lane, nodes: Vec::with_capacity(MAX_NODES), tried, reassign: ReassignQueue::new() }
+        let (nodes, reassign) = (Vec::with_capacity(MAX_NODES), ReassignQueue::new());
+        Self { settings, dispatch, lane, nodes, tried, quarantine: None, reassign }
     }
 
     /// A node joins that does `slots` events at a time (at least 1), of those kinds, and beats every `beat` ns. It is
@@ -202,6 +239,9 @@ impl NodePool {
             urgent: false,
             submitted: None,
         };
+        if self.runs_alone(tag) {
+            return self.place_alone(now, work);
+        }
         // The last try goes to another node, if there is one.
         let Tried { at, returns, .. } = self.tried[tag as usize];
         let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
@@ -213,10 +253,9 @@ impl NodePool {
         };
         match placed {
             crate::dispatch::Placement::Assigned(given) => {
-                let has_others = self.dispatch.device_load(given.device).in_flight > 1;
-                let node = &mut self.nodes[given.device];
-                node.gave(now, has_others);
-                Placement::Assigned { member: node.member, ticket: given.ticket }
+                let member = self.nodes[given.device].member;
+                self.gave(now, member);
+                Placement::Assigned { member, ticket: given.ticket }
             }
             crate::dispatch::Placement::NoDevice => Placement::NoNode,
             crate::dispatch::Placement::Full
@@ -240,40 +279,58 @@ impl NodePool {
         node.did(now, way, work);
         self.dispatch.set_window(from.number(), node.window());
         self.dispatch.announce(now, self.lane);
-        self.tried[done.work.tag as usize] = Tried::default();
+        if let Verdict::Open(at) = self.tried[done.work.tag as usize].verdict {
+            self.judge(at, |node| if at == from { node.acquit() } else { node.charge(now) });
+        }
+        self.forget(done.work.tag);
+        self.settle(from);
         self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(Answered { tag: done.work.tag, handed: done.handed, way })
     }
 
-    /// A node could not do an event. `None`: as for [`NodePool::answered`].
-    ///
-    /// A node with many failures in a row is paused, longer each time. Failing is quick, so it would otherwise take
-    /// the most events.
+    /// An event failed at a node. `None`: as for [`NodePool::answered`].
     pub fn failed(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<Failed> {
         let tag = self.take_back(now, from, ticket)?;
-        let event = &mut self.tried[tag as usize];
-        event.failures = event.failures.saturating_add(1);
-        let tries = event.failures;
-        if tries < self.settings.tries {
-            event.returns = (tries + 1 < self.settings.tries).then(|| now.saturating_add(RETURN));
-            return Some(Failed::Again { tag });
+        match self.tried[tag as usize].verdict {
+            Verdict::Open(at) if at == from => {}
+            Verdict::Open(at) => {
+                self.tried[tag as usize].verdict = Verdict::Event;
+                self.judge(at, Node::acquit);
+            }
+            Verdict::Event => {}
+            Verdict::None => {
+                self.tried[tag as usize].verdict = Verdict::Open(from);
+                self.judge(from, Node::suspect);
+            }
         }
-        self.tried[tag as usize] = Tried::default();
-        Some(Failed::Dead { tag, tries })
+        if let Some(node) = self.node_mut(from) {
+            node.failures += 1;
+        }
+        Some(self.count_try(now, tag, from))
     }
 
-    /// A node does not do an event that another may do; this does not count as a try. Returns the tag of the event,
-    /// to be placed again. `None`: as for [`NodePool::answered`]. A node that refuses many in a row is paused like one
-    /// with many failures.
+    /// A node has not what an event needs, and says nothing against the node or the event. It counts as a try. `None`:
+    /// as for [`NodePool::answered`].
+    pub fn declined(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<Failed> {
+        let tag = self.take_back(now, from, ticket)?;
+        Some(self.count_try(now, tag, from))
+    }
+
+    /// A node cannot do an event that another may do, and is charged. This does not count as a try. Returns the tag of
+    /// the event, to be placed again. `None`: as for [`NodePool::answered`].
     pub fn refused(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<u32> {
-        self.take_back(now, from, ticket)
+        let tag = self.take_back(now, from, ticket)?;
+        self.judge(from, |node| node.charge(now));
+        let tried = &mut self.tried[tag as usize];
+        (tried.at, tried.returns) = (Some(from), None);
+        Some(tag)
     }
 
     /// The next node that is silent for too long, or has events and answers none. Give it to [`NodePool::lose`].
     pub fn silent(&mut self, now: Nanos) -> Option<NodeId> {
-        for node in &mut self.nodes {
-            if node.resumes(now) {
-                self.dispatch.set_paused(node.member.number(), false);
+        for number in 0..self.nodes.len() {
+            if self.nodes[number].resumes(now) {
+                self.settle(self.nodes[number].member);
             }
         }
         let stall = self.settings.stall;
@@ -298,19 +355,30 @@ impl NodePool {
     }
 
     /// A node is lost. It gets no more events, its answers do not count, and [`NodePool::next_reassignment`] reports where
-    /// its events go.
+    /// its events go. `died`: its process ended, as the caller knows; a silent node counts as dead anyway.
     ///
-    /// An event is abandoned after too many lost nodes. Loss of a node with a recent message does not count
+    /// An event is abandoned after [`Settings::deaths`]. Loss of a node with a recent message does not count
     /// against its events: the node lives, and a server of the network lost messages, often those of all nodes.
-    pub fn lose(&mut self, now: Nanos, member: NodeId) {
+    pub fn lose(&mut self, now: Nanos, member: NodeId, died: bool) {
+        let deaths = self.settings.deaths;
         let Some(node) = self.node_mut(member) else { return };
-        let was_silent = node.is_silent(now);
+        let died = died || node.is_silent(now);
         node.present = false;
-        self.dispatch.lose(member.number());
-        self.reassign.lost(&mut self.dispatch, &self.nodes, member.number(), now);
-        for tag in self.reassign.take_lost().into_iter().filter(|_| was_silent) {
-            self.tried[tag as usize].losses = self.tried[tag as usize].losses.saturating_add(1);
+        if self.quarantine.is_some_and(|quarantine| quarantine.node == member) {
+            self.quarantine = None;
         }
+        self.dispatch.lose(member.number());
+        let Self { tried, dispatch, nodes, reassign, .. } = self;
+        reassign.lost(dispatch, nodes, member.number(), now, |tag| {
+            let tried = &mut tried[tag as usize];
+            tried.deaths = tried.deaths.saturating_add(died.into());
+            // Before its last death it was alone there.
+            let fate = if tried.deaths >= deaths { Fate::Abandoned } else { Fate::after(tried.deaths, deaths) };
+            if fate == Fate::Abandoned {
+                *tried = Tried::default();
+            }
+            fate
+        });
     }
 
     /// An event of a lost node that has another node now, is to be placed anew, or was abandoned. Call it until
@@ -320,14 +388,9 @@ impl NodePool {
             match self.reassign.next()? {
                 // Its new node was lost before this call: it moved again.
                 Reassignment::Assigned { ticket, .. } if self.dispatch.latest(ticket) != Some(ticket) => {}
-                Reassignment::Again { tag } if self.tried[tag as usize].losses > reassign::MAX_NODE_LOSSES => {
-                    self.tried[tag as usize] = Tried::default();
-                    return Some(Reassignment::Abandoned { tag });
-                }
                 moved => {
                     if let Reassignment::Assigned { member, .. } = moved {
-                        let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
-                        self.nodes[member.number()].gave(now, has_others);
+                        self.gave(now, member);
                     }
                     return Some(moved);
                 }
@@ -345,6 +408,9 @@ impl NodePool {
     /// The caller abandoned an event that no node has: the next event of this tag begins anew.
     pub fn forget(&mut self, tag: u32) {
         self.tried[tag as usize] = Tried::default();
+        if let Some(Quarantine { node, .. }) = self.quarantine.take_if(|quarantine| quarantine.tag == tag) {
+            self.settle(node);
+        }
     }
 
     /// Whether a node would take an event of some kind now.
@@ -405,13 +471,85 @@ impl NodePool {
         self.answer_of(now, from, ticket)?;
         let done = self.dispatch.complete(ticket, None)?;
         self.dispatch.announce(now, self.lane);
-        if self.nodes[from.number()].failed(now) {
-            self.dispatch.set_paused(from.number(), true);
+        let tag = done.work.tag;
+        if let Some(Quarantine { node, .. }) = self.quarantine.take_if(|quarantine| quarantine.tag == tag) {
+            // It has answered, so it kills no node.
+            self.tried[tag as usize].deaths = 0;
+            self.settle(node);
         }
-        let tried = &mut self.tried[done.work.tag as usize];
-        (tried.at, tried.returns) = (Some(from), None);
+        self.settle(from);
         self.reassign.retry(&mut self.dispatch, &self.nodes, now);
-        Some(done.work.tag)
+        Some(tag)
+    }
+
+    fn count_try(&mut self, now: Nanos, tag: u32, from: NodeId) -> Failed {
+        let most = self.settings.tries;
+        let event = &mut self.tried[tag as usize];
+        event.failures = event.failures.saturating_add(1);
+        let tries = event.failures;
+        if tries < most {
+            event.at = Some(from);
+            event.returns = (tries + 1 < most).then(|| now.saturating_add(RETURN));
+            return Failed::Again { tag };
+        }
+        *event = Tried::default();
+        Failed::Dead { tag, tries }
+    }
+
+    fn judge(&mut self, member: NodeId, verdict: impl FnOnce(&mut Node)) {
+        if let Some(node) = self.node_mut(member) {
+            verdict(node);
+            self.settle(member);
+        }
+    }
+
+    /// Lets a node have events or none, after a change of what decides that.
+    fn settle(&mut self, member: NodeId) {
+        let reserved = self.quarantine.is_some_and(|quarantine| quarantine.node == member);
+        let number = member.number();
+        let has_events = self.dispatch.device_load(number).in_flight > 0;
+        let Some(node) = self.node_mut(member) else { return };
+        let withheld = reserved || node.is_paused() || (node.is_suspect() && has_events);
+        if withheld != node.withheld {
+            node.withheld = withheld;
+            self.dispatch.set_paused(number, withheld);
+        }
+    }
+
+    fn gave(&mut self, now: Nanos, member: NodeId) {
+        let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
+        self.nodes[member.number()].gave(now, has_others);
+        self.settle(member);
+    }
+
+    /// Whether an event may be the one that killed its former nodes.
+    fn runs_alone(&self, tag: u32) -> bool {
+        Fate::after(self.tried[tag as usize].deaths, self.settings.deaths) == Fate::Anew
+    }
+
+    /// Gives an event to a node that has no other, or keeps the node with the fewest events free for it.
+    fn place_alone(&mut self, now: Nanos, work: Work) -> Placement {
+        let tag = work.tag;
+        if self.quarantine.is_none() {
+            let load = |node: &&Node| self.dispatch.device_load(node.member.number()).in_flight;
+            let can = |node: &&Node| node.present && !node.is_paused() && node.offers(&self.dispatch, work.class);
+            let Some(node) = self.nodes.iter().filter(can).min_by_key(load).map(|node| node.member) else {
+                let any = self.nodes.iter().any(|node| node.present && node.offers(&self.dispatch, work.class));
+                return if any { Placement::Avoided } else { Placement::NoNode };
+            };
+            self.quarantine = Some(Quarantine { node, tag });
+            self.settle(node);
+        }
+        let kept = self.quarantine.filter(|kept| kept.tag == tag).map(|kept| kept.node);
+        let Some(node) = kept.filter(|node| self.dispatch.device_load(node.number()).in_flight == 0) else {
+            return Placement::Avoided;
+        };
+        self.dispatch.set_paused(node.number(), false);
+        let given = self.dispatch.place_on(now, node.number(), work);
+        self.dispatch.set_paused(node.number(), true);
+        let Some(given) = given else { return Placement::Avoided };
+        self.gave(now, node);
+        Placement::Assigned { member: node, ticket: given.ticket }
     }
 
     /// The node of an answer, which is counted as received. `None`: the node does not belong to the farm, or never

@@ -7,6 +7,7 @@ mod durability;
 pub(crate) mod error;
 mod feed;
 mod keys;
+mod prune;
 mod results;
 pub(crate) mod watch;
 pub(crate) mod work;
@@ -16,6 +17,7 @@ pub(crate) use dispatch::{Dispatch, Keep};
 pub(crate) use durability::{Durability, Storage};
 pub(crate) use feed::{Feed, OverflowPolicy};
 pub(crate) use keys::{Gateway, KeyServer, Permit};
+pub(crate) use prune::{Delete, Prune};
 pub(crate) use results::Results;
 
 use clap::{Args, Parser, Subcommand};
@@ -44,6 +46,10 @@ pub(crate) enum Command {
     Results(Results),
     /// List dead events, or feed them once more
     Dead(Dead),
+    /// Remove results that every taker has, and say who has not taken the others
+    Prune(Prune),
+    /// Remove a farm with all that waits in it
+    Delete(Delete),
     /// Say how the farm is
     Status(watch::Status),
     /// Watch the farm

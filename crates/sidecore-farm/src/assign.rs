@@ -45,6 +45,10 @@ pub(crate) struct Settings {
     pub(crate) dispatcher: u64,
     pub(crate) balance: Balance,
     pub(crate) tries: u8,
+    /// Nodes that may die under an event.
+    pub(crate) deaths: u8,
+    /// How long an event waits after its first failure, ns; twice as long after each further one.
+    pub(crate) backoff: Nanos,
     pub(crate) hold: u32,
     pub(crate) hold_bytes: usize,
     /// Silence after which a node is lost.
@@ -102,6 +106,7 @@ pub(crate) struct Room {
 struct PendingEvent<T> {
     event: Event<T>,
     arrived: Nanos,
+    failures: u32,
     refusals: u32,
 }
 
@@ -127,6 +132,7 @@ impl<T> Assigner<T> {
             // A sent message may be under way for longer than a node may be silent.
             grace: settings.silence.saturating_mul(4),
             tries: settings.tries.max(1),
+            deaths: settings.deaths.max(2),
             stall: settings.limit.saturating_add(STALL),
         };
         Self {
@@ -167,7 +173,7 @@ impl<T> Assigner<T> {
         if size > self.room().bytes {
             return Offered::NoRoom(event.origin);
         }
-        match self.held.add(class, PendingEvent { event, arrived: now, refusals: 0 }) {
+        match self.held.add(class, PendingEvent { event, arrived: now, failures: 0, refusals: 0 }) {
             Ok(tag) => {
                 self.totals.seen += 1;
                 self.bytes += size;
@@ -187,7 +193,7 @@ impl<T> Assigner<T> {
 
     pub(crate) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.held.pool.silent(now) {
-            self.lose(now, member);
+            self.lose(now, member, false);
         }
         self.held.pool.reprice(now);
     }
@@ -235,10 +241,11 @@ impl<T> Assigner<T> {
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
     }
 
-    fn lose(&mut self, now: Nanos, member: NodeId) {
+    /// `died`: it is another process now.
+    fn lose(&mut self, now: Nanos, member: NodeId, died: bool) {
         let had = self.held.pool.view(member).map_or(0, |view| view.in_flight);
         let Some(node) = self.nodes.remove(member, had) else { return };
-        self.held.pool.lose(now, member);
+        self.held.pool.lose(now, member, died);
         self.messages.push_back((node.subject, wire::encode(&DispatcherMessage::JoinAgain, 0)));
         self.take_moved(now);
     }
@@ -252,7 +259,8 @@ impl<T> Assigner<T> {
                 }
                 Reassignment::Again { tag } => self.again(tag),
                 Reassignment::Abandoned { tag } => {
-                    let reason = "each of the nodes that had it was lost".to_owned();
+                    let deaths = self.settings.deaths;
+                    let reason = format!("{deaths} nodes died while they had it, the last one with no other event");
                     self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
                 }
             }

@@ -12,6 +12,7 @@ mod known;
 mod lead;
 mod outbox;
 mod queue;
+mod stream_care;
 
 use crate::args::{self, Keep};
 use crate::assign::{Assigner, End, Ended, Offered, Room, Settings};
@@ -40,6 +41,7 @@ use sidecore_terminal::output;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use stream_care::StreamCare;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -90,6 +92,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         quiet: Quiet::default(),
         counts: Counts::default(),
         depth: Depth::watch(context.clone(), farm),
+        care: StreamCare::default(),
         begun: now,
         context,
         client,
@@ -121,6 +124,7 @@ struct Dispatcher<'a> {
     quiet: Quiet,
     counts: Counts,
     depth: Depth,
+    care: StreamCare,
     begun: Instant,
 }
 
@@ -297,7 +301,16 @@ impl Dispatcher<'_> {
         self.report_progress(now);
         if self.beats.is_multiple_of(SHOW) {
             self.commits.tick(now, &self.outbox);
+            self.look_after_streams(now);
             self.show(now);
+        }
+    }
+
+    /// Makes streams that somebody deleted again: without them results wait, and after a while the farm does.
+    fn look_after_streams(&mut self, now: Nanos) {
+        let lacks = self.commits.takes_lack_of_stream();
+        if self.leadership.active().is_some() {
+            self.care.look(now, lacks, &self.context, &self.args.farm.farm, &self.args.durability);
         }
     }
 
@@ -376,6 +389,8 @@ impl Dispatcher<'_> {
             dispatcher,
             balance: args.balance,
             tries: args.tries,
+            deaths: args.deaths,
+            backoff: args.backoff.as_nanos() as Nanos,
             hold: args.hold,
             // Room for the largest event.
             hold_bytes: usize::try_from(args.hold_bytes).unwrap_or(usize::MAX).max(2 * payload),

@@ -50,6 +50,10 @@ pub(crate) enum FarmError {
     Nats { what: Cow<'static, str>, source: Cause },
     #[error("this account may not {what}: {said}{remedy}")]
     Denied { what: Cow<'static, str>, said: String, remedy: &'static str },
+    #[error("a dispatcher of the farm {0} is active, and would make its streams again: stop it and its standby first")]
+    Dispatched(String),
+    #[error("this would lose what the farm has: {0}; --yes does it")]
+    NotConfirmed(String),
     #[error("cannot feed {id} again: {source}; nothing is lost: try again")]
     NotFedAgain { id: String, source: Cause },
     #[error("the connection to NATS {0}")]

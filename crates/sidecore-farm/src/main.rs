@@ -91,6 +91,8 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Work(args) => work::run(args).await,
             Command::Results(args) => results::run(args).await,
             Command::Dead(args) => dead::run(args).await,
+            Command::Prune(args) => results::prune::run(args).await,
+            Command::Delete(args) => results::prune::delete(args).await,
             Command::Status(args) => top::status(&args).await,
             Command::Top(args) => top::top(args).await,
             Command::Export(args) => export::run(&args).await,

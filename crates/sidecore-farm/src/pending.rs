@@ -56,7 +56,7 @@ impl<T> Pending<T> {
         self.waiting.len()
     }
 
-    /// Whether a request of this class waits that no node had.
+    /// Whether a request of this class waits that is neither passed over nor from a lost node.
     pub(crate) fn has_fresh(&self, class: Class) -> bool {
         self.waiting.has_fresh(class)
     }
@@ -94,6 +94,14 @@ impl<T> Pending<T> {
         }
     }
 
+    /// A request waits again from that time on, behind all of its class.
+    pub(crate) fn again_later(&mut self, tag: u32, from: Nanos) {
+        if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {
+            held.waits = true;
+            self.waiting.later(held.class, tag, from);
+        }
+    }
+
     /// Ends a request. No node may have it.
     pub(crate) fn remove(&mut self, tag: u32) -> Option<(Class, T)> {
         let Held { class, waits, request } = self.held.get_mut(tag as usize)?.take()?;
@@ -115,7 +123,7 @@ impl<T> Pending<T> {
         mut placed: impl FnMut(u32, Class, &mut T, Placed) -> bool,
     ) {
         let Self { pool, held, waiting, .. } = self;
-        waiting.place(only, |class, tag| {
+        waiting.place(now, only, |class, tag| {
             let Some(Held { waits, request, .. }) = &mut held[tag as usize] else { return PlaceOutcome::Leaves };
             let size = u32::try_from(size(request)).unwrap_or(u32::MAX);
             let outcome = match pool.place(now, tag, class, size) {

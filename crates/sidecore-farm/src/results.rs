@@ -1,10 +1,12 @@
 //! `farm results`: takes results out of the farm, each once for each taker.
 //!
 //! A result is acknowledged once it is written. A taker that is killed in between receives it again: a file is then
-//! overwritten with the same content, and standard output has the result twice.
+//! overwritten with the same content, and standard output has the result twice. What every taker has acknowledged is
+//! removed from the farm, which would be full of it otherwise.
 
 pub(crate) mod error;
 mod progress;
+pub(crate) mod prune;
 mod sink;
 mod source;
 
@@ -23,11 +25,13 @@ use sidecore_terminal::output::tell;
 use sink::Sink;
 use source::Source;
 use std::time::Duration;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout};
 
 const BATCH: usize = 256;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
+/// Interval of removals.
+const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
@@ -40,6 +44,9 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     };
     // Acknowledgements may still be on their way to the server.
     let flushed = client.flush().await.map_err(FarmError::nats("the last acknowledgements may be lost"));
+    if flushed.is_ok() {
+        taker.prune_at_end().await;
+    }
     tell(format_args!("took {} results", taker.taken));
     done.and(flushed).map(|()| if taker.odd > 0 { REFUSED } else { 0 })
 }
@@ -60,14 +67,17 @@ struct Taker {
     quiet: Quiet,
     begun: Instant,
     answered: Instant,
+    /// Whether taken results are removed, and when they were.
+    keep: bool,
+    pruned: Instant,
 }
 
 impl Taker {
     fn new(args: &args::Results, source: Source) -> Result<Self, FarmError> {
         let (sink, now) = (Sink::open(args)?, Instant::now());
-        let args::Results { follow, count, .. } = *args;
+        let args::Results { follow, count, keep, .. } = *args;
         let quiet = Quiet::default();
-        Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now })
+        Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now, keep, pruned: now })
     }
 
     async fn take(&mut self) -> Result<(), FarmError> {
@@ -87,10 +97,37 @@ impl Taker {
 
     /// Takes one batch. Returns whether the stream has no more.
     async fn turn(&mut self) -> Result<bool, TakeError> {
-        if self.batch().await? > 0 && !self.source.remembers_much() {
+        let came = self.batch().await?;
+        if self.pruned.elapsed() > PRUNE_INTERVAL {
+            self.prune().await;
+        }
+        if came > 0 && !self.source.remembers_much() {
             return Ok(false);
         }
         self.source.is_empty().await.map_err(TakeError::Later)
+    }
+
+    /// Removes what every taker has, if it may. Other failures pass, or the next batch meets them.
+    async fn prune(&mut self) {
+        if self.keep {
+            return;
+        }
+        self.pruned = Instant::now();
+        if let Err(error @ FarmError::Denied { .. }) = self.source.prune().await {
+            self.keep = true;
+            tell(format_args!("taken results stay in the farm, which may become full of them: {error}"));
+        }
+    }
+
+    /// Removes what the last acknowledgements allow, once the server has applied them.
+    async fn prune_at_end(&mut self) {
+        let applied = async {
+            while self.source.acknowledgements_are_due().await.unwrap_or(false) {
+                sleep(PAUSE / 10).await;
+            }
+        };
+        let _ = timeout(PRUNE_INTERVAL, applied).await;
+        self.prune().await;
     }
 
     async fn look_again(&mut self, error: Cause) -> Result<(), FarmError> {

@@ -71,7 +71,9 @@ pub(crate) struct Node {
 pub(crate) enum NodeState {
     #[default]
     Up,
-    /// It receives no events for a while after many failures.
+    /// It receives one event at a time: everything failed there of late.
+    Suspect,
+    /// It receives no events for a while: others did what it could not do.
     Paused,
     /// It completes its events.
     Leaving,

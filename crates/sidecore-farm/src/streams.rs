@@ -8,6 +8,7 @@
 pub(crate) mod error;
 pub(crate) mod names;
 mod shape;
+mod space;
 
 pub(crate) use shape::REMEMBERED;
 
@@ -42,23 +43,65 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
         let version = client.server_info().version;
         return Err(StreamError::OldServer { version, major, minor });
     }
-    for wanted in shape::all(farm, durability) {
-        one(js, &wanted, durability).await?;
-    }
+    complete(js, farm, durability).await?;
     handles(js, farm).await
 }
 
-pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, StreamError> {
-    for wanted in shape::all(farm, &Durability::default()) {
+/// Makes the missing streams of a farm, all of them or none, and checks the others. Returns the names of those made.
+pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) -> Result<Vec<String>, StreamError> {
+    let mut missing = Vec::new();
+    for wanted in shape::all(farm, durability) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
-            Response::Ok(info) => shape::check(&info.config, &wanted, &Durability::default())?,
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => {
-                return Err(StreamError::NoFarm(farm.to_owned()));
-            }
+            Response::Ok(info) => shape::check(&info.config, &wanted, durability)?,
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted),
             Response::Err { error } => return Err(StreamError::refused(error, &wanted)),
         }
     }
-    handles(js, farm).await
+    if !missing.is_empty() {
+        space::check(js, &missing).await?;
+    }
+    let mut made = Vec::new();
+    for wanted in &missing {
+        match one(js, wanted, durability).await {
+            Ok(true) => made.push(wanted.name.clone()),
+            Ok(false) => {}
+            Err(error) => {
+                remove(js, &made).await;
+                return Err(error);
+            }
+        }
+    }
+    Ok(made)
+}
+
+/// Takes back what a failed command made, so that the next one may ask for less.
+async fn remove(js: &Context, made: &[String]) {
+    for name in made {
+        // Another command may use it already.
+        let is_empty = matches!(ask(js, format!("STREAM.INFO.{name}"), &()).await, Ok(Response::Ok(info)) if info.state.messages == 0);
+        if is_empty {
+            let _ = js.delete_stream(name).await;
+        }
+    }
+}
+
+pub(crate) async fn existing(js: &Context, farm: &str) -> Result<Streams, StreamError> {
+    let (mut found, mut missing) = (0, Vec::new());
+    for wanted in shape::all(farm, &Durability::default()) {
+        match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
+            Response::Ok(info) => {
+                shape::check(&info.config, &wanted, &Durability::default())?;
+                found += 1;
+            }
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted.name),
+            Response::Err { error } => return Err(StreamError::refused(error, &wanted)),
+        }
+    }
+    match missing.into_iter().next() {
+        None => handles(js, farm).await,
+        Some(name) if found > 0 => Err(StreamError::Missing { name, farm: farm.to_owned() }),
+        Some(_) => Err(StreamError::NoFarm(farm.to_owned())),
+    }
 }
 
 /// The streams without asking the servers, for a caller that knows they exist.
@@ -75,30 +118,16 @@ pub(crate) async fn handles(js: &Context, farm: &str) -> Result<Streams, StreamE
     })
 }
 
-async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
-    let name = &wanted.name;
-    let there = match ask(js, format!("STREAM.INFO.{name}"), &()).await? {
-        Response::Ok(info) => info,
-        Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => match made(js, wanted).await? {
-            Some(info) => info,
-            None => return ask_again(js, wanted, durability).await,
-        },
-        Response::Err { error } => return Err(StreamError::refused(error, wanted)),
-    };
-    shape::check(&there.config, wanted, durability)
-}
-
-async fn ask_again(js: &Context, wanted: &Config, durability: &Durability) -> Result<(), StreamError> {
-    match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
-        Response::Ok(info) => shape::check(&info.config, wanted, durability),
-        Response::Err { error } => Err(StreamError::refused(error, wanted)),
-    }
-}
-
-async fn made(js: &Context, wanted: &Config) -> Result<Option<Info>, StreamError> {
+/// Makes a stream. `false`: another command made it meanwhile.
+async fn one(js: &Context, wanted: &Config, durability: &Durability) -> Result<bool, StreamError> {
     match ask(js, format!("STREAM.CREATE.{}", wanted.name), wanted).await? {
-        Response::Ok(info) => Ok(Some(info)),
-        Response::Err { error } if error.error_code() == ErrorCode::STREAM_NAME_EXIST => Ok(None),
+        Response::Ok(info) => shape::check(&info.config, wanted, durability).map(|()| true),
+        Response::Err { error } if error.error_code() == ErrorCode::STREAM_NAME_EXIST => {
+            match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
+                Response::Ok(info) => shape::check(&info.config, wanted, durability).map(|()| false),
+                Response::Err { error } => Err(StreamError::refused(error, wanted)),
+            }
+        }
         Response::Err { error } => Err(StreamError::refused(error, wanted)),
     }
 }

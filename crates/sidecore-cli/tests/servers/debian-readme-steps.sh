@@ -48,7 +48,7 @@ be_patient
 dpkg-deb -R /mnt/first.deb /tmp/second
 sed -i 's/^Version: .*/Version: 0.1.0-2/' /tmp/second/DEBIAN/control
 echo '# of the new version' >>/tmp/second/etc/ssl/openssl-sidecore.cnf
-dpkg-deb -b /tmp/second /tmp/second.deb
+dpkg-deb -Zgzip -z1 -b /tmp/second /tmp/second.deb
 held=$(systemctl show --property MainPID --value sidecore)
 ! get install /tmp/second.deb || fail "it was not asked about the configuration"
 [ -e "/proc/$held" ] || fail "the service ended before it was removed"

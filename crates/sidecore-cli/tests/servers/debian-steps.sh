@@ -83,7 +83,7 @@ said "an upgrade stops at a question about a configuration; removed then: the se
 dpkg-deb -R /mnt/second.deb /tmp/third
 sed -i 's/^Version: .*/Version: 0.1.0-3/' /tmp/third/DEBIAN/control
 echo '# of the new version' >>/tmp/third/etc/ssl/openssl-sidecore.cnf
-dpkg-deb -b /tmp/third /tmp/third.deb
+dpkg-deb -Zgzip -z1 -b /tmp/third /tmp/third.deb
 held=$(pid)
 ! get install /tmp/third.deb || fail "it was not asked about the configuration"
 [ "$(dpkg-query -W -f '${db:Status-Status}' sidecore)" = unpacked ] || fail "$(dpkg-query -s sidecore)"

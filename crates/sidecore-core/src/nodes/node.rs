@@ -18,8 +18,10 @@ const DEVIATIONS: Nanos = 4;
 const MAX_LONG_LEASTS: Nanos = 16;
 /// Decay of the largest work for each event, as a fraction: 1 in 256.
 const FORGET: Nanos = 256;
-/// Failures in a row after which a node is paused.
-const PAUSE_AFTER_FAILURES: u32 = 8;
+/// Failures since the last event that it did, not yet judged, after which a node gets one event at a time.
+const MAX_OPEN_FAILURES: u32 = 8;
+/// Charges since the last event that it did, after which a node is paused.
+const PAUSE_AFTER_CHARGES: u32 = 8;
 /// First pause, ns. It doubles each time, up to 128 times.
 const FIRST_PAUSE: Nanos = 100_000_000;
 const MAX_PAUSE_DOUBLINGS: u32 = 7;
@@ -54,8 +56,10 @@ pub struct View {
     pub done: u64,
     /// Events that failed there since it joined.
     pub failed: u64,
-    /// It is paused after many failures and gets nothing.
+    /// It is paused and gets nothing: others did the events that it could not do.
     pub paused: bool,
+    /// It gets one event at a time: everything failed there of late.
+    pub suspect: bool,
     /// It leaves and gets no more events.
     pub leaving: bool,
 }
@@ -72,7 +76,8 @@ impl View {
             done: node.done,
             failed: node.failures,
             paused: node.is_paused(),
-            leaving: !load.usable && !node.is_paused(),
+            suspect: node.is_suspect(),
+            leaving: !load.usable && !node.withheld,
         }
     }
 }
@@ -90,14 +95,18 @@ pub(super) struct Node {
     pub(super) sent: u64,
     pub(super) answers: u64,
     done: u64,
-    failures: u64,
+    pub(super) failures: u64,
     /// A time and the number of events given by then: all of them must have arrived by the end of the grace.
     mark: (Nanos, u64),
     way: RoundTrip,
     largest: Nanos,
-    in_a_row: u32,
+    /// Since the last event that it did: failures that may be its own, and those that were.
+    open: u32,
+    charges: u32,
     pauses: u32,
     paused_until: Option<Nanos>,
+    /// The dispatch gives it nothing at present.
+    pub(super) withheld: bool,
 }
 
 impl Node {
@@ -116,9 +125,11 @@ impl Node {
             mark: (now, 0),
             way: RoundTrip::new(now),
             largest: 0,
-            in_a_row: 0,
+            open: 0,
+            charges: 0,
             pauses: 0,
             paused_until: None,
+            withheld: false,
         }
     }
 
@@ -160,24 +171,38 @@ impl Node {
         self.done += 1;
         self.way.observe(now, way);
         self.largest = work.max(self.largest - self.largest / FORGET);
-        (self.in_a_row, self.pauses) = (0, 0);
+        (self.open, self.charges, self.pauses) = (0, 0, 0);
     }
 
-    pub(super) fn failed(&mut self, now: Nanos) -> bool {
-        self.failures += 1;
-        self.in_a_row += 1;
-        if self.in_a_row < PAUSE_AFTER_FAILURES || self.paused_until.is_some() {
-            return false;
+    /// An event failed here for the first time.
+    pub(super) fn suspect(&mut self) {
+        self.open += 1;
+    }
+
+    /// A failure was the event's fault.
+    pub(super) fn acquit(&mut self) {
+        self.open = self.open.saturating_sub(1);
+    }
+
+    /// It could not do an event that another did or can do. Failing is quick, so without pauses it would take the most
+    /// events.
+    pub(super) fn charge(&mut self, now: Nanos) {
+        self.charges += 1;
+        if self.charges < PAUSE_AFTER_CHARGES || self.paused_until.is_some() {
+            return;
         }
         self.paused_until = Some(now.saturating_add(FIRST_PAUSE << self.pauses.min(MAX_PAUSE_DOUBLINGS)));
         self.pauses += 1;
-        // After a pause, one more failure starts the next one.
-        self.in_a_row = PAUSE_AFTER_FAILURES - 1;
-        true
+        // After a pause, one more charge starts the next one.
+        self.charges = PAUSE_AFTER_CHARGES - 1;
     }
 
     pub(super) fn has_failed(&self) -> bool {
-        self.in_a_row > 0
+        self.open > 0 || self.charges > 0
+    }
+
+    pub(super) fn is_suspect(&self) -> bool {
+        self.open >= MAX_OPEN_FAILURES
     }
 
     pub(super) fn resumes(&mut self, now: Nanos) -> bool {

@@ -9,10 +9,6 @@ use crate::time::Nanos;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-/// Lost nodes after which an event is abandoned, since it may kill them. Overloaded machines lose live nodes too, so
-/// a few losses prove nothing.
-pub(super) const MAX_NODE_LOSSES: u8 = 15;
-
 /// The fate of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reassignment {
@@ -37,37 +33,67 @@ pub enum Reassignment {
     },
 }
 
+/// What becomes of an event whose node was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Fate {
+    /// Another node gets it at once.
+    Elsewhere,
+    /// It is placed anew, alone on a node.
+    Anew,
+    Abandoned,
+}
+
+impl Fate {
+    /// Of an event with which so many nodes died, of at most `most`.
+    pub(super) fn after(deaths: u8, most: u8) -> Self {
+        if deaths > 0 && deaths + 1 >= most { Self::Anew } else { Self::Elsewhere }
+    }
+}
+
 #[derive(Debug)]
 pub(super) struct ReassignQueue {
     moved: VecDeque<Reassignment>,
     waiting: Vec<VecDeque<Ticket>>,
     waits: usize,
-    lost: Vec<u32>,
 }
 
 impl ReassignQueue {
     pub(super) fn new() -> Self {
         let waiting = (0..Class::COUNT).map(|_| VecDeque::new()).collect();
-        Self { moved: VecDeque::new(), waiting, waits: 0, lost: Vec::new() }
+        Self { moved: VecDeque::new(), waiting, waits: 0 }
     }
 
     pub(super) fn next(&mut self) -> Option<Reassignment> {
         self.moved.pop_front()
     }
 
-    pub(super) fn take_lost(&mut self) -> Vec<u32> {
-        core::mem::take(&mut self.lost)
-    }
-
-    pub(super) fn lost(&mut self, dispatch: &mut Dispatch, nodes: &[Node], number: usize, now: Nanos) {
+    /// `fate` decides for each event of the node, by its tag.
+    pub(super) fn lost(
+        &mut self,
+        dispatch: &mut Dispatch,
+        nodes: &[Node],
+        number: usize,
+        now: Nanos,
+        mut fate: impl FnMut(u32) -> Fate,
+    ) {
         let mut from = 0;
         while let Some(ticket) = dispatch.next_orphan(number, from) {
             from = ticket.index() + 1;
-            self.lost.extend(dispatch.tag_of(ticket));
-            let class = dispatch.class_of(ticket);
-            if let Some((class, waits)) = class.zip(self.reassign(dispatch, nodes, ticket, now)) {
-                self.waiting[class.index()].push_back(waits);
-                self.waits += 1;
+            let Some((tag, class)) = dispatch.tag_of(ticket).zip(dispatch.class_of(ticket)) else { continue };
+            match fate(tag) {
+                Fate::Elsewhere => {
+                    if let Some(waits) = self.reassign(dispatch, nodes, ticket, now) {
+                        self.waiting[class.index()].push_back(waits);
+                        self.waits += 1;
+                    }
+                }
+                anew_or_not => {
+                    dispatch.complete(ticket, None);
+                    let is_abandoned = anew_or_not == Fate::Abandoned;
+                    let moved =
+                        if is_abandoned { Reassignment::Abandoned { tag } } else { Reassignment::Again { tag } };
+                    self.moved.push_back(moved);
+                }
             }
         }
     }

@@ -13,6 +13,7 @@ fn farm(balance: Balance) -> NodePool {
         silence: 40 * MS,
         grace: 200 * MS,
         tries: 3,
+        deaths: 3,
         stall: 500 * MS,
     })
 }
@@ -133,7 +134,7 @@ fn a_silent_node_is_lost_and_its_events_are_with_others_once() {
     assert_eq!((farm.due(), farm.silent(40 * MS)), (Some(40 * MS + 1), None));
     assert_eq!(farm.beat(30 * MS, second, 2, 0), BeatOutcome::Fine);
     assert_eq!(farm.silent(41 * MS), Some(first));
-    farm.lose(41 * MS, first);
+    farm.lose(41 * MS, first, false);
     assert_eq!(farm.silent(41 * MS), None);
     let mut again = Vec::new();
     while let Some(moved) = farm.next_reassignment(0) {
@@ -159,7 +160,7 @@ fn events_of_the_last_node_are_placed_again_by_the_caller() {
     let mut farm = farm(Balance::Tokens);
     let only = join(&mut farm, 0);
     given(farm.place(0, 7, KIND, 100));
-    farm.lose(0, only);
+    farm.lose(0, only, false);
     assert_eq!(farm.next_reassignment(0), Some(Reassignment::Again { tag: 7 }));
     assert_eq!((farm.next_reassignment(0), farm.in_flight()), (None, 0));
     assert_eq!(farm.place(0, 7, KIND, 100), Placement::NoNode);
@@ -174,7 +175,7 @@ fn an_event_that_waits_for_room_is_given_when_there_is_some() {
     let (one, _) = given(farm.place(0, 1, KIND, 100));
     let (two, ticket) = given(farm.place(0, 2, KIND, 100));
     assert_eq!((one, two), (first, second));
-    farm.lose(0, first);
+    farm.lose(0, first, false);
     assert_eq!(farm.next_reassignment(0), None);
     farm.answered(MS, second, ticket, MS, MS).unwrap();
     assert!(
@@ -182,29 +183,100 @@ fn an_event_that_waits_for_room_is_given_when_there_is_some() {
     );
 }
 
+/// Kills the node of this event. Its fate; `None`: another node has it.
+fn kill(farm: &mut NodePool, now: Nanos, member: NodeId, tag: u32) -> Option<Reassignment> {
+    farm.lose(now, member, true);
+    let mut fate = None;
+    while let Some(moved) = farm.next_reassignment(now) {
+        let (Reassignment::Assigned { tag: of, .. }
+        | Reassignment::Again { tag: of }
+        | Reassignment::Abandoned { tag: of }) = moved;
+        fate = if of == tag { Some(moved) } else { fate };
+    }
+    fate
+}
+
 #[test]
-fn an_event_that_kills_its_nodes_is_given_up() {
+fn an_event_that_kills_its_nodes_is_given_up_after_it_was_alone() {
     let mut farm = farm(Balance::Tokens);
-    for loss in 0_u8.. {
+    for death in 1..=3 {
         let member = join(&mut farm, 0);
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
-        farm.lose(41 * MS, member);
-        match farm.next_reassignment(0) {
-            Some(Reassignment::Again { tag: 5 }) => assert!(loss < reassign::MAX_NODE_LOSSES),
-            Some(Reassignment::Abandoned { tag: 5 }) => return assert_eq!(loss, reassign::MAX_NODE_LOSSES),
-            other => panic!("{other:?}"),
+        let fate = if death < 3 { Reassignment::Again { tag: 5 } } else { Reassignment::Abandoned { tag: 5 } };
+        assert_eq!(kill(&mut farm, 0, member, 5), Some(fate));
+    }
+    let member = join(&mut farm, 0);
+    let (_, ticket) = given(farm.place(0, 5, KIND, 100));
+    assert_eq!(kill(&mut farm, 0, member, 5), Some(Reassignment::Again { tag: 5 }), "another event of this tag");
+    assert_eq!(farm.answered(0, member, ticket, 0, 0), None);
+}
+
+#[test]
+fn an_innocent_event_beside_a_killer_runs_alone_once_and_is_done() {
+    let mut farm = farm(Balance::Eft);
+    let [killer, innocent] = [0, 1];
+    for _ in 0..2 {
+        let member = join(&mut farm, 0);
+        for tag in [killer, innocent] {
+            assert_eq!(given(farm.place(0, tag, KIND, 100)).0, member);
         }
+        assert_eq!(kill(&mut farm, 0, member, innocent), Some(Reassignment::Again { tag: innocent }));
+    }
+    let member = join(&mut farm, 0);
+    let (_, busy) = given(farm.place(0, 2, KIND, 100));
+    assert_eq!(farm.place(0, innocent, KIND, 100), Placement::Avoided, "the node has another event");
+    assert_eq!(farm.place(0, 3, KIND, 100), Placement::Full, "the node is kept free");
+    farm.answered(MS, member, busy, MS, MS).unwrap();
+    assert_eq!(farm.place(MS, killer, KIND, 100), Placement::Avoided, "the node is for the other one");
+    let (_, ticket) = given(farm.place(MS, innocent, KIND, 100));
+    assert_eq!(farm.place(MS, 3, KIND, 100), Placement::Full, "it is alone there");
+    assert_eq!(farm.place(MS, killer, KIND, 100), Placement::Avoided);
+    farm.answered(2 * MS, member, ticket, MS, MS).unwrap();
+    given(farm.place(2 * MS, killer, KIND, 100));
+    assert_eq!(kill(&mut farm, 2 * MS, member, killer), Some(Reassignment::Abandoned { tag: killer }));
+    let member = join(&mut farm, 2 * MS);
+    assert_eq!(given(farm.place(2 * MS, 3, KIND, 100)).0, member);
+}
+
+#[test]
+fn a_node_that_is_kept_free_serves_again_if_its_event_is_gone_or_fails() {
+    let mut farm = farm(Balance::Eft);
+    let die = |farm: &mut NodePool| {
+        for _ in 0..2 {
+            let member = join(farm, 0);
+            given(farm.place(0, 5, KIND, 100));
+            kill(farm, 0, member, 5);
+        }
+    };
+    die(&mut farm);
+    let member = join(&mut farm, 0);
+    let (_, busy) = given(farm.place(0, 1, KIND, 100));
+    assert_eq!(farm.place(0, 5, KIND, 100), Placement::Avoided);
+    assert_eq!(farm.place(0, 2, KIND, 100), Placement::Full);
+    farm.forget(5);
+    let (_, second) = given(farm.place(0, 2, KIND, 100));
+    for ticket in [busy, second] {
+        farm.answered(0, member, ticket, 0, 0).unwrap();
+    }
+    kill(&mut farm, 0, member, 9);
+    die(&mut farm);
+    let member = join(&mut farm, 0);
+    let (_, ticket) = given(farm.place(0, 5, KIND, 100));
+    assert_eq!(farm.place(0, 2, KIND, 100), Placement::Full, "it is alone");
+    assert_eq!(farm.failed(0, member, ticket), Some(Failed::Again { tag: 5 }));
+    for tag in [2, 5] {
+        assert_eq!(given(farm.place(0, tag, KIND, 100)).0, member, "it killed nothing");
     }
 }
 
 #[test]
 fn messages_that_are_lost_say_nothing_against_an_event() {
     let mut farm = farm(Balance::Tokens);
-    for _ in 0..3 * reassign::MAX_NODE_LOSSES {
+    for _ in 0..100 {
         let member = join(&mut farm, 0);
         assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
         assert_eq!(farm.beat(41 * MS, member, 0, 1), BeatOutcome::Lossy);
-        farm.lose(41 * MS, member);
+        farm.lose(41 * MS, member, false);
         assert_eq!(farm.next_reassignment(0), Some(Reassignment::Again { tag: 5 }));
     }
 }
@@ -261,7 +333,7 @@ fn what_failed_at_the_only_node_with_credit_lets_others_go_there_and_returns_but
     let second = farm.place(RETURN, 0, KIND, 100);
     fail(&mut farm, RETURN, second);
     assert_eq!(farm.place(3 * RETURN, 0, KIND, 100), Placement::Avoided, "its last try");
-    farm.lose(3 * RETURN, other);
+    farm.lose(3 * RETURN, other, false);
     let Some(Reassignment::Assigned { ticket, .. }) = farm.next_reassignment(3 * RETURN) else {
         panic!("the other node's event")
     };
@@ -282,23 +354,93 @@ fn a_refused_event_does_not_return_while_there_is_another_node() {
     assert_eq!(farm.place(100 * RETURN, 0, KIND, 100), Placement::Avoided);
 }
 
-#[test]
-fn a_node_at_which_everything_fails_is_left_alone_for_a_while() {
-    let mut farm = farm(Balance::Tokens);
-    let member = join(&mut farm, 0);
-    for tag in 0..8 {
-        let (_, ticket) = given(farm.place(0, tag, KIND, 100));
-        farm.failed(0, member, ticket).unwrap();
+/// Events 0 to `many` fail at the first of two nodes.
+fn fail_at_one_of_two(farm: &mut NodePool, many: u32) -> [NodeId; 2] {
+    let bad = join(farm, 0);
+    let tickets: Vec<_> = (0..many).map(|tag| given(farm.place(0, tag, KIND, 100)).1).collect();
+    let other = join(farm, 0);
+    for ticket in tickets {
+        assert!(matches!(farm.failed(0, bad, ticket), Some(Failed::Again { .. })));
     }
-    assert!(farm.view(member).unwrap().paused);
-    assert_eq!(farm.place(0, 8, KIND, 100), Placement::Full);
+    [bad, other]
+}
+
+#[test]
+fn a_node_is_paused_if_another_does_what_failed_there_and_longer_each_time() {
+    let mut farm = farm(Balance::Eft);
+    let [bad, good] = fail_at_one_of_two(&mut farm, 10);
+    for (tag, charges) in (0..10).zip(1..) {
+        let (member, ticket) = given(farm.place(0, tag, KIND, 100));
+        assert_eq!(member, good);
+        farm.answered(0, good, ticket, 0, 0).unwrap();
+        assert_eq!(farm.view(bad).unwrap().paused, charges >= 8, "{charges}");
+    }
+    farm.leave(good);
+    assert_eq!(farm.place(0, 0, KIND, 100), Placement::Full);
     farm.was_away(99 * MS, 99 * MS);
     assert_eq!((farm.due(), farm.silent(100 * MS)), (Some(100 * MS), None));
-    let (_, ticket) = given(farm.place(100 * MS, 8, KIND, 100));
-    farm.failed(100 * MS, member, ticket).unwrap();
+    let (_, ticket) = given(farm.place(100 * MS, 0, KIND, 100));
+    assert_eq!(farm.refused(100 * MS, bad, ticket), Some(0));
     farm.was_away(299 * MS, 199 * MS);
-    assert_eq!((farm.place(299 * MS, 9, KIND, 100), farm.silent(300 * MS)), (Placement::Full, None));
-    given(farm.place(300 * MS, 9, KIND, 100));
+    assert_eq!((farm.place(299 * MS, 0, KIND, 100), farm.silent(300 * MS)), (Placement::Full, None));
+    let (_, ticket) = given(farm.place(300 * MS, 0, KIND, 100));
+    farm.answered(300 * MS, bad, ticket, 0, 0).unwrap();
+    let View { paused, suspect, .. } = farm.view(bad).unwrap();
+    assert!(!paused && !suspect, "it did one");
+}
+
+#[test]
+fn events_that_fail_everywhere_cost_no_node_its_work() {
+    let mut farm = farm(Balance::Eft);
+    let nodes = fail_at_one_of_two(&mut farm, 20);
+    let open = |farm: &NodePool| nodes.map(|node| farm.view(node).unwrap()).map(|view| (view.paused, view.suspect));
+    assert_eq!(open(&farm), [(false, true), (false, false)]);
+    for tag in 0..20 {
+        let (member, ticket) = given(farm.place(0, tag, KIND, 100));
+        assert_eq!(member, nodes[1]);
+        farm.failed(0, member, ticket).unwrap();
+    }
+    assert_eq!(open(&farm), [(false, false); 2]);
+    let all = (20..60).map(|tag| given(farm.place(0, tag, KIND, 100)).0);
+    assert_eq!(all.filter(|member| *member == nodes[0]).count(), 20);
+}
+
+#[test]
+fn a_node_at_which_everything_fails_gets_one_event_at_a_time_until_it_does_one() {
+    let mut farm = farm(Balance::Eft);
+    let only = join(&mut farm, 0);
+    let first: Vec<_> = (0..8).map(|tag| given(farm.place(0, tag, KIND, 100)).1).collect();
+    for ticket in first {
+        farm.failed(0, only, ticket).unwrap();
+    }
+    for tag in 8..100 {
+        let tag = tag % 64;
+        farm.forget(tag);
+        let (_, ticket) = given(farm.place(0, tag, KIND, 100));
+        assert_eq!(farm.place(0, (tag + 1) % 64, KIND, 100), Placement::Full);
+        assert!(farm.view(only).unwrap().suspect && !farm.view(only).unwrap().paused);
+        farm.failed(0, only, ticket).unwrap();
+    }
+    let (_, ticket) = given(farm.place(0, 0, KIND, 100));
+    farm.answered(0, only, ticket, 0, 0).unwrap();
+    for tag in 0..3 {
+        given(farm.place(0, tag, KIND, 100));
+    }
+}
+
+#[test]
+fn a_node_that_has_not_what_an_event_needs_is_charged_with_nothing() {
+    let mut farm = farm(Balance::Eft);
+    let node = join(&mut farm, 0);
+    for tag in 0..60 {
+        let (_, ticket) = given(farm.place(0, tag, KIND, 100));
+        assert_eq!(farm.declined(0, node, ticket), Some(Failed::Again { tag }));
+    }
+    let View { paused, suspect, .. } = farm.view(node).unwrap();
+    assert!(!paused && !suspect);
+    for tag in 60..63 {
+        given(farm.place(0, tag, KIND, 100));
+    }
 }
 
 #[test]
@@ -387,8 +529,8 @@ fn an_event_that_waits_for_a_node_of_its_kind_holds_up_no_other_kind() {
     for (kind, member) in [(one, third), (other, fourth)] {
         assert_eq!(given(farm.place(0, 2 + kind.index() as u32, kind, 100)).0, member);
     }
-    farm.lose(MS, third);
-    farm.lose(MS, fourth);
+    farm.lose(MS, third, false);
+    farm.lose(MS, fourth, false);
     assert_eq!(farm.next_reassignment(MS), None, "all are busy");
     farm.answered(2 * MS, second, busy[1].1, MS, MS).unwrap();
     let moved = farm.next_reassignment(2 * MS);
@@ -401,7 +543,7 @@ fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
     let mut farm = farm(Balance::Eft);
     let members: Vec<_> = (0..MAX_NODES).map(|_| join(&mut farm, 0)).collect();
     assert_eq!(farm.join(0, 1, Classes::all(), 0), None);
-    farm.lose(0, members[5]);
+    farm.lose(0, members[5], false);
     let again = join(&mut farm, 0);
     assert_eq!(again.number(), 5);
     assert_ne!(again, members[5]);

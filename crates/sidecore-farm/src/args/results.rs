@@ -28,6 +28,9 @@ pub(crate) struct Results {
     /// Wait for this number of results, then end
     #[arg(long, value_name = "N")]
     pub(crate) count: Option<u64>,
+    /// Leave results in the farm; without it, those that every taker has are removed
+    #[arg(long)]
+    pub(crate) keep: bool,
     /// Name of the taker: each name gets every result once, and goes on where it was
     #[arg(long, value_name = "TAKER", default_value = "results", value_parser = name)]
     pub(crate) name: String,

@@ -8,6 +8,8 @@ use sidecore_core::inflight::Ticket;
 use sidecore_core::nodes::{Answered, BeatOutcome, Failed, MAX_NODES, NodeId};
 use sidecore_core::time::Nanos;
 
+/// The longest wait after a failure is that power of two times the first one.
+const MAX_BACKOFF_DOUBLINGS: u32 = 7;
 /// Most refusals by nodes before an event is abandoned.
 const MAX_REFUSALS: u32 = 100;
 /// Most messages that wait to be sent to nodes. Beyond it, answers to requests without events are dropped.
@@ -40,7 +42,7 @@ impl<T> Assigner<T> {
     fn admit(&mut self, now: Nanos, join: &Join) -> bool {
         // The node has restarted, and its events are lost.
         if let Some(former) = self.nodes.named(join.node).map(|node| node.member) {
-            self.lose(now, former);
+            self.lose(now, former, true);
         }
         let offers = self.kinds.numbers(&join.offers);
         let Some(member) = self.held.pool.join(now, join.slots, offers, join.beat_ns) else { return false };
@@ -54,7 +56,7 @@ impl<T> Assigner<T> {
         };
         let member = node.member;
         if self.held.pool.beat(now, member, beat.received, beat.answered) != BeatOutcome::Fine {
-            self.lose(now, member);
+            self.lose(now, member, false);
         }
     }
 
@@ -112,7 +114,13 @@ impl<T> Assigner<T> {
     fn failed(&mut self, now: Nanos, member: NodeId, failed: Failed, reason: &str) {
         self.nodes.get_mut(member).into_iter().for_each(|node| node.failed += 1);
         match failed {
-            Failed::Again { tag } => self.again(tag),
+            Failed::Again { tag } => {
+                self.totals.redone += 1;
+                let Some(held) = self.held.get_mut(tag) else { return };
+                let doublings = held.failures.min(MAX_BACKOFF_DOUBLINGS);
+                held.failures += 1;
+                self.held.again_later(tag, now.saturating_add(self.settings.backoff << doublings));
+            }
             Failed::Dead { tag, tries } => {
                 self.end_tag(now, tag, End::Dead { reason: reason.to_owned(), tries }, None);
             }

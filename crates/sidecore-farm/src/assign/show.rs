@@ -51,6 +51,7 @@ fn state(view: &View) -> NodeState {
     match view {
         View { leaving: true, .. } => NodeState::Leaving,
         View { paused: true, .. } => NodeState::Paused,
+        View { suspect: true, .. } => NodeState::Suspect,
         _ => NodeState::Up,
     }
 }

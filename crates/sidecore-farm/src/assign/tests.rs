@@ -12,6 +12,8 @@ fn settings() -> Settings {
         dispatcher: US,
         balance: Balance::Eft,
         tries: 2,
+        deaths: 3,
+        backoff: 10 * MS,
         hold: 16,
         hold_bytes: 4096,
         silence: 40 * MS,
@@ -159,9 +161,11 @@ fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
     let mut assigner = assigner();
     join(&mut assigner, 0, "n", 1);
     offer(&mut assigner, 3).unwrap();
-    for reason in ["exit code 1", "exit code 2"] {
-        let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
-        answer(&mut assigner, 0, 1, ticket, Outcome::Failed { reason });
+    for (now, reason) in [(0, "exit code 1"), (10 * MS, "exit code 2")] {
+        let [(_, ticket)] = events(&mut assigner, now, "farm.f.down.n.1").try_into().unwrap();
+        answer(&mut assigner, now, 1, ticket, Outcome::Failed { reason });
+        assigner.pump(now + 9 * MS);
+        assert!(sent(&mut assigner).is_empty(), "it waits");
     }
     let end = assigner.next_ended().unwrap().end;
     assert_eq!(end, End::Dead { reason: "exit code 2".to_owned(), tries: 2 });
@@ -170,7 +174,7 @@ fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
 
 #[test]
 fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
-    let mut assigner = Assigner::new(Settings { balance: Balance::Tokens, ..settings() });
+    let mut assigner = Assigner::new(Settings { balance: Balance::Tokens, backoff: 0, ..settings() });
     join(&mut assigner, 0, "n", 1);
     offer(&mut assigner, 0).unwrap();
     let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
@@ -189,6 +193,57 @@ fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
     answer(&mut assigner, 3 * MS, 2, long, Outcome::Done(Octets(b"")));
     let [(id, _)] = events(&mut assigner, 3 * MS, "farm.f.down.m.2").try_into().unwrap();
     assert_eq!(id, "e-0", "the last try of what failed is the other node's");
+}
+
+/// Rounds of a millisecond until all events of `total` ended. Nodes do one event each a round; those below `bad` fail.
+fn rounds(nodes: u64, total: u32, bad: u32) -> (u64, u64) {
+    let mut assigner = Assigner::new(Settings { tries: 3, balance: Balance::Tokens, ..settings() });
+    (1..=nodes).for_each(|node| join(&mut assigner, 0, &format!("n{node}"), node));
+    let (mut next, mut ended, mut good_by, mut now) = (0, 0, 0, 0);
+    let mut queues = vec![VecDeque::new(); nodes as usize];
+    while ended < total {
+        now += MS;
+        assert!(now < 100_000 * MS, "{ended} of {total} ended");
+        assigner.was_away(now, Nanos::MAX);
+        assigner.tick(now);
+        while next < total && offer(&mut assigner, next).is_some() {
+            next += 1;
+        }
+        assigner.pump(now);
+        for (subject, message) in sent(&mut assigner) {
+            let Message::Events(list) = message else { continue };
+            let node: usize = subject.rsplit('.').next().unwrap().parse().unwrap();
+            queues[node - 1].extend(list);
+        }
+        for (node, queue) in (1..).zip(&mut queues) {
+            let Some((id, ticket)) = queue.pop_front() else { continue };
+            let number: u32 = id[2..].parse().unwrap();
+            let failed = Outcome::Failed { reason: "exit code 1" };
+            let outcome = if number < bad { failed } else { Outcome::Done(Octets(b"")) };
+            answer(&mut assigner, now, node, ticket, outcome);
+        }
+        while let Some(event) = assigner.next_ended() {
+            ended += 1;
+            let is_good = matches!(event.end, End::Done(_));
+            assert_eq!(is_good, event.event.origin >= bad);
+            good_by = if is_good { now / MS } else { good_by };
+        }
+    }
+    (now / MS, good_by)
+}
+
+#[test]
+fn bad_events_take_their_tries_and_no_more_from_good_ones() {
+    for nodes in [1, 2, 8] {
+        let (without, _) = rounds(nodes, 1_000, 0);
+        for bad in [12, 48, 100] {
+            let (_, good) = rounds(nodes, 1_000 + bad, bad);
+            let tries = u64::from(3 * bad);
+            // A hold of 16 events is full of bad ones until each was tried three times, after 10 and 20 ms.
+            let most = without + tries + u64::from(bad.div_ceil(16)) * 40;
+            assert!(good < most, "{nodes} nodes, {bad} bad events: {good} rounds, {without} without, most {most}");
+        }
+    }
 }
 
 #[test]

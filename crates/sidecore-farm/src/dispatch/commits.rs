@@ -20,6 +20,7 @@ use std::collections::VecDeque;
 const CONFIRM_TIMEOUT: Nanos = 5_000_000_000;
 const RETRY_LIMIT: usize = 16;
 const SILENT: &str = "the server does not answer to results; sending them again";
+const NO_STREAM: &str = "nobody keeps results: the stream is gone, or its servers are away";
 const TOO_SMALL: &str =
     "the stream of dead letters takes no message that is large enough for a reason: raise its maximum message size";
 
@@ -48,6 +49,8 @@ pub(super) struct Commits {
     why: String,
     /// Messages without a kind that had the subject of a commit.
     foreign: u64,
+    /// A stream did not answer since the last look.
+    lacks_stream: bool,
 }
 
 impl Commits {
@@ -66,6 +69,7 @@ impl Commits {
             refused: VecDeque::new(),
             why: String::new(),
             foreign: 0,
+            lacks_stream: false,
         };
         Ok((commits, confirmed))
     }
@@ -81,6 +85,11 @@ impl Commits {
     /// Why results are refused; empty: they are not.
     pub(super) fn why(&self) -> &str {
         &self.why
+    }
+
+    /// Whether a stream of results or dead letters was missing since the last call.
+    pub(super) fn takes_lack_of_stream(&mut self) -> bool {
+        std::mem::take(&mut self.lacks_stream)
     }
 
     pub(super) fn origin_mut(&mut self, index: u32) -> Option<&mut Origin> {
@@ -110,6 +119,10 @@ impl Commits {
             PublishResult::Removed => self.send(now, index, outbox),
             PublishResult::TooLarge if self.bury(index) => self.send(now, index, outbox),
             PublishResult::TooLarge => self.refuse(index, serial, TOO_SMALL.to_owned()),
+            PublishResult::NoStream => {
+                self.lacks_stream = true;
+                self.refuse(index, serial, NO_STREAM.to_owned());
+            }
             PublishResult::Refused(why) => self.refuse(index, serial, why),
         }
         None
@@ -208,7 +221,7 @@ impl Commits {
         (commit.sent, commit.refused) = (now, false);
         let event = &commit.ended.event;
         let (headers, body) = match &commit.ended.end {
-            End::Done(result) => (letter::of_result(&event.kind), result.clone()),
+            End::Done(result) => (letter::of_result(&event.id, &event.kind), result.clone()),
             End::Dead { reason, tries } => {
                 letter::letter(reason, *tries, &event.kind, &event.body, commit.whole, self.client.max_payload())
             }
@@ -220,7 +233,7 @@ impl Commits {
     /// A result that has become too large for the server becomes a dead letter.
     fn refit(&mut self, index: u32) {
         let most = self.client.max_payload();
-        let too_large = |Commit { ended, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.kind, result.len()) > most);
+        let too_large = |Commit { ended, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.id, &ended.event.kind, result.len()) > most);
         if self.under_way[index as usize].as_ref().is_some_and(too_large) {
             let _ = self.bury(index);
         }

@@ -55,7 +55,7 @@ const QUEUE: [Known; 2] = [
 
 const NODE: [Row<Node>; 12] = [
     ("node_up", "Whether the node gets events: 0 while it is paused or leaves.", Level, |node| {
-        flag(node.state == NodeState::Up)
+        flag(matches!(node.state, NodeState::Up | NodeState::Suspect))
     }),
     ("node_slots", "Events that the node does at a time.", Level, |node| node.slots.into()),
     ("node_credit", "Work that the node still asks for; below 0 it has more.", Seconds, |node| {

@@ -137,6 +137,8 @@ impl KeyRouter {
             silence: settings.silence,
             grace: GRACE,
             tries: TRIES,
+            // Operations on keys kill no key server.
+            deaths: u8::MAX,
             stall: STALL,
         };
         Self {
@@ -385,7 +387,7 @@ impl KeyRouter {
             let server = self.servers.swap_remove(place);
             self.withdraw(now, &server.offers);
         }
-        self.entries.pool.lose(now, member);
+        self.entries.pool.lose(now, member, false);
         self.settle(now);
     }
 
@@ -395,10 +397,10 @@ impl KeyRouter {
             Outcome::Done(result) => Ended::Done(result.to_vec()),
             // Only the service decides about permissions.
             Outcome::Refused(_) if answer.outcome.refusal() == Some(Refusal::KeyDenied) => {
-                return self.failed(now, member, ticket);
+                return self.declined(now, member, ticket);
             }
             Outcome::Refused(reason) => Ended::Refused(reason),
-            Outcome::Elsewhere => return self.failed(now, member, ticket),
+            Outcome::Elsewhere => return self.declined(now, member, ticket),
         };
         if let Some(done) = self.entries.pool.answered(now, member, ticket, answer.held_ns, answer.work_ns) {
             if matches!(ended, Ended::Done(_)) {
@@ -421,8 +423,9 @@ impl KeyRouter {
         }
     }
 
-    fn failed(&mut self, now: Nanos, member: NodeId, ticket: Ticket) {
-        match self.entries.pool.failed(now, member, ticket) {
+    /// Another key server may have the key, or may use it. This one may have all others.
+    fn declined(&mut self, now: Nanos, member: NodeId, ticket: Ticket) {
+        match self.entries.pool.declined(now, member, ticket) {
             Some(Failed::Again { tag }) => self.again(tag),
             Some(Failed::Dead { tag, .. }) => self.end(tag, Ended::Elsewhere),
             // The attempt is void: another one counts.

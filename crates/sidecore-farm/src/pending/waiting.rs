@@ -1,7 +1,8 @@
 //! Requests that wait for a node, by class: a request without a possible node does not delay other classes.
 
 use sidecore_core::session::Class;
-use std::collections::VecDeque;
+use sidecore_core::time::Nanos;
+use std::collections::{BTreeSet, VecDeque};
 
 /// Most requests of one class that one search passes over.
 const MAX_PASSED: usize = 64;
@@ -18,13 +19,15 @@ pub(super) enum PlaceOutcome {
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
     queues: Vec<Queue>,
+    /// Requests that may be placed from a later time on: that time, tag, class.
+    later: BTreeSet<(Nanos, u32, usize)>,
     turn: usize,
     total: usize,
 }
 
 #[derive(Debug, Default)]
 struct Queue {
-    /// Requests that a node had before. They come first, and only they are passed over.
+    /// Requests that were passed over, or that a lost node had. They come first.
     again: VecDeque<u32>,
     fresh: VecDeque<u32>,
     /// How many of `again` are passed over in this search.
@@ -38,7 +41,7 @@ impl Waiting {
         self.total
     }
 
-    /// Whether a request of this class waits that no node had.
+    /// Whether a request of this class waits that is neither passed over nor from a lost node.
     pub(super) fn has_fresh(&self, class: Class) -> bool {
         self.queues.get(class.index()).is_some_and(|queue| !queue.fresh.is_empty())
     }
@@ -51,7 +54,17 @@ impl Waiting {
         self.queue(class).again.push_back(tag);
     }
 
+    /// From that time on it waits behind all of its class.
+    pub(super) fn later(&mut self, class: Class, tag: u32, from: Nanos) {
+        self.total += usize::from(self.later.insert((from, tag, class.index())));
+    }
+
     pub(super) fn remove(&mut self, class: Class, tag: u32) {
+        if let Some(entry) = self.later.iter().find(|(_, waits, _)| *waits == tag).copied() {
+            self.later.remove(&entry);
+            self.total -= 1;
+            return;
+        }
         let Some(queue) = self.queues.get_mut(class.index()) else { return };
         for list in [&mut queue.again, &mut queue.fresh] {
             if let Some(at) = list.iter().position(|waits| *waits == tag) {
@@ -62,8 +75,19 @@ impl Waiting {
         }
     }
 
+    fn ripen(&mut self, now: Nanos) {
+        while let Some((_, tag, class)) = self.later.first().copied().filter(|(from, ..)| *from <= now) {
+            self.later.pop_first();
+            self.total -= 1;
+            if let Some(class) = Class::from_index(class) {
+                self.last(class, tag);
+            }
+        }
+    }
+
     /// Tries the first request of each class in turn until every class waits. `only`: of this class alone.
-    pub(super) fn place(&mut self, only: Option<Class>, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
+    pub(super) fn place(&mut self, now: Nanos, only: Option<Class>, mut place: impl FnMut(Class, u32) -> PlaceOutcome) {
+        self.ripen(now);
         let classes = self.queues.len();
         for (index, queue) in self.queues.iter_mut().enumerate() {
             (queue.passed, queue.waits) = (0, only.is_some_and(|class| class.index() != index));
@@ -120,7 +144,10 @@ impl Queue {
 
     /// Passes over [`Queue::next`]. `false`: the search of this class ends there.
     fn pass(&mut self) -> bool {
-        let may = self.looked_at().is_some();
+        let may = self.passed < MAX_PASSED;
+        if may && self.looked_at().is_none() {
+            self.again.extend(self.fresh.pop_front());
+        }
         self.passed += usize::from(may);
         may
     }
@@ -143,7 +170,7 @@ mod tests {
             waiting.last(two, 10 + tag);
         }
         let mut order = Vec::new();
-        waiting.place(None, |class, tag| {
+        waiting.place(0, None, |class, tag| {
             if class == one && tag == 1 {
                 return PlaceOutcome::Waits;
             }
@@ -153,7 +180,7 @@ mod tests {
         assert_eq!((order, waiting.len()), (vec![0, 10, 11, 12], 2));
         waiting.again(one, 9);
         let mut order = Vec::new();
-        waiting.place(None, |_, tag| {
+        waiting.place(0, None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
@@ -169,7 +196,7 @@ mod tests {
             waiting.last(two, 10 + tag);
         }
         let mut asked = Vec::new();
-        waiting.place(None, |class, tag| {
+        waiting.place(0, None, |class, tag| {
             asked.push(tag);
             if class == one { PlaceOutcome::Waits } else { PlaceOutcome::Leaves }
         });
@@ -177,7 +204,7 @@ mod tests {
         assert!(waiting.has_fresh(one) && !waiting.has_fresh(two));
         waiting.last(two, 13);
         let mut asked = Vec::new();
-        waiting.place(Some(two), |_, tag| {
+        waiting.place(0, Some(two), |_, tag| {
             asked.push(tag);
             PlaceOutcome::Waits
         });
@@ -194,7 +221,7 @@ mod tests {
         }
         waiting.remove(class(2), 0);
         let mut order = Vec::new();
-        waiting.place(None, |_, tag| {
+        waiting.place(0, None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
@@ -209,7 +236,7 @@ mod tests {
             waiting.again(class(0), tag);
         }
         let mut order = Vec::new();
-        waiting.place(None, |_, tag| match tag {
+        waiting.place(0, None, |_, tag| match tag {
             7 => PlaceOutcome::Passed,
             2 => PlaceOutcome::Waits,
             _ => {
@@ -219,11 +246,36 @@ mod tests {
         });
         assert_eq!((order, waiting.len()), (vec![8, 0, 1], 2));
         let mut order = Vec::new();
-        waiting.place(None, |_, tag| {
+        waiting.place(0, None, |_, tag| {
             order.push(tag);
             PlaceOutcome::Leaves
         });
         assert_eq!(order, [7, 2]);
+    }
+
+    #[test]
+    fn what_is_put_off_waits_behind_what_is_there_and_holds_up_nobody_if_it_is_passed_over() {
+        let mut waiting = Waiting::default();
+        waiting.later(class(0), 7, 10);
+        waiting.later(class(0), 8, 20);
+        waiting.later(class(0), 9, 10);
+        waiting.last(class(0), 0);
+        let place = |waiting: &mut Waiting, now| {
+            let mut order = Vec::new();
+            waiting.place(now, None, |_, tag| {
+                order.push(tag);
+                if tag == 7 { PlaceOutcome::Passed } else { PlaceOutcome::Leaves }
+            });
+            order
+        };
+        assert_eq!((place(&mut waiting, 9), waiting.len()), (vec![0], 3));
+        waiting.last(class(0), 1);
+        assert_eq!(place(&mut waiting, 10), [1, 7, 9]);
+        waiting.last(class(0), 2);
+        assert_eq!((place(&mut waiting, 10), waiting.len()), (vec![7, 2], 2));
+        waiting.remove(class(0), 8);
+        waiting.remove(class(0), 7);
+        assert_eq!((place(&mut waiting, 20), waiting.len()), (vec![], 0));
     }
 
     #[test]
@@ -232,7 +284,7 @@ mod tests {
         (0..1_000).for_each(|tag| waiting.again(class(0), tag));
         (1_000..1_003).for_each(|tag| waiting.last(class(0), tag));
         let (mut asked, mut given) = (0, Vec::new());
-        waiting.place(None, |_, tag| {
+        waiting.place(0, None, |_, tag| {
             asked += 1;
             if tag < 1_000 {
                 return PlaceOutcome::Passed;
@@ -242,7 +294,7 @@ mod tests {
         });
         assert_eq!((asked, given), (MAX_PASSED + 3, vec![1_000, 1_001, 1_002]));
         let mut asked = 0;
-        waiting.place(None, |_, _| {
+        waiting.place(0, None, |_, _| {
             asked += 1;
             PlaceOutcome::Waits
         });

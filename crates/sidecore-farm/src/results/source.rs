@@ -1,6 +1,7 @@
 //! Source of results: a consumer with the taker's name, recreated when it is gone.
 
 use super::progress::Progress;
+use super::prune;
 use crate::connect::denied;
 use crate::error::{Cause, FarmError};
 use crate::streams;
@@ -50,6 +51,15 @@ impl Source {
         let info = self.consumer.get_info().await?;
         self.progress.raise(info.ack_floor.stream_sequence);
         Ok(info.num_pending == 0 && info.num_ack_pending == 0)
+    }
+
+    pub(super) async fn acknowledgements_are_due(&mut self) -> Result<bool, Cause> {
+        Ok(self.consumer.get_info().await?.num_ack_pending > 0)
+    }
+
+    pub(super) async fn prune(&self) -> Result<(), FarmError> {
+        let results = streams::handles(&self.js, &self.farm).await?.results;
+        prune::remove_taken(&results).await.map(drop)
     }
 
     pub(super) fn remembers_much(&self) -> bool {

@@ -10,6 +10,10 @@ pub(crate) enum StreamError {
     OldServer { version: String, major: i64, minor: i64 },
     #[error("there is no farm {0} here yet: `sidecore farm feed --farm {0}` makes it")]
     NoFarm(String),
+    #[error(
+        "the farm {farm} lacks its stream {name}: a running dispatcher makes it again, and so does `sidecore farm feed --farm {farm}`"
+    )]
+    Missing { name: String, farm: String },
     #[error("no stream {name}: {source}")]
     NoStream { name: String, source: GetStreamError },
     #[error(
@@ -34,6 +38,18 @@ pub(crate) enum StreamError {
         place(*storage).1
     )]
     NoSpace { name: String, bytes: i64, storage: StorageType, source: Error },
+    #[error(
+        "this account may set aside {left} more bytes of {}, and the farm's streams need {needed}: take a smaller --max-bytes, or raise {} in the account's `jetstream` limits",
+        place(*storage).0,
+        account_limit(*storage)
+    )]
+    AccountSpace { needed: i128, left: i128, storage: StorageType },
+    #[error(
+        "this account may not set aside {bytes} bytes of {} for {name} ({source}): take a smaller --max-bytes, or raise {} in the account's `jetstream` limits",
+        place(*storage).0,
+        account_limit(*storage)
+    )]
+    NoAccountSpace { name: String, bytes: i64, storage: StorageType, source: Error },
     #[error(
         "another stream of this account already takes {0}: give this farm another name with --farm, or remove that stream"
     )]
@@ -76,10 +92,9 @@ impl StreamError {
             ErrorCode::CLUSTER_NO_PEERS => Self::NoPeers { replicas, bytes, source },
             ErrorCode::STORAGE_RESOURCES_EXCEEDED
             | ErrorCode::MEMORY_RESOURCES_EXCEEDED
-            | ErrorCode::INSUFFICIENT_RESOURCES
-            | ErrorCode::ACCOUNT_RESOURCES_EXCEEDED
-            | ErrorCode::STREAM_MAX_STREAM_BYTES_EXCEEDED => {
-                Self::NoSpace { name, bytes, storage: wanted.storage, source }
+            | ErrorCode::INSUFFICIENT_RESOURCES => Self::NoSpace { name, bytes, storage: wanted.storage, source },
+            ErrorCode::ACCOUNT_RESOURCES_EXCEEDED | ErrorCode::STREAM_MAX_STREAM_BYTES_EXCEEDED => {
+                Self::NoAccountSpace { name, bytes, storage: wanted.storage, source }
             }
             ErrorCode::STREAM_SUBJECT_OVERLAP => Self::Overlap(wanted.subjects.join(", ")),
             ErrorCode::MAXIMUM_STREAMS_LIMIT => Self::TooMany(name),
@@ -94,6 +109,13 @@ impl StreamError {
             RequestErrorKind::TimedOut => Self::NoAnswer(what),
             _ => Self::Request { what, source },
         }
+    }
+}
+
+fn account_limit(storage: StorageType) -> &'static str {
+    match storage {
+        StorageType::File => "`max_file`",
+        StorageType::Memory => "`max_mem`",
     }
 }
 

@@ -98,6 +98,7 @@ fn listed(numbers: &[(&str, u64)]) -> String {
 fn state(state: NodeState) -> &'static str {
     match state {
         NodeState::Up => "up",
+        NodeState::Suspect => "suspect",
         NodeState::Paused => "paused",
         NodeState::Leaving => "leaving",
     }

@@ -3,6 +3,7 @@
 use crate::server::Server;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::Value;
 use std::collections::BTreeSet;
@@ -31,6 +32,10 @@ impl Process {
     pub(crate) fn kill(&mut self) {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+    }
+
+    pub(crate) fn has_ended(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_some()
     }
 
     pub(crate) fn said(&self) -> String {
@@ -97,16 +102,35 @@ impl Crew {
         }
     }
 
+    /// Events that fail wherever they are tried.
+    pub(crate) async fn feed_bad(&self, numbers: std::ops::Range<u32>) {
+        for number in numbers {
+            self.feed_text(number, "no number").await;
+        }
+    }
+
+    pub(crate) async fn feed_text(&self, number: u32, text: &'static str) {
+        self.until("room for an event", async |crew| crew.stored_text(number, text.into()).await).await;
+    }
+
     async fn stored(&self, number: u32, ms: u32) -> bool {
+        self.stored_text(number, ms.to_string().into()).await
+    }
+
+    async fn stored_text(&self, number: u32, text: Bytes) -> bool {
         let mut headers = HeaderMap::new();
         headers.insert("Nats-Msg-Id", format!("e-{number}"));
-        let sent = self.context.publish_with_headers("farm.f.events.k", headers, ms.to_string().into()).await;
+        let sent = self.context.publish_with_headers("farm.f.events.k", headers, text).await;
         sent.unwrap().await.is_ok()
     }
 
     pub(crate) async fn done(&self, count: u64) {
         self.until("results", async |crew| crew.messages("f-results").await == Some(count)).await;
         self.until("acknowledgements", async |crew| crew.messages("f-events").await == Some(0)).await;
+    }
+
+    pub(crate) async fn count(&self, stream: &str) -> u64 {
+        self.messages(stream).await.unwrap_or(0)
     }
 
     pub(crate) async fn kept(&self, stream: &str, count: u64) {

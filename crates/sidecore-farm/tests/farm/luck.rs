@@ -37,6 +37,55 @@ fn each_event_has_one_result() {
 }
 
 #[test]
+fn bad_events_before_good_ones_hold_up_nobody() {
+    on_a_server(async |_, crew| {
+        let _dispatcher = crew.dispatcher(&["--backoff", "1s"]).await;
+        // Nothing is known of the nodes, and the first that they see are a hundred events that fail.
+        crew.feed_bad(0..100).await;
+        crew.feed(100..600, 1).await;
+        let _nodes = [crew.node("n1", "2"), crew.node("n2", "2")];
+        crew.kept("f-results", 500).await;
+        let status = crew.shown("its state", |status| status["totals"]["committed"] == 500).await;
+        assert_eq!(status["totals"]["dead"], 0, "good events were done before the third try of a bad one: {status}");
+        crew.kept("f-dead", 100).await;
+        crew.kept("f-events", 0).await;
+        let up = crew.shown("both nodes", |status| status["nodes"].as_array().unwrap().len() == 2).await;
+        for node in up["nodes"].as_array().unwrap() {
+            assert_ne!(node["state"], "paused", "{up}");
+        }
+    });
+}
+
+#[test]
+fn an_event_that_kills_its_nodes_takes_no_innocent_one_along() {
+    on_a_server(async |_, crew| {
+        let _dispatcher = crew.dispatcher(&["--silence", "200ms"]).await;
+        crew.feed(0..20, 1).await;
+        crew.feed_text(20, "kill").await;
+        let program = "read -r event; [ \"$event\" != kill ] || kill -9 $PPID; echo done";
+        let start = |number: u32| {
+            let name = format!("n{number}");
+            crew.start(&name, &["work", "--name", &name, "--jobs", "4", "--", "sh", "-c", program])
+        };
+        let (mut node, mut deaths) = (start(0), 0);
+        while crew.count("f-dead").await == 0 {
+            if node.has_ended() {
+                deaths += 1;
+                assert!(deaths <= 3, "{deaths} nodes");
+                node = start(deaths);
+            }
+            sleep(Duration::from_millis(10)).await;
+        }
+        assert_eq!(deaths, 3);
+        let letter = crew.message("f-dead", "farm.f.dead.e-20").await;
+        let reason = letter.headers.get("Farm-Reason").unwrap().as_str().to_owned();
+        assert_eq!(reason, "3 nodes died while they had it, the last one with no other event");
+        crew.done(20).await;
+        assert_eq!(crew.ids("f-results").await.0, ids(0..20));
+    });
+}
+
+#[test]
 fn events_of_a_killed_node_and_of_a_stopped_one_are_done_by_another_and_once() {
     on_a_server(async |_, crew| {
         let _dispatcher = crew.dispatcher(&[]).await;
@@ -137,7 +186,7 @@ fn where_results_have_no_room_the_farm_waits_and_says_why_and_then_goes_on() {
         tokio::join!(feeding, waiting);
         crew.kept("f-events", 0).await;
         assert_eq!(crew.ids("f-results").await.1, 200);
-        assert!(dispatcher.said().contains("take results out"), "{}", dispatcher.said());
+        assert!(dispatcher.said().contains("`sidecore farm results` takes and removes"), "{}", dispatcher.said());
     });
 }
 

@@ -1,7 +1,7 @@
 //! Taking results: each once for each taker, as a file, a frame or a line.
 
 use crate::program::{Running, farm, fine, refused, run, until};
-use crate::queue::{COMMITTED, publish};
+use crate::queue::{COMMITTED, count, publish};
 use crate::server::Server;
 use std::collections::BTreeMap;
 use std::fs;
@@ -36,15 +36,53 @@ fn each_result_is_a_file_called_as_its_event() {
     assert_eq!(files(&to), BTreeMap::from(expected));
     add(&server, &[("f-3", "three")]);
     refused(&run(&server.url(), &args), 0, &["took 1 results"]);
-    refused(&run(&server.url(), &[&args[..], &["--name", "other"]].concat()), 0, &["took 3 results"]);
+}
+
+#[test]
+fn a_result_stays_until_every_taker_has_it_and_is_removed_then() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one"), ("f-2", "two"), ("f-3", "three")]);
+    let take = |name: &str, more: &[&str]| {
+        let taken = run(&server.url(), &[&["results", "--stdout", "--lines", "--name", name], more].concat());
+        (fine(&taken), count(&server.url(), "farm-results"))
+    };
+    let all = "one\ntwo\nthree\n".to_owned();
+    assert_eq!(take("first", &["--count", "0"]), (String::new(), 3), "it is known from now on");
+    assert_eq!(take("second", &[]), (all.clone(), 3));
+    assert_eq!(take("first", &["--count", "1"]), ("one\n".to_owned(), 2));
+    let pruned = fine(&run(&server.url(), &["prune"]));
+    assert!(pruned.contains("first has not taken 2") && pruned.contains("second has taken all"), "{pruned}");
+    assert_eq!(take("first", &[]), ("two\nthree\n".to_owned(), 0));
+    add(&server, &[("f-4", "four")]);
+    assert_eq!(take("second", &["--keep"]), ("four\n".to_owned(), 1));
+    assert_eq!(take("third", &["--keep"]), ("four\n".to_owned(), 1));
+    refused(&run(&server.url(), &["prune", "--forget", "nobody"]), 2, &["cannot forget the taker nobody"]);
+    let pruned = fine(&run(&server.url(), &["prune", "--forget", "first"]));
+    assert!(pruned.contains("taken results removed: 1\n"), "{pruned}");
+    assert_eq!(count(&server.url(), "farm-results"), 0);
+}
+
+#[test]
+fn a_farm_is_deleted_if_that_is_meant_and_nobody_would_make_it_again() {
+    let Some(server) = Server::start() else { return };
+    refused(&run(&server.url(), &["delete"]), 2, &["no farm farm here"]);
+    farm_with(&server, &[("f-1", "one")]);
+    refused(&run(&server.url(), &["delete"]), 2, &["1 in farm-results", "--yes"]);
+    let dispatcher = Running::start(&mut farm(&server.url(), &["dispatch"]));
+    until("a dispatcher", || run(&server.url(), &["status"]).status.success());
+    refused(&run(&server.url(), &["delete", "--yes"]), 2, &["a dispatcher of the farm farm is active"]);
+    dispatcher.stop();
+    fine(&dispatcher.end());
+    refused(&run(&server.url(), &["delete", "--yes"]), 0, &["deleted farm-results, messages in it: 1"]);
+    refused(&run(&server.url(), &["dead"]), 2, &["no farm farm here"]);
 }
 
 #[test]
 fn results_come_as_frames_or_as_lines() {
     let Some(server) = Server::start() else { return };
     farm_with(&server, &[("f-1", "one\n"), ("f-2", "two")]);
-    assert_eq!(fine(&run(&server.url(), &["results", "--stdout"])), "\0\0\0\x04one\n\0\0\0\x03two");
-    let lines = ["results", "--stdout", "--lines", "--name", "lines"];
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout", "--keep"])), "\0\0\0\x04one\n\0\0\0\x03two");
+    let lines = ["results", "--stdout", "--lines", "--name", "lines", "--keep"];
     assert_eq!(fine(&run(&server.url(), &lines)), "one\ntwo\n");
     assert_eq!(
         fine(&run(&server.url(), &["results", "--stdout", "--lines", "--ids", "--name", "ids"])),

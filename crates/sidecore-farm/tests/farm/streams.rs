@@ -1,9 +1,10 @@
 //! Refusals of servers, with their remedies.
 
-use crate::program::{fine, refused, run};
-use crate::queue::{info, make};
+use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
+use crate::queue::{count, info, make, publish, with};
 use crate::server::Server;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use futures_util::StreamExt;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -59,6 +60,78 @@ fn more_than_the_servers_have_is_refused_with_the_limit_to_raise() {
     refused(&ask(&["--replicas", "3"]), 2, &["3 replicas need as many servers", "--replicas 1"]);
     refused(&ask(&["--max-bytes", "900000GiB"]), 2, &["left to set aside", "max_file_store"]);
     refused(&ask(&["--max-bytes", "900000GiB", "--storage", "memory"]), 2, &["left to set aside", "max_memory_store"]);
+}
+
+#[test]
+fn a_farm_that_does_not_fit_leaves_nothing_behind_and_what_is_named_makes_one_that_fits() {
+    let scratch = tempfile::tempdir().unwrap();
+    let conf = scratch.path().join("conf");
+    let limit = "jetstream { max_file_store: 100000000 }\n";
+    let account = "accounts { A { jetstream: { max_file: 90000000 }, users: [ { user: a, password: a } ] }, B { jetstream: enabled, users: [ { user: b, password: b } ] } }\n";
+    fs::write(&conf, format!("{limit}{account}")).unwrap();
+    let Some(server) = Server::start_with(&["-c", conf.to_str().unwrap()]) else { return };
+    let as_user = |user: &str| server.url().replace("nats://", &format!("nats://{user}:{user}@"));
+    let streams = |user: &str| {
+        with(&as_user(user), async |js| js.stream_names().map(Result::unwrap).collect::<Vec<String>>().await)
+    };
+    // Together 40 + 40 + 5 + 16 MiB: the servers learn of the last ones at the end only.
+    let too_much = run(&as_user("b"), &["feed", "--max-bytes", "40MiB"]);
+    refused(&too_much, 2, &["left to set aside for farm-", "take a smaller --max-bytes", "max_file_store"]);
+    assert_eq!(streams("b"), [""; 0]);
+    let too_much = run(&as_user("a"), &["feed", "--max-bytes", "40MiB"]);
+    refused(
+        &too_much,
+        2,
+        &["this account may set aside 90000000 more bytes of files", "smaller --max-bytes", "`max_file`"],
+    );
+    assert_eq!(streams("a"), [""; 0]);
+    fine(&run(&as_user("a"), &["feed", "--max-bytes", "20MiB"]));
+    assert_eq!(streams("a").len(), 4);
+}
+
+#[test]
+fn a_stream_that_is_deleted_is_made_again_while_the_dispatcher_runs_and_nothing_is_lost() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let mut dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = Running::start(&mut farm(&url, &["work", "--sleep", "1ms"]));
+    until("a dispatcher", || run(&url, &["status"]).status.success());
+    for stream in ["farm-results", "farm-dead"] {
+        with(&url, async |js| js.delete_stream(stream).await.map(drop).unwrap());
+        refused(&run(&url, &["results", "--stdout"]), 2, &[&format!("lacks its stream {stream}")]);
+        // The feeder's command would make it again.
+        for (id, event) in [("good", "1"), ("bad", "no number")] {
+            publish(&url, "farm.farm.events.event", &[("Nats-Msg-Id", &format!("{id}-{stream}"))], event);
+        }
+        dispatcher.says(&format!("the stream {stream} was gone; made it again"));
+        until("its result or its dead letter", || count(&url, stream) > 0);
+    }
+    until("all events", || count(&url, "farm-events") == 0);
+    assert_eq!(
+        (count(&url, "farm-results"), count(&url, "farm-dead")),
+        (2, 1),
+        "one letter was deleted with its stream"
+    );
+}
+
+#[test]
+fn a_farm_whose_results_are_full_goes_on_when_what_it_names_was_done() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--max-bytes", "64KiB"]));
+    until("a dispatcher", || run(&url, &["status"]).status.success());
+    let _node = Running::start(farm(&url, &["work"]).args(["--", "head", "-c", "20000", "/dev/zero"]));
+    fine(&run_with(&url, &["feed", "--lines"], b"1\n2\n3\n4\n5\n6\n"));
+    let status = |part: &str| {
+        let (_, out, _) = said(&run(&url, &["status"]));
+        out.contains(part)
+    };
+    until("the cause and the remedy", || status("full") && status("`sidecore farm results` takes and removes results"));
+    assert_eq!(count(&url, "farm-results"), 3);
+    let to = tempfile::tempdir().unwrap();
+    let taken = run(&url, &["results", "--to", to.path().to_str().unwrap(), "--count", "6"]);
+    refused(&taken, 0, &["took 6 results"]);
+    until("all events", || count(&url, "farm-events") == 0);
 }
 
 #[test]
@@ -130,11 +203,7 @@ fn accounts_and_what_they_may_not_do_are_named() {
     refused(&run(&with("nothing"), &["feed"]), 2, &["may not do that", "$JS.API.STREAM.INFO.farm-events"]);
     refused(&run(&with("looking"), &["feed"]), 2, &["may not do that", "$JS.API.STREAM.CREATE.farm-events"]);
     fine(&run(&with("all"), &["feed"]));
-    refused(
-        &crate::program::run_with(&with("looking"), &["feed", "--lines"], b"one\n"),
-        2,
-        &["may not feed farm.farm.events.event"],
-    );
+    refused(&run_with(&with("looking"), &["feed", "--lines"], b"one\n"), 2, &["may not feed farm.farm.events.event"]);
     refused(&run(&with("looking"), &["feed", "--name", "me"]), 2, &["may not read a feeder's place"]);
     refused(&run(&with("looking"), &["results", "--stdout"]), 2, &["may not take results"]);
     refused(&run(&with("looking"), &["dead"]), 2, &["may not read dead letters"]);

@@ -63,7 +63,7 @@ fn a_taker_whose_stream_was_made_anew_takes_it_from_its_beginning() {
     let Some(server) = Server::start() else { return };
     let (mut taker, scratch) = taker_of_twenty(&server);
     until("the stream is removed", || with(&server.url(), async |js| js.delete_stream("farm-results").await.is_ok()));
-    taker.says("waiting for results: there is no farm");
+    taker.says("waiting for results: the farm farm lacks its stream farm-results");
     fine(&run(&server.url(), &["feed"]));
     add(&server, 20..30);
     taker.says("going on");

@@ -26,19 +26,26 @@ pub(super) fn letter(
     (headers, body.slice(..kept))
 }
 
-pub(super) fn of_result(kind: &str) -> HeaderMap {
+/// The id lets servers recognise a second result of an event after a taker removed the first one.
+pub(super) fn of_result(id: &str, kind: &str) -> HeaderMap {
+    let mut headers = of_kind(kind);
+    headers.insert(names::ID, id.parse::<HeaderValue>().unwrap_or_default());
+    headers
+}
+
+pub(super) fn size_of_result(id: &str, kind: &str, result: usize) -> usize {
+    FRAME + names::ID.len() + id.len() + EACH + names::KIND.len() + kind.len() + EACH + result
+}
+
+fn of_kind(kind: &str) -> HeaderMap {
     let mut headers = HeaderMap::new();
     headers.insert(names::KIND, kind.parse::<HeaderValue>().unwrap_or_default());
     headers
 }
 
-pub(super) fn size_of_result(kind: &str, result: usize) -> usize {
-    FRAME + names::KIND.len() + kind.len() + EACH + result
-}
-
 fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
     let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
-    let mut headers = of_result(kind);
+    let mut headers = of_kind(kind);
     headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
     headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
     headers

@@ -45,7 +45,15 @@ pub(super) enum PublishResult {
     Foreign(u64),
     Removed,
     TooLarge,
+    /// There is no such stream now, or nobody serves it.
+    NoStream,
     Refused(String),
+}
+
+#[derive(Deserialize)]
+struct PublishAck {
+    #[serde(default)]
+    duplicate: bool,
 }
 
 #[derive(Deserialize)]
@@ -55,18 +63,21 @@ struct Got {
 
 pub(super) fn publish_result(asked: Asked, message: &Message) -> PublishResult {
     if message.status == Some(StatusCode::NO_RESPONDERS) {
-        return PublishResult::Refused("nobody keeps results: the stream is gone, or its servers are away".to_owned());
+        return PublishResult::NoStream;
     }
-    let said =
-        match asked {
-            Asked::Store => read::<IgnoredAny>(message)
-                .map(|said| said.map_or_else(|error| refusal(&error), |_| PublishResult::Stored)),
-            Asked::Look => {
-                read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
-            }
-            Asked::Remove => read::<IgnoredAny>(message)
-                .map(|said| said.map_or_else(|error| other(&error), |_| PublishResult::Removed)),
-        };
+    let said = match asked {
+        Asked::Store => read::<PublishAck>(message).map(|said| match said {
+            Ok(ack) if ack.duplicate => PublishResult::Before,
+            Ok(_) => PublishResult::Stored,
+            Err(error) => refusal(&error),
+        }),
+        Asked::Look => {
+            read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
+        }
+        Asked::Remove => {
+            read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| other(&error), |_| PublishResult::Removed))
+        }
+    };
     said.unwrap_or_else(|| PublishResult::Refused("the server's answer to a result cannot be read".to_owned()))
 }
 
@@ -83,7 +94,7 @@ fn refusal(error: &jetstream::Error) -> PublishResult {
         _ if description.contains(ONE_EACH) => PublishResult::Taken,
         ErrorCode::STREAM_MESSAGE_EXCEEDS_MAXIMUM => PublishResult::TooLarge,
         ErrorCode::STREAM_STORE_FAILED => PublishResult::Refused(format!(
-            "the stream of results is full ({description}): take results out, or raise its limits"
+            "the stream of results is full ({description}): `sidecore farm results` takes and removes results, `sidecore farm prune` says who has not taken them"
         )),
         _ => other(error),
     }
@@ -135,9 +146,10 @@ mod tests {
     #[test]
     fn what_is_stored_is_told_from_what_is_refused() {
         let refused = |words: &str| PublishResult::Refused(words.to_owned());
-        let full = "the stream of results is full (maximum bytes exceeded): take results out, or raise its limits";
+        let full = "the stream of results is full (maximum bytes exceeded): `sidecore farm results` takes and removes results, `sidecore farm prune` says who has not taken them";
         for (body, expected) in [
             (r#"{"stream":"f-results","seq":7}"#.to_owned(), PublishResult::Stored),
+            (r#"{"stream":"f-results","seq":7,"duplicate":true}"#.to_owned(), PublishResult::Before),
             (error(10_077, ONE_EACH), PublishResult::Taken),
             (error(10_077, "maximum bytes exceeded"), refused(full)),
             (error(10_054, "message size exceeds maximum allowed"), PublishResult::TooLarge),
@@ -146,7 +158,7 @@ mod tests {
         ] {
             assert_eq!(heard(Asked::Store, &body, None), expected, "{body}");
         }
-        assert!(matches!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), PublishResult::Refused(_)));
+        assert_eq!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), PublishResult::NoStream);
     }
 
     #[test]

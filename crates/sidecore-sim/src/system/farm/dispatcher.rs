@@ -5,7 +5,9 @@ use super::field::Field;
 use super::parameters;
 use crate::engine::Engine;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{BeatOutcome, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings};
+use sidecore_core::nodes::{
+    BeatOutcome, DEATHS, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings,
+};
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
@@ -40,6 +42,7 @@ impl Dispatcher {
             silence: set.death.silence_ms.nanos(),
             grace: set.death.grace_ms.nanos(),
             tries: set.hand.tries.get() as u8,
+            deaths: DEATHS,
             // No node of this model hangs.
             stall: Nanos::MAX,
         };
@@ -160,7 +163,7 @@ impl Dispatcher {
         let Some(member) = self.member(node, life) else { return false };
         let heard = self.farm.beat(engine.now(), member, received, answered);
         if heard == BeatOutcome::Lossy {
-            self.lose(engine, field, node);
+            self.lose(engine, field, node, false);
         }
         heard == BeatOutcome::Fine
     }
@@ -169,7 +172,7 @@ impl Dispatcher {
         if !field.nodes[node].is(life) {
             return;
         }
-        self.lose(engine, field, node);
+        self.lose(engine, field, node, true);
         let slots = field.set.node.slots.get() as u16;
         let beat = field.set.death.beat_ms.nanos();
         let Some(member) = self.farm.join(engine.now(), slots, Classes::all(), beat) else {
@@ -184,7 +187,7 @@ impl Dispatcher {
     pub(super) fn looks(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
         let now = engine.now();
         while let Some(member) = self.farm.silent(now) {
-            self.lose(engine, field, self.nodes[member.number()]);
+            self.lose(engine, field, self.nodes[member.number()], false);
         }
         self.go_on(engine, field);
         let due = self.farm.due().unwrap_or(now);
@@ -195,9 +198,9 @@ impl Dispatcher {
         self.members[node].filter(|(known, _)| *known == life).map(|(_, member)| member)
     }
 
-    fn lose(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize) {
+    fn lose(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field, node: usize, died: bool) {
         if let Some((_, member)) = self.members[node].take() {
-            self.farm.lose(engine.now(), member);
+            self.farm.lose(engine.now(), member, died);
             field.forget(node);
             self.go_on(engine, field);
         }

@@ -1,0 +1,119 @@
+//! `farm prune`: removes what every taker has, takers, and dead letters. `farm delete`: removes the farm.
+
+use crate::args;
+use crate::connect::{self, denied};
+use crate::error::FarmError;
+use crate::status::Status;
+use crate::streams::{self, names};
+use async_nats::jetstream;
+use async_nats::jetstream::stream::Stream;
+use futures_util::{StreamExt, TryStreamExt};
+use sidecore_terminal::output::{print, tell};
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// An active dispatcher publishes its state four times in this time.
+const DISPATCHER_WAIT: Duration = Duration::from_secs(1);
+
+/// Who takes results, and up to which number.
+#[derive(Debug)]
+pub(crate) struct Taker {
+    name: String,
+    floor: u64,
+    left: u64,
+}
+
+/// What was removed, and what stays because of whom.
+#[derive(Debug, Default)]
+pub(crate) struct Pruned {
+    removed: u64,
+    takers: Vec<Taker>,
+}
+
+/// Removes the results that every taker has acknowledged. Without a taker nothing is removed.
+pub(crate) async fn remove_taken(results: &Stream<()>) -> Result<Pruned, FarmError> {
+    let takers = takers(results).await?;
+    let Some(floor) = takers.iter().map(|taker| taker.floor).min().filter(|floor| *floor > 0) else {
+        return Ok(Pruned { removed: 0, takers });
+    };
+    let purged = tokio::select! {
+        purged = results.purge().sequence(floor + 1) => purged.map_err(FarmError::nats("cannot remove taken results"))?,
+        said = denied() => return Err(FarmError::denied("remove taken results", said)),
+    };
+    Ok(Pruned { removed: purged.purged, takers })
+}
+
+async fn takers(results: &Stream<()>) -> Result<Vec<Taker>, FarmError> {
+    let listed = results.consumers().map_ok(|info| Taker {
+        name: info.name,
+        floor: info.ack_floor.stream_sequence,
+        left: info.num_pending + info.num_ack_pending as u64,
+    });
+    tokio::select! {
+        listed = listed.try_collect() => listed.map_err(FarmError::nats("cannot list the takers")),
+        said = denied() => Err(FarmError::denied("list the takers", said)),
+    }
+}
+
+pub(crate) async fn run(args: args::Prune) -> Result<u8, FarmError> {
+    let client = connect::connect(&args.farm, connect::Role::Operator).await?;
+    let js = jetstream::new(client);
+    let streams = streams::existing(&js, &args.farm.farm).await?;
+    for name in &args.forget {
+        let gone = streams.results.delete_consumer(name).await;
+        gone.map_err(FarmError::nats(format!("cannot forget the taker {name}")))?;
+        tell(format_args!("forgot the taker {name}: one of that name begins with what is there then"));
+    }
+    let Pruned { removed, takers } = remove_taken(&streams.results).await?;
+    let mut text = format!("taken results removed: {removed}\n");
+    for Taker { name, left, .. } in &takers {
+        text += &match left {
+            0 => format!("{name} has taken all\n"),
+            left => format!(
+                "{name} has not taken {left}: `sidecore farm results --name {name}` takes them, `sidecore farm prune --forget {name}` gives them up\n"
+            ),
+        };
+    }
+    if takers.is_empty() {
+        text += "nobody has taken results: `sidecore farm results` does\n";
+    }
+    if args.dead {
+        let purged = streams.dead.purge().await.map_err(FarmError::nats("cannot remove dead letters"))?;
+        text += &format!("dead letters removed: {}\n", purged.purged);
+    }
+    print(&text).map_err(FarmError::output)?;
+    Ok(0)
+}
+
+pub(crate) async fn delete(args: args::Delete) -> Result<u8, FarmError> {
+    let client = connect::connect(&args.farm, connect::Role::Operator).await?;
+    let farm = &args.farm.farm;
+    let shown = client.subscribe(format!("farm.{farm}.status")).await;
+    let mut shown = shown.map_err(FarmError::nats("cannot ask for a dispatcher"))?;
+    let js = jetstream::new(client);
+    if let Ok(Some(message)) = timeout(DISPATCHER_WAIT, shown.next()).await
+        && serde_json::from_slice::<Status>(&message.payload).is_ok_and(|status| status.active)
+    {
+        return Err(FarmError::Dispatched(farm.clone()));
+    }
+    let mut counts = Vec::new();
+    for name in names::streams(farm) {
+        if let Ok(mut stream) = js.get_stream(&name).await {
+            let info = stream.info().await.map_err(FarmError::nats(format!("cannot look at {name}")))?;
+            counts.push((name, info.state.messages));
+        }
+    }
+    if counts.is_empty() {
+        return Err(streams::error::StreamError::NoFarm(farm.clone()).into());
+    }
+    if !args.yes {
+        return Err(FarmError::NotConfirmed(
+            counts.iter().map(|(name, messages)| format!("{messages} in {name}")).collect::<Vec<_>>().join(", "),
+        ));
+    }
+    for (name, messages) in counts {
+        js.delete_stream(&name).await.map_err(FarmError::nats(format!("cannot delete {name}")))?;
+        tell(format_args!("deleted {name}, messages in it: {messages}"));
+    }
+    Ok(0)
+}

@@ -1,0 +1,46 @@
+//! Whether an account may set aside what a farm's streams need together. JetStream itself says so at the last stream only.
+
+use super::error::StreamError;
+use async_nats::jetstream::Context;
+use async_nats::jetstream::response::Response;
+use async_nats::jetstream::stream::{Config, StorageType};
+use serde::Deserialize;
+use std::time::Duration;
+use tokio::time::timeout;
+
+/// An account without permission to ask gets no answer: then the servers decide stream by stream.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// What is needed of an account's state. Servers before 2.10 do not say what is set aside.
+#[derive(Debug, Deserialize)]
+struct Account {
+    limits: Limits,
+    #[serde(default)]
+    reserved_storage: u64,
+    #[serde(default)]
+    reserved_memory: u64,
+}
+
+/// Below 0: no limit.
+#[derive(Debug, Deserialize)]
+struct Limits {
+    max_storage: i64,
+    max_memory: i64,
+}
+
+pub(super) async fn check(js: &Context, missing: &[Config]) -> Result<(), StreamError> {
+    let asked = timeout(ANSWER_TIMEOUT, js.request::<_, _, Response<Account>>("INFO", &())).await;
+    let Ok(Ok(Response::Ok(account))) = asked else { return Ok(()) };
+    let of = |storage| missing.iter().filter(move |config| config.storage == storage);
+    for (storage, most, reserved) in [
+        (StorageType::File, account.limits.max_storage, account.reserved_storage),
+        (StorageType::Memory, account.limits.max_memory, account.reserved_memory),
+    ] {
+        let needed: i128 = of(storage).map(|config| i128::from(config.max_bytes) * config.num_replicas as i128).sum();
+        let left = i128::from(most) - i128::from(reserved);
+        if needed > 0 && most >= 0 && needed > left {
+            return Err(StreamError::AccountSpace { needed, left: left.max(0), storage });
+        }
+    }
+    Ok(())
+}
