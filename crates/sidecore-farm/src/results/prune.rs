@@ -9,6 +9,7 @@ use async_nats::jetstream;
 use async_nats::jetstream::stream::Stream;
 use futures_util::{StreamExt, TryStreamExt};
 use sidecore_terminal::output::{print, tell};
+use std::fmt::Write as _;
 use std::time::Duration;
 use tokio::time::timeout;
 
@@ -67,10 +68,11 @@ pub(crate) async fn run(args: args::Prune) -> Result<u8, FarmError> {
     let Pruned { removed, takers } = remove_taken(&streams.results).await?;
     let mut text = format!("taken results removed: {removed}\n");
     for Taker { name, left, .. } in &takers {
-        text += &match left {
-            0 => format!("{name} has taken all\n"),
-            left => format!(
-                "{name} has not taken {left}: `sidecore farm results --name {name}` takes them, `sidecore farm prune --forget {name}` gives them up\n"
+        let _ = match left {
+            0 => writeln!(text, "{name} has taken all"),
+            left => writeln!(
+                text,
+                "{name} has not taken {left}: `sidecore farm results --name {name}` takes them, `sidecore farm prune --forget {name}` gives them up"
             ),
         };
     }
@@ -79,7 +81,7 @@ pub(crate) async fn run(args: args::Prune) -> Result<u8, FarmError> {
     }
     if args.dead {
         let purged = streams.dead.purge().await.map_err(FarmError::nats("cannot remove dead letters"))?;
-        text += &format!("dead letters removed: {}\n", purged.purged);
+        let _ = writeln!(text, "dead letters removed: {}", purged.purged);
     }
     print(&text).map_err(FarmError::output)?;
     Ok(0)
