@@ -148,7 +148,9 @@ mod tests {
         let program = Program { title: "rest".to_owned(), command };
         let mut told = Vec::new();
         run(vec![program.at_rest()], 1, Duration::from_secs(60), &directory, |ended| told.push(ended.output));
-        assert_eq!(told, ["10\na b none\n/\n"]);
+        // This test may have a low priority itself.
+        let own: u32 = String::from_utf8(Command::new("nice").output()?.stdout)?.trim().parse()?;
+        assert_eq!(told, [format!("{}\na b none\n/\n", (own + 10).min(19))]);
         fs::remove_dir_all(&directory)?;
         Ok(())
     }
