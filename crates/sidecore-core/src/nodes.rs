@@ -17,7 +17,7 @@
 //! there too, it is the event's fault, and no node is charged. If it is done there, the node where it failed is charged,
 //! and pauses after many charges. Until then a node at which everything fails gets one event at a time. Likewise for
 //! the death of a node: each of its events is under suspicion only, and the event that was with several dying
-//! nodes runs alone on its next one, so that an innocent event next to it is not abandoned with it.
+//! nodes runs alone on its next one. So an innocent event that was next to it is not abandoned with it.
 //!
 //! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
 //! between machines, so that their clocks need not agree. Limits: [`MAX_NODES`] nodes, and [`Settings::in_flight`]
@@ -28,7 +28,7 @@ mod reassign;
 #[cfg(all(test, not(loom)))]
 mod tests;
 
-use crate::dispatch::{Capability, Dispatch, KeyLocation, LaneId, Limits, MAX_DEVICES, Work};
+use crate::dispatch::{Capability, DeviceState, Dispatch, KeyLocation, LaneId, Limits, MAX_DEVICES, Work};
 use crate::inflight::Ticket;
 use crate::policy::balance::{Balance, Rates};
 use crate::policy::notify::Notify;
@@ -283,7 +283,7 @@ impl NodePool {
             self.judge(at, |node| if at == from { node.acquit() } else { node.charge(now) });
         }
         self.forget(done.work.tag);
-        self.settle(from);
+        self.refresh_withheld(from);
         self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(Answered { tag: done.work.tag, handed: done.handed, way })
     }
@@ -330,7 +330,7 @@ impl NodePool {
     pub fn silent(&mut self, now: Nanos) -> Option<NodeId> {
         for number in 0..self.nodes.len() {
             if self.nodes[number].resumes(now) {
-                self.settle(self.nodes[number].member);
+                self.refresh_withheld(self.nodes[number].member);
             }
         }
         let stall = self.settings.stall;
@@ -372,8 +372,7 @@ impl NodePool {
         reassign.lost(dispatch, nodes, member.number(), now, |tag| {
             let tried = &mut tried[tag as usize];
             tried.deaths = tried.deaths.saturating_add(died.into());
-            // Before its last death it was alone there.
-            let fate = if tried.deaths >= deaths { Fate::Abandoned } else { Fate::after(tried.deaths, deaths) };
+            let fate = Fate::after(tried.deaths, deaths);
             if fate == Fate::Abandoned {
                 *tried = Tried::default();
             }
@@ -401,6 +400,8 @@ impl NodePool {
     /// A node leaves: it gets no more events, and finishes those it has.
     pub fn leave(&mut self, member: NodeId) {
         if self.node_mut(member).is_some() {
+            // An event that waits to be alone there needs another node.
+            self.quarantine.take_if(|quarantine| quarantine.node == member);
             self.dispatch.drain(member.number());
         }
     }
@@ -409,7 +410,7 @@ impl NodePool {
     pub fn forget(&mut self, tag: u32) {
         self.tried[tag as usize] = Tried::default();
         if let Some(Quarantine { node, .. }) = self.quarantine.take_if(|quarantine| quarantine.tag == tag) {
-            self.settle(node);
+            self.refresh_withheld(node);
         }
     }
 
@@ -436,7 +437,8 @@ impl NodePool {
     /// State of a node for display. `None`: it does not belong to the farm any more.
     pub fn view(&self, member: NodeId) -> Option<View> {
         let node = self.node(member)?;
-        Some(View::new(node, self.dispatch.device_load(member.number())))
+        let leaving = self.dispatch.device_state(member.number()) == DeviceState::Draining;
+        Some(View::new(node, self.dispatch.device_load(member.number()), leaving))
     }
 
     /// The nodes of the farm.
@@ -475,9 +477,9 @@ impl NodePool {
         if let Some(Quarantine { node, .. }) = self.quarantine.take_if(|quarantine| quarantine.tag == tag) {
             // It has answered, so it kills no node.
             self.tried[tag as usize].deaths = 0;
-            self.settle(node);
+            self.refresh_withheld(node);
         }
-        self.settle(from);
+        self.refresh_withheld(from);
         self.reassign.retry(&mut self.dispatch, &self.nodes, now);
         Some(tag)
     }
@@ -499,12 +501,12 @@ impl NodePool {
     fn judge(&mut self, member: NodeId, verdict: impl FnOnce(&mut Node)) {
         if let Some(node) = self.node_mut(member) {
             verdict(node);
-            self.settle(member);
+            self.refresh_withheld(member);
         }
     }
 
     /// Lets a node have events or none, after a change of what decides that.
-    fn settle(&mut self, member: NodeId) {
+    fn refresh_withheld(&mut self, member: NodeId) {
         let reserved = self.quarantine.is_some_and(|quarantine| quarantine.node == member);
         let number = member.number();
         let has_events = self.dispatch.device_load(number).in_flight > 0;
@@ -519,7 +521,7 @@ impl NodePool {
     fn gave(&mut self, now: Nanos, member: NodeId) {
         let has_others = self.dispatch.device_load(member.number()).in_flight > 1;
         self.nodes[member.number()].gave(now, has_others);
-        self.settle(member);
+        self.refresh_withheld(member);
     }
 
     /// Whether an event may be the one that killed its former nodes.
@@ -538,7 +540,7 @@ impl NodePool {
                 return if any { Placement::Avoided } else { Placement::NoNode };
             };
             self.quarantine = Some(Quarantine { node, tag });
-            self.settle(node);
+            self.refresh_withheld(node);
         }
         let kept = self.quarantine.filter(|kept| kept.tag == tag).map(|kept| kept.node);
         let Some(node) = kept.filter(|node| self.dispatch.device_load(node.number()).in_flight == 0) else {

@@ -36,6 +36,7 @@ mod measures;
 mod node;
 mod pending;
 mod quiet;
+mod removal;
 mod results;
 mod server;
 mod signals;
@@ -91,8 +92,8 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Work(args) => work::run(args).await,
             Command::Results(args) => results::run(args).await,
             Command::Dead(args) => dead::run(args).await,
-            Command::Prune(args) => results::prune::run(args).await,
-            Command::Delete(args) => results::prune::delete(args).await,
+            Command::Prune(args) => removal::prune(args).await,
+            Command::Delete(args) => removal::delete(args).await,
             Command::Status(args) => top::status(&args).await,
             Command::Top(args) => top::top(args).await,
             Command::Export(args) => export::run(&args).await,

@@ -6,7 +6,6 @@
 
 pub(crate) mod error;
 mod progress;
-pub(crate) mod prune;
 mod sink;
 mod source;
 

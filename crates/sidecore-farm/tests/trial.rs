@@ -8,6 +8,8 @@ use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 const MAX_WAIT: Duration = Duration::from_secs(60);
+/// Time of the first events with --quick.
+const QUICK_BURST_US: f64 = 2e6;
 
 fn farm(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
@@ -45,8 +47,11 @@ fn each_event_is_committed_once_while_processes_are_killed() {
         assert_eq!(number("committed") + number("dead"), number("fed"), "{}", said(&output));
         assert_eq!(output.status.code(), Some(i32::from(number("dead") > 0)), "{}", said(&output));
         assert!(number("fed") > 5_000 && number("kills") >= 5, "{text}");
-        // 0 on a machine so busy that nothing ends in the part of the burst that is measured.
-        assert!(row["share"].as_f64().unwrap() >= 0.0 && row["total_us"]["p99"].as_f64().unwrap() > 0.0, "{text}");
+        // On a machine so busy that most events take longer than the first events' time, none of these ends in it.
+        let total = |quantile: &str| row["total_us"][quantile].as_f64().unwrap();
+        let is_late = total("p50") > QUICK_BURST_US;
+        assert!(row["share"].as_f64().unwrap() > 0.0 || is_late, "{text}");
+        assert!(total("p99") > 0.0, "{text}");
         for heading in ["share of the sum of their rates", "committed twice", "late answers, dropped", "16 nodes"] {
             assert!(said(&output).contains(heading), "{heading} in {}", said(&output));
         }

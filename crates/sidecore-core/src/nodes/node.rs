@@ -65,7 +65,7 @@ pub struct View {
 }
 
 impl View {
-    pub(super) fn new(node: &Node, load: &Load) -> Self {
+    pub(super) fn new(node: &Node, load: &Load, leaving: bool) -> Self {
         Self {
             slots: node.slots,
             credit: load.window.cast_signed().saturating_sub_unsigned(load.backlog),
@@ -77,7 +77,7 @@ impl View {
             failed: node.failures,
             paused: node.is_paused(),
             suspect: node.is_suspect(),
-            leaving: !load.usable && !node.withheld,
+            leaving,
         }
     }
 }

@@ -44,9 +44,12 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// Of an event with which so many nodes died, of at most `most`.
+    /// Of an event with which so many nodes died, of at most `most`: at the last of them it was alone.
     pub(super) fn after(deaths: u8, most: u8) -> Self {
-        if deaths > 0 && deaths + 1 >= most { Self::Anew } else { Self::Elsewhere }
+        if deaths >= most {
+            return Self::Abandoned;
+        }
+        if deaths + 1 >= most { Self::Anew } else { Self::Elsewhere }
     }
 }
 
@@ -87,12 +90,13 @@ impl ReassignQueue {
                         self.waits += 1;
                     }
                 }
-                anew_or_not => {
+                Fate::Anew => {
                     dispatch.complete(ticket, None);
-                    let is_abandoned = anew_or_not == Fate::Abandoned;
-                    let moved =
-                        if is_abandoned { Reassignment::Abandoned { tag } } else { Reassignment::Again { tag } };
-                    self.moved.push_back(moved);
+                    self.moved.push_back(Reassignment::Again { tag });
+                }
+                Fate::Abandoned => {
+                    dispatch.complete(ticket, None);
+                    self.moved.push_back(Reassignment::Abandoned { tag });
                 }
             }
         }

@@ -270,6 +270,24 @@ fn a_node_that_is_kept_free_serves_again_if_its_event_is_gone_or_fails() {
 }
 
 #[test]
+fn an_event_that_waits_to_be_alone_takes_another_node_if_the_one_kept_for_it_leaves() {
+    let mut farm = farm(Balance::Eft);
+    for _ in 0..2 {
+        let member = join(&mut farm, 0);
+        given(farm.place(0, 5, KIND, 100));
+        kill(&mut farm, 0, member, 5);
+    }
+    let first = join(&mut farm, 0);
+    given(farm.place(0, 1, KIND, 100));
+    assert_eq!(farm.place(0, 5, KIND, 100), Placement::Avoided);
+    let second = join(&mut farm, 0);
+    assert_eq!(farm.place(0, 5, KIND, 100), Placement::Avoided, "one is kept for it");
+    farm.leave(first);
+    assert!(farm.view(first).unwrap().leaving);
+    assert_eq!(given(farm.place(0, 5, KIND, 100)).0, second);
+}
+
+#[test]
 fn messages_that_are_lost_say_nothing_against_an_event() {
     let mut farm = farm(Balance::Tokens);
     for _ in 0..100 {

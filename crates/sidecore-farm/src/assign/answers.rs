@@ -117,9 +117,10 @@ impl<T> Assigner<T> {
             Failed::Again { tag } => {
                 self.totals.redone += 1;
                 let Some(held) = self.held.get_mut(tag) else { return };
-                let doublings = held.failures.min(MAX_BACKOFF_DOUBLINGS);
+                let times = 1 << held.failures.min(MAX_BACKOFF_DOUBLINGS);
                 held.failures += 1;
-                self.held.again_later(tag, now.saturating_add(self.settings.backoff << doublings));
+                let backoff = self.settings.backoff.saturating_mul(times);
+                self.held.again_later(tag, now.saturating_add(backoff));
             }
             Failed::Dead { tag, tries } => {
                 self.end_tag(now, tag, End::Dead { reason: reason.to_owned(), tries }, None);

@@ -1,9 +1,9 @@
 //! Source of results: a consumer with the taker's name, recreated when it is gone.
 
 use super::progress::Progress;
-use super::prune;
 use crate::connect::denied;
 use crate::error::{Cause, FarmError};
+use crate::removal;
 use crate::streams;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::pull::{self, Batch};
@@ -59,7 +59,7 @@ impl Source {
 
     pub(super) async fn prune(&self) -> Result<(), FarmError> {
         let results = streams::handles(&self.js, &self.farm).await?.results;
-        prune::remove_taken(&results).await.map(drop)
+        removal::remove_taken(&results).await.map(drop)
     }
 
     pub(super) fn remembers_much(&self) -> bool {

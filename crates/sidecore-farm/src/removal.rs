@@ -56,14 +56,14 @@ async fn takers(results: &Stream<()>) -> Result<Vec<Taker>, FarmError> {
     }
 }
 
-pub(crate) async fn run(args: args::Prune) -> Result<u8, FarmError> {
+pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let js = jetstream::new(client);
     let streams = streams::existing(&js, &args.farm.farm).await?;
     for name in &args.forget {
         let gone = streams.results.delete_consumer(name).await;
         gone.map_err(FarmError::nats(format!("cannot forget the taker {name}")))?;
-        tell(format_args!("forgot the taker {name}: one of that name begins with what is there then"));
+        tell(format_args!("forgot the taker {name}; if it takes again, it begins with the results that are left"));
     }
     let Pruned { removed, takers } = remove_taken(&streams.results).await?;
     let mut text = format!("taken results removed: {removed}\n");
