@@ -44,7 +44,7 @@ use reassign::{Fate, ReassignQueue};
 /// Nodes that a farm may have at a time.
 pub const MAX_NODES: usize = MAX_DEVICES;
 /// [`Settings::deaths`] unless an operator wants another number.
-pub const DEATHS: u8 = 3;
+pub const DEATHS: u8 = 5;
 /// Expected time of an event of an unknown kind on a node, ns. Long enough that a node gets one such event, and the
 /// next one after its answer.
 const PRIOR: Nanos = 1_000_000_000;
@@ -69,8 +69,8 @@ pub struct Settings {
     pub grace: Nanos,
     /// Failures after which an event is abandoned, at least 1.
     pub tries: u8,
-    /// Nodes that may die while they have an event, at least 2; the last of them has no other event meanwhile. Then
-    /// the event is abandoned.
+    /// Nodes that may die while they have an event, at least 4; the last three of them have no other event meanwhile.
+    /// Then the event is abandoned.
     pub deaths: u8,
     /// A node that has events and answers none for this time is lost, ns, even if it beats.
     pub stall: Nanos,

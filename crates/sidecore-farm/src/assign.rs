@@ -132,7 +132,7 @@ impl<T> Assigner<T> {
             // A sent message may be under way for longer than a node may be silent.
             grace: settings.silence.saturating_mul(4),
             tries: settings.tries.max(1),
-            deaths: settings.deaths.max(2),
+            deaths: settings.deaths.max(4),
             stall: settings.limit.saturating_add(STALL),
         };
         Self {
@@ -260,7 +260,7 @@ impl<T> Assigner<T> {
                 Reassignment::Again { tag } => self.again(tag),
                 Reassignment::Abandoned { tag } => {
                     let deaths = self.settings.deaths;
-                    let reason = format!("{deaths} nodes died while they had it, the last one with no other event");
+                    let reason = format!("{deaths} nodes died while they had it, the last three with no other event");
                     self.end_tag(now, tag, End::Dead { reason, tries: 0 }, None);
                 }
             }

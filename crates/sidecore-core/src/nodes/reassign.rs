@@ -33,6 +33,10 @@ pub enum Reassignment {
     },
 }
 
+/// How many deaths alone prove that an event kills nodes. One does not: machines fail, and live nodes are silent on busy
+/// ones.
+const ALONE: u8 = 3;
+
 /// What becomes of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
@@ -44,12 +48,12 @@ pub(super) enum Fate {
 }
 
 impl Fate {
-    /// Of an event with which so many nodes died, of at most `most`: at the last of them it was alone.
+    /// Of an event with which so many nodes died, of at most `most`: at the last [`ALONE`] of them it was alone.
     pub(super) fn after(deaths: u8, most: u8) -> Self {
         if deaths >= most {
             return Self::Abandoned;
         }
-        if deaths + 1 >= most { Self::Anew } else { Self::Elsewhere }
+        if deaths > 0 && deaths.saturating_add(ALONE) >= most { Self::Anew } else { Self::Elsewhere }
     }
 }
 

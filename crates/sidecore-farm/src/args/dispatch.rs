@@ -20,8 +20,8 @@ pub(crate) struct Dispatch {
     /// How often an event may fail until it becomes a dead letter
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u8).range(1..=100))]
     pub(crate) tries: u8,
-    /// How many nodes may die while they have an event until it becomes a dead letter; the last of them has no other event meanwhile
-    #[arg(long, value_name = "N", default_value_t = DEATHS, value_parser = clap::value_parser!(u8).range(2..=100))]
+    /// How many nodes may die while they have an event until it becomes a dead letter; the last three of them have no other event meanwhile
+    #[arg(long, value_name = "N", default_value_t = DEATHS, value_parser = clap::value_parser!(u8).range(4..=100))]
     pub(crate) deaths: u8,
     /// How long an event waits after its first failure, twice as long after each further one, up to 128 times; then it is behind all that wait
     #[arg(long, value_name = "TIME", default_value = "100ms", value_parser = measures::age)]

@@ -12,7 +12,7 @@ fn settings() -> Settings {
         dispatcher: US,
         balance: Balance::Eft,
         tries: 2,
-        deaths: 3,
+        deaths: 5,
         backoff: 10 * MS,
         hold: 16,
         hold_bytes: 4096,

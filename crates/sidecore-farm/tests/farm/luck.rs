@@ -71,15 +71,15 @@ fn an_event_that_kills_its_nodes_takes_no_innocent_one_along() {
         while crew.count("f-dead").await == 0 {
             if node.has_ended() {
                 deaths += 1;
-                assert!(deaths <= 3, "{deaths} nodes");
+                assert!(deaths <= 5, "{deaths} nodes");
                 node = start(deaths);
             }
             sleep(Duration::from_millis(10)).await;
         }
-        assert_eq!(deaths, 3);
+        assert_eq!(deaths, 5);
         let letter = crew.message("f-dead", "farm.f.dead.e-20").await;
         let reason = letter.headers.get("Farm-Reason").unwrap().as_str().to_owned();
-        assert_eq!(reason, "3 nodes died while they had it, the last one with no other event");
+        assert_eq!(reason, "5 nodes died while they had it, the last three with no other event");
         crew.done(20).await;
         assert_eq!(crew.ids("f-results").await.0, ids(0..20));
     });
