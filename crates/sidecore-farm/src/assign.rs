@@ -122,7 +122,8 @@ pub(crate) struct Assigner<T> {
 }
 
 impl<T> Assigner<T> {
-    pub(crate) fn new(settings: Settings) -> Self {
+    /// `totals`: counts so far, which go on.
+    pub(crate) fn new(settings: Settings, totals: Totals) -> Self {
         let hold = settings.hold;
         let core = nodes::Settings {
             balance: settings.balance,
@@ -142,7 +143,7 @@ impl<T> Assigner<T> {
             bytes: 0,
             ended: VecDeque::new(),
             messages: VecDeque::new(),
-            totals: Totals::default(),
+            totals,
             settings,
         }
     }
@@ -230,6 +231,10 @@ impl<T> Assigner<T> {
             node.stages.record(Stage::Return, took);
             node.lag = lag;
         }
+    }
+
+    pub(crate) fn totals(&self) -> Totals {
+        self.totals
     }
 
     pub(crate) fn totals_mut(&mut self) -> &mut Totals {

@@ -19,7 +19,7 @@ use sidecore_terminal::output::{print, tell};
 
 const MAX_REASON_CHARS: usize = 120;
 
-#[derive(Debug, Serialize)]
+#[derive(Clone, Debug, Serialize)]
 struct DeadEvent {
     id: String,
     kind: String,
@@ -35,6 +35,9 @@ struct DeadEvent {
     #[serde(skip)]
     sequence: u64,
     again: bool,
+    /// Of one that a run of `--again` has begun with.
+    #[serde(skip)]
+    mark: String,
 }
 
 pub(crate) async fn run(args: args::Dead) -> Result<u8, FarmError> {
@@ -95,6 +98,8 @@ impl DeadEvent {
             cut: whole.is_some(),
             whole_bytes: whole.map_or(Some(bytes), |whole| whole.parse().ok()),
             again: again.is_some(),
+            // Copies of an earlier version have none.
+            mark: header(names::AGAIN).unwrap_or_else(|| message.sequence.to_string()),
             body: message.payload,
             sequence: message.sequence,
         }

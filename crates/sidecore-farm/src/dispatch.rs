@@ -20,7 +20,7 @@ use crate::connect;
 use crate::error::FarmError;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
-use crate::status::Status;
+use crate::status::{Status, Totals};
 use crate::streams;
 use crate::subscribe::subscribe;
 use crate::wire::{self, Lead};
@@ -81,6 +81,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         commits,
         known: Known::default(),
         assigner: None,
+        totals: Totals::default(),
         lead_subject: format!("farm.{farm}.dispatcher").into(),
         status_subject: format!("farm.{farm}.status").into(),
         connects: client.statistics().connects.load(Ordering::Relaxed),
@@ -113,6 +114,8 @@ struct Dispatcher<'a> {
     leadership: Leadership,
     /// Only while the dispatcher is active, or was until it lost its connection.
     assigner: Option<Assigner<Origin>>,
+    /// Counts until the last assigner ended.
+    totals: Totals,
     lead_subject: Subject,
     status_subject: Subject,
     connects: u64,
@@ -376,7 +379,7 @@ impl Dispatcher<'_> {
             assigner.resize(settings.hold_bytes, settings.message);
         } else {
             self.known = Known::default();
-            self.assigner = Some(Assigner::new(settings));
+            self.assigner = Some(Assigner::new(settings, self.totals));
         }
         self.commits.send_all(now, &self.outbox);
     }
@@ -408,7 +411,7 @@ impl Dispatcher<'_> {
     fn drop_all(&mut self, now: Nanos, why: &str) {
         self.quiet.waits(now, &format!("stands by: {why}"));
         self.give_all_back();
-        self.assigner = None;
+        self.totals = self.assigner.take().map_or(self.totals, |assigner| assigner.totals());
         self.inputs.unsubscribe_all();
         self.commits.forget();
     }
@@ -424,6 +427,7 @@ impl Dispatcher<'_> {
             None => Status {
                 farm: self.args.farm.farm.clone(),
                 balance: self.args.balance.name().to_owned(),
+                totals: self.totals,
                 ..Status::default()
             },
         };

@@ -17,11 +17,11 @@ mod source;
 mod splitter;
 mod summary;
 
-use crate::args::Feed;
+use crate::args::{Durability, Feed};
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids::Ids;
-use crate::streams;
+use crate::streams::{self, error::StreamError};
 use async_nats::jetstream;
 use place::Keeper;
 use pump::Pump;
@@ -45,18 +45,25 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     };
     let client = connect::connect_and_hear(&args.farm, connect::Role::Feeder, heard).await?;
     let js = jetstream::new(client.clone());
-    streams::ensure(&js, &args.farm.farm, &args.durability).await?;
+    // A feeder with an account of its own reaches the subjects of its events and places, and no streams.
+    let namespace = match streams::ensure(&js, &args.farm.farm, &args.durability).await {
+        Ok(_) => None,
+        Err(denied @ StreamError::Denied(_)) if args.durability == Durability::default() => {
+            Some(place::namespace(&js, &args.farm.farm, denied).await?)
+        }
+        Err(error) => return Err(error.into()),
+    };
     let limit = client.max_payload().saturating_sub(HEADROOM);
     let ids = Ids::new(args.name.as_deref(), &client);
     let (give, take) = mpsc::channel(QUEUE);
     let source = source::open(&args, limit, ids).await?;
     let keeper = match (&args.name, source.place()) {
-        (Some(name), Some(place)) => Some(Keeper::open(&js, &args.farm.farm, name, place?).await?),
+        (Some(name), Some(place)) => Some(Keeper::open(&js, &args.farm.farm, name, place?, namespace.is_none()).await?),
         _ => None,
     };
     let source = source.go_on_from(keeper.as_ref().map(Keeper::place)).await?;
     let room = source.room();
-    let mut pump = Pump::open(&args, client, keeper, again, take).await?;
+    let mut pump = Pump::open(&args, client, keeper, again, take, namespace).await?;
     let code = pump.run(tokio::spawn(source.run(give))).await;
     drop(pump);
     if let Some(room) = room {

@@ -1,14 +1,19 @@
 //! Ids of events: the feeder's name, and a part of each event.
 
+use crate::error::FarmError;
+use crate::wire;
 use async_nats::Client;
 use std::ffi::OsStr;
 use std::fmt::Write;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Component, Path, PathBuf};
 
-pub(crate) const MAX_ID_BYTES: usize = 96;
-/// Digits of a digest that stand for the rest of a long path: 128 bits.
+/// Most bytes of a feeder's own ids.
+const MAX_ID_BYTES: usize = 96;
+/// Digits of a digest: 128 bits.
 const DIGEST: usize = 32;
+/// Digits that distinguish events of one id.
+const MARK: usize = 16;
 /// Characters that distinguish feeders without a name, and runs of a named feeder.
 const RUN: usize = 12;
 
@@ -42,19 +47,45 @@ impl Ids {
             return id;
         }
         // No escaped path has two underscores in a row.
-        let digest = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, path.as_os_str().as_bytes());
-        let mut id = format!("{}__", &id[..MAX_ID_BYTES - DIGEST - 2]);
-        for byte in &digest.as_ref()[..DIGEST / 2] {
-            let _ = write!(id, "{byte:02x}");
-        }
-        id
+        format!("{}__{}", &id[..MAX_ID_BYTES - DIGEST - 2], digest([path.as_os_str().as_bytes()]))
     }
+}
+
+/// The id of an event whose own id is another event's.
+pub(crate) fn beside(id: &str, digest: &str) -> String {
+    format!("{}__{}", &id[..id.len().min(wire::ID - MARK - 2)], &digest[..MARK])
+}
+
+/// A digest of these parts, 128 bits in hexadecimal: the start of their SHA-256, a zero between them. No part but the
+/// last may have a zero.
+pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
+    let mut context = aws_lc_rs::digest::Context::new(&aws_lc_rs::digest::SHA256);
+    for (index, part) in parts.into_iter().enumerate() {
+        if index > 0 {
+            context.update(&[0]);
+        }
+        context.update(part);
+    }
+    hexadecimal(&context.finish().as_ref()[..DIGEST / 2])
+}
+
+/// 128 random bits in hexadecimal.
+pub(crate) fn secret() -> Result<String, FarmError> {
+    let mut bytes = [0; DIGEST / 2];
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| FarmError::NoRandom)?;
+    Ok(hexadecimal(&bytes))
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 /// Whether the text can be an id: a token of a subject, and a file's name.
 pub(crate) fn is_one(text: &str) -> bool {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    !text.is_empty() && text.len() <= MAX_ID_BYTES && text.bytes().all(plain)
+    wire::is_token(text, wire::ID)
 }
 
 /// A path of letters, digits and `-`; every other byte is `_` and its two digits in hexadecimal.
@@ -129,7 +160,7 @@ mod tests {
 
     #[test]
     fn what_is_no_token_is_no_id() {
-        for text in ["", "a.b", "a b", "*", ">", "../x", "a/b", "a\0", "ä", &"x".repeat(97)] {
+        for text in ["", "a.b", "a b", "*", ">", "../x", "a/b", "a\0", "ä", &"x".repeat(161)] {
             assert!(!is_one(text), "{text:?}");
         }
     }

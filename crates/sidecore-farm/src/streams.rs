@@ -7,10 +7,9 @@
 
 pub(crate) mod error;
 pub(crate) mod names;
+pub(crate) mod padding;
 mod shape;
 mod space;
-
-pub(crate) use shape::REMEMBERED;
 
 use crate::args::Durability;
 use crate::connect;
@@ -52,7 +51,12 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
     let mut missing = Vec::new();
     for wanted in shape::all(farm, durability) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
-            Response::Ok(info) => shape::check(&info.config, &wanted, durability)?,
+            Response::Ok(info) => {
+                shape::check(&info.config, &wanted, durability)?;
+                if shape::is_earlier(&info.config, &wanted) {
+                    update(js, info.config, &wanted).await?;
+                }
+            }
             Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted),
             Response::Err { error } => return Err(StreamError::refused(error, &wanted)),
         }
@@ -72,6 +76,17 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
         }
     }
     Ok(made)
+}
+
+/// Gives a stream of an earlier version what feeders with accounts of their own need. Who may not do that uses the
+/// stream as it is.
+async fn update(js: &Context, there: Config, wanted: &Config) -> Result<(), StreamError> {
+    let config = Config { subjects: wanted.subjects.clone(), allow_direct: wanted.allow_direct, ..there };
+    match ask(js, format!("STREAM.UPDATE.{}", config.name), &config).await {
+        Ok(Response::Err { error }) => Err(StreamError::refused(error, wanted)),
+        Ok(Response::Ok(_)) | Err(StreamError::Denied(_)) => Ok(()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Takes back what a failed command made, so that the next one may ask for less.

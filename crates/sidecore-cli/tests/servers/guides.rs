@@ -456,6 +456,17 @@ fn rings(guide: &str, name: &str, needs: &[&str]) {
 }
 
 #[test]
+fn the_farms_first_job_works_word_for_word() {
+    let mut all = steps(&page("install.md"));
+    all.push(Step::Do("cd $(mktemp -d)\n".to_owned()));
+    all.extend(steps(&page("farm.md#a-first-job-2000-files-compressed-by-three-nodes")));
+    let said = follow_steps(&all).said;
+    for part in ["fed 2000, stored 2000, already there 0", "\n2000\n", "no dead letters", "\nsame\n", "nodes: 2, "] {
+        assert!(said.contains(part), "{part:?}: {said}");
+    }
+}
+
+#[test]
 fn the_guide_for_redis_works_word_for_word() {
     rings("guide/sockets.md#redis", "redis-server", &["redis-server", "redis-cli"]);
 }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use std::time::Duration;
 
 /// Settings of the farm's streams. Without them an existing farm is used as it is.
-#[derive(Clone, Debug, Default, Args)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Args)]
 #[command(next_help_heading = "Durability (set by the first command of a farm; without these it is used as it is)")]
 pub(crate) struct Durability {
     /// Where servers keep events: `file` survives a server's end, `memory` does not. When a server syncs its files to the disk is its own setting, `sync_interval`: two minutes by default [default: file]

@@ -37,7 +37,7 @@ pub(crate) struct Work {
     #[arg(long, value_name = "BYTES", default_value = "1000000", value_parser = size)]
     pub(crate) max_result: u64,
     /// Interval of its beats, 1ms to 10s; after four missing beats the node is lost
-    #[arg(long, value_name = "TIME", default_value = "10ms", value_parser = beat)]
+    #[arg(long, value_name = "TIME", default_value = "50ms", value_parser = beat)]
     pub(crate) beat: Duration,
     /// No program: sleep this time, multiplied by the number at the beginning of the event
     #[arg(long, value_name = "TIME", value_parser = age, conflicts_with = "command")]

@@ -23,7 +23,7 @@ fn settings() -> Settings {
 }
 
 fn assigner() -> Assigner<u32> {
-    Assigner::new(settings())
+    Assigner::new(settings(), Totals::default())
 }
 
 fn say(assigner: &mut Assigner<u32>, now: Nanos, up: &NodeMessage) {
@@ -174,7 +174,8 @@ fn an_event_that_fails_is_dead_after_its_tries_with_the_last_reason() {
 
 #[test]
 fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
-    let mut assigner = Assigner::new(Settings { balance: Balance::Tokens, backoff: 0, ..settings() });
+    let mut assigner =
+        Assigner::new(Settings { balance: Balance::Tokens, backoff: 0, ..settings() }, Totals::default());
     join(&mut assigner, 0, "n", 1);
     offer(&mut assigner, 0).unwrap();
     let [(_, ticket)] = events(&mut assigner, 0, "farm.f.down.n.1").try_into().unwrap();
@@ -197,7 +198,7 @@ fn a_node_is_not_idle_because_the_first_event_in_the_queue_failed_there() {
 
 /// Rounds of a millisecond until all events of `total` ended. Nodes do one event each a round; those below `bad` fail.
 fn rounds(nodes: u64, total: u32, bad: u32) -> (u64, u64) {
-    let mut assigner = Assigner::new(Settings { tries: 3, balance: Balance::Tokens, ..settings() });
+    let mut assigner = Assigner::new(Settings { tries: 3, balance: Balance::Tokens, ..settings() }, Totals::default());
     (1..=nodes).for_each(|node| join(&mut assigner, 0, &format!("n{node}"), node));
     let (mut next, mut ended, mut good_by, mut now) = (0, 0, 0, 0);
     let mut queues = vec![VecDeque::new(); nodes as usize];

@@ -7,6 +7,8 @@ use std::time::Duration;
 /// Silence after which a node is lost. It is shorter than the default, because the gap after a kill is measured on a
 /// quiet machine.
 const NODE_TIMEOUT: &str = "40ms";
+/// A quarter of it.
+const BEAT: &str = "10ms";
 
 pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&str]) -> Result<Process, ProcessError> {
     let further = [&["--silence", NODE_TIMEOUT], further].concat();
@@ -16,7 +18,14 @@ pub(crate) fn dispatcher(stand: &Stand, farm: &str, number: usize, further: &[&s
 /// A node that sleeps `unit` for each unit of an event, one event after the other.
 pub(crate) fn node(stand: &Stand, farm: &str, number: usize, unit: Duration) -> Result<Process, ProcessError> {
     let (name, unit) = (node_name(number), format!("{}ns", unit.as_nanos()));
-    start(stand, farm, format!("node {number}"), "work", &["--name", &name, "--jobs", "1", "--sleep", &unit], false)
+    start(
+        stand,
+        farm,
+        format!("node {number}"),
+        "work",
+        &["--name", &name, "--jobs", "1", "--beat", BEAT, "--sleep", &unit],
+        false,
+    )
 }
 
 pub(crate) fn node_name(number: usize) -> String {

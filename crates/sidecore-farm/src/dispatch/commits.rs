@@ -7,7 +7,9 @@ use super::known::Origin;
 use super::outbox::Outbox;
 use crate::assign::{End, Ended};
 use crate::error::FarmError;
+use crate::ids;
 use crate::streams::names;
+use crate::streams::padding::Padding;
 use async_nats::{Client, Message, Subject, Subscriber};
 use bytes::Bytes;
 use reply::{Asked, PublishResult, publish_result};
@@ -26,6 +28,10 @@ const TOO_SMALL: &str =
 
 struct Commit {
     ended: Ended<Origin>,
+    /// Of the event: another event may have the same id.
+    digest: String,
+    /// Whether a dead letter's event is known to have no result.
+    has_no_result: bool,
     whole: usize,
     sent: Nanos,
     serial: u64,
@@ -39,6 +45,7 @@ pub(super) struct Stored {
 
 pub(super) struct Commits {
     client: Client,
+    padding: Padding,
     farm: String,
     inbox: String,
     under_way: Vec<Option<Commit>>,
@@ -60,6 +67,7 @@ impl Commits {
         let confirmed = confirmed.map_err(FarmError::nats("cannot receive confirmations"))?;
         let commits = Self {
             client: client.clone(),
+            padding: Padding::of(client),
             farm: farm.to_owned(),
             inbox,
             under_way: Vec::new(),
@@ -103,8 +111,11 @@ impl Commits {
         });
         self.serial += 1;
         self.bytes += size_of(&ended);
-        let whole = ended.event.body.len();
-        self.under_way[index as usize] = Some(Commit { ended, whole, sent: 0, serial: self.serial, refused: false });
+        let (event, serial) = (&ended.event, self.serial);
+        let (whole, digest) = (event.body.len(), ids::digest([event.kind.as_bytes(), &event.body]));
+        let has_no_result = matches!(ended.end, End::Done(_));
+        self.under_way[index as usize] =
+            Some(Commit { ended, digest, has_no_result, whole, sent: 0, serial, refused: false });
         self.send(now, index, outbox);
         index
     }
@@ -113,8 +124,20 @@ impl Commits {
         let (index, serial, asked) = self.name_of(&message.subject)?;
         match publish_result(asked, message) {
             PublishResult::Stored => return self.stored(now, index, false, outbox),
-            PublishResult::Before => return self.stored(now, index, true, outbox),
-            PublishResult::Taken => self.ask(now, index, None, outbox),
+            PublishResult::There(event) if self.is_of(index, event.as_deref()) => {
+                return self.stored(now, index, true, outbox);
+            }
+            PublishResult::There(_) | PublishResult::Free | PublishResult::Foreign(_) if asked == Asked::Result => {
+                self.has_no_result(index);
+                self.send(now, index, outbox);
+            }
+            PublishResult::There(_) => {
+                self.rename(index);
+                self.send(now, index, outbox);
+            }
+            // Free: it was taken out meanwhile.
+            PublishResult::Before | PublishResult::Free => return self.stored(now, index, true, outbox),
+            PublishResult::Taken => self.ask(now, index, Asked::Look, outbox),
             PublishResult::Foreign(number) => self.remove(now, index, number, outbox),
             PublishResult::Removed => self.send(now, index, outbox),
             PublishResult::TooLarge if self.bury(index) => self.send(now, index, outbox),
@@ -142,23 +165,52 @@ impl Commits {
         if self.foreign.is_power_of_two() {
             tell(format_args!("results that no dispatcher committed, taken away: {} so far", self.foreign));
         }
-        self.ask(now, index, Some(number), outbox);
+        self.ask(now, index, Asked::Remove(number), outbox);
     }
 
-    /// Reads the message that has the commit's subject, or deletes it by its number. A feeder can make the server put
-    /// one there, with the reply subject of an event.
-    fn ask(&mut self, now: Nanos, index: u32, foreign: Option<u64>, outbox: &Outbox) {
+    /// Reads the message that has the commit's subject, or the event's result, or deletes a message by its number. A
+    /// feeder can make the server put one there, with the reply subject of an event.
+    fn ask(&mut self, now: Nanos, index: u32, asked: Asked, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         commit.sent = now;
         let [_, results, dead, _] = names::streams(&self.farm);
-        let stream = if matches!(commit.ended.end, End::Done(_)) { results } else { dead };
-        let (asked, api, body) = match foreign {
-            None => (Asked::Look, "GET", json!({ "last_by_subj": commit.subject(&self.farm) })),
-            Some(number) => (Asked::Remove, "DELETE", json!({ "seq": number, "no_erase": true })),
+        let is_result = asked == Asked::Result || matches!(commit.ended.end, End::Done(_));
+        let stream = if is_result { results } else { dead };
+        let last = |subject: String| ("GET", json!({ "last_by_subj": subject }));
+        let (api, body) = match asked {
+            Asked::Remove(number) => ("DELETE", json!({ "seq": number, "no_erase": true })),
+            Asked::Result => last(names::result(&self.farm, &commit.ended.event.id)),
+            Asked::Look | Asked::Store => last(commit.subject(&self.farm)),
         };
         let subject = format!("$JS.API.STREAM.MSG.{api}.{stream}");
         let serial = commit.serial;
         outbox.ask(subject.into(), self.reply(index, serial, asked), None, body.to_string().into());
+    }
+
+    /// Whether what stands under a commit's id is of the same event. Earlier versions did not say of which.
+    fn is_of(&self, index: u32, event: Option<&str>) -> bool {
+        let commit = self.under_way[index as usize].as_ref();
+        commit.zip(event).is_none_or(|(commit, event)| commit.digest == event)
+    }
+
+    fn has_no_result(&mut self, index: u32) {
+        self.under_way[index as usize].iter_mut().for_each(|commit| commit.has_no_result = true);
+    }
+
+    /// Another event of the same id was there first: this one becomes a dead letter with an id of its own, under which
+    /// it can be fed again.
+    fn rename(&mut self, index: u32) {
+        let Some(commit) = &mut self.under_way[index as usize] else { return };
+        let before = size_of(&commit.ended);
+        let event = &mut commit.ended.event;
+        let beside = ids::beside(&event.id, &commit.digest);
+        if let End::Done(_) = commit.ended.end {
+            let reason =
+                format!("another event has the id {}: feeders of one name, or a source that changed", event.id);
+            commit.ended.end = End::Dead { reason, tries: 1 };
+        }
+        event.id = beside.into();
+        self.bytes = self.bytes + size_of(&commit.ended) - before;
     }
 
     fn reply(&self, index: u32, serial: u64, asked: Asked) -> Subject {
@@ -219,21 +271,28 @@ impl Commits {
         self.refit(index);
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         (commit.sent, commit.refused) = (now, false);
+        // A dispatcher before this one may have stored a result that it could not acknowledge.
+        if !commit.has_no_result {
+            return self.ask(now, index, Asked::Result, outbox);
+        }
         let event = &commit.ended.event;
-        let (headers, body) = match &commit.ended.end {
-            End::Done(result) => (letter::of_result(&event.id, &event.kind), result.clone()),
+        let most = self.client.max_payload().saturating_sub(self.padding.most());
+        let (mut headers, body) = match &commit.ended.end {
+            End::Done(result) => (letter::of_result(&event.id, &commit.digest, &event.kind), result.clone()),
             End::Dead { reason, tries } => {
-                letter::letter(reason, *tries, &event.kind, &event.body, commit.whole, self.client.max_payload())
+                let headers = letter::of_letter(reason, *tries, &event.kind, &commit.digest);
+                letter::letter(headers, &event.body, commit.whole, most)
             }
         };
         let (serial, subject) = (commit.serial, commit.subject(&self.farm));
+        self.padding.add(&mut headers, subject.len(), body.len());
         outbox.ask(subject.into(), self.reply(index, serial, Asked::Store), Some(headers), body);
     }
 
     /// A result that has become too large for the server becomes a dead letter.
     fn refit(&mut self, index: u32) {
-        let most = self.client.max_payload();
-        let too_large = |Commit { ended, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.id, &ended.event.kind, result.len()) > most);
+        let most = self.client.max_payload().saturating_sub(self.padding.most());
+        let too_large = |Commit { ended, digest, .. }: &Commit| matches!(&ended.end, End::Done(result) if letter::size_of_result(&ended.event.id, digest, &ended.event.kind, result.len()) > most);
         if self.under_way[index as usize].as_ref().is_some_and(too_large) {
             let _ = self.bury(index);
         }

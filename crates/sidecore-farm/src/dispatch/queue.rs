@@ -242,7 +242,14 @@ pub(super) fn event(
 ) -> Option<(Box<str>, Subject, Bytes, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();
-    let id = headers.and_then(|headers| header(headers, names::ID));
+    let named = headers.and_then(|headers| header(headers, names::ID));
+    // Behind the dot is what only the servers compare.
+    let id = named.as_deref().map(|named| named.split_once('.').map_or(named, |(id, _)| id));
+    let id = match (names::namespace(&message.subject), id) {
+        (Some(namespace), Some(id)) => Some(format!("{namespace}-{id}")),
+        (Some(namespace), None) => Some(format!("{namespace}-s-{}", position.number)),
+        (None, id) => id.map(str::to_owned),
+    };
     let id = id.filter(|id| crate::wire::is_token(id, crate::wire::ID));
     let fed = headers.and_then(|headers| headers.get(names::FED)?.as_str().parse().ok());
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));

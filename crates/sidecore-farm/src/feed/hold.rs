@@ -12,7 +12,8 @@ const PROBE: Duration = Duration::from_millis(50);
 const CHECK_INTERVAL: Duration = Duration::from_secs(5);
 
 pub(super) struct Hold {
-    js: Context,
+    /// To ask the servers why; `None`: this account may not.
+    js: Option<Context>,
     farm: String,
     quiet: Quiet,
     begun: Instant,
@@ -26,7 +27,7 @@ pub(super) struct Hold {
 }
 
 impl Hold {
-    pub(super) fn new(js: Context, farm: &str) -> Self {
+    pub(super) fn new(js: Option<Context>, farm: &str) -> Self {
         let (quiet, begun) = (Quiet::default(), Instant::now());
         let farm = farm.to_owned();
         Self { js, farm, quiet, begun, probe: None, said: None, found: None, look: None, looked: None }
@@ -76,9 +77,13 @@ impl Hold {
             self.explain();
         }
         let is_due = self.looked.is_none_or(|at| now.duration_since(at) >= CHECK_INTERVAL);
-        if self.said.is_some() && self.look.is_none() && is_due {
+        if let Some(js) = self.js.clone()
+            && self.said.is_some()
+            && self.look.is_none()
+            && is_due
+        {
             self.looked = Some(now);
-            let (js, farm) = (self.js.clone(), self.farm.clone());
+            let farm = self.farm.clone();
             self.look = Some(tokio::spawn(async move { streams::existing(&js, &farm).await.map(drop) }));
         }
     }

@@ -4,15 +4,18 @@ use super::error::InputError;
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids;
-use crate::streams::names;
+use crate::streams::{error::StreamError, names};
 use async_nats::jetstream::Context;
-use async_nats::jetstream::stream::LastRawMessageErrorKind;
+use async_nats::jetstream::message::StreamMessage;
+use async_nats::jetstream::stream::{DirectGetErrorKind, LastRawMessageErrorKind, Stream};
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// A place that is no feeder's: names have no plus sign.
+const PROBE: &str = "probe+";
 /// A place without an answer for this time is sent again.
 const OVERDUE: Duration = Duration::from_secs(5);
 
@@ -30,6 +33,9 @@ pub(super) struct Mark {
 #[derive(Debug, Serialize, Deserialize)]
 struct SavedPosition {
     source: String,
+    /// The feeder's secret; places of earlier versions have none.
+    #[serde(default)]
+    salt: Option<String>,
     #[serde(flatten)]
     mark: Mark,
 }
@@ -38,6 +44,7 @@ struct SavedPosition {
 pub(super) struct Keeper {
     pub(super) subject: String,
     source: String,
+    salt: String,
     mark: Mark,
     saved: Option<Mark>,
     sent: Option<(Mark, Instant)>,
@@ -48,17 +55,26 @@ pub(super) struct Keeper {
 impl Keeper {
     /// Loads the place of a feeder, or begins one. It is stored before the first event, so that no other source is fed
     /// under the same name and ids.
-    pub(super) async fn open(js: &Context, farm: &str, feeder: &str, source: String) -> Result<Self, FarmError> {
+    ///
+    /// `may_look`: the account may read streams.
+    pub(super) async fn open(
+        js: &Context,
+        farm: &str,
+        feeder: &str,
+        source: String,
+        may_look: bool,
+    ) -> Result<Self, FarmError> {
         let subject = names::place(farm, feeder);
-        let mark = match kept(js, farm, &subject).await? {
-            Some(place) if place.source == source => checked(place.mark, feeder)?,
+        let (mark, salt) = match kept(js, farm, &subject, may_look).await? {
+            Some(place) if place.source == source => (checked(place.mark, feeder)?, place.salt),
             Some(place) => {
                 let (feeder, fed) = (feeder.to_owned(), place.source);
                 return Err(InputError::AnotherSource { feeder, fed, source_name: source }.into());
             }
-            None => Mark::default(),
+            None => (Mark::default(), None),
         };
-        let mut keeper = Self { subject, source, mark, saved: None, sent: None, serial: 0 };
+        let salt = salt.map_or_else(ids::secret, Ok)?;
+        let mut keeper = Self { subject, source, salt, mark, saved: None, sent: None, serial: 0 };
         let place = keeper.place_at(Instant::now());
         let stored = async { js.publish(keeper.subject.clone(), place).await?.await };
         tokio::select! {
@@ -71,6 +87,10 @@ impl Keeper {
 
     pub(super) fn place(&self) -> &Mark {
         &self.mark
+    }
+
+    pub(super) fn salt(&self) -> &str {
+        &self.salt
     }
 
     pub(super) fn advance(&mut self, mark: Mark) {
@@ -114,22 +134,52 @@ impl Keeper {
     fn place_at(&mut self, now: Instant) -> Bytes {
         self.sent = Some((self.mark.clone(), now));
         self.serial += 1;
-        let place = SavedPosition { source: self.source.clone(), mark: self.mark.clone() };
+        let place =
+            SavedPosition { source: self.source.clone(), salt: Some(self.salt.clone()), mark: self.mark.clone() };
         // Text and numbers always serialise.
         serde_json::to_vec(&place).unwrap_or_default().into()
     }
 }
 
-async fn kept(js: &Context, farm: &str, subject: &str) -> Result<Option<SavedPosition>, FarmError> {
+async fn kept(js: &Context, farm: &str, subject: &str, may_look: bool) -> Result<Option<SavedPosition>, FarmError> {
     let places = crate::streams::handles(js, farm).await?.places;
-    let asked = tokio::select! {
-        asked = places.get_last_raw_message_by_subject(subject) => asked,
+    let message = tokio::select! {
+        asked = places.direct_get_last_for_subject(subject) => match asked {
+            Ok(message) => Some(message),
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => None,
+            // An earlier version made the stream.
+            Err(_) if may_look => last(&places, subject).await?,
+            Err(_) => return Err(StreamError::NotForFeeders(farm.to_owned()).into()),
+        },
         said = connect::denied() => return Err(denied("read", said)),
     };
-    match asked {
-        Ok(message) => serde_json::from_slice(&message.payload)
-            .map(Some)
-            .map_err(|source| InputError::NoPlace { subject: subject.to_owned(), source }.into()),
+    let Some(message) = message else { return Ok(None) };
+    serde_json::from_slice(&message.payload)
+        .map(Some)
+        .map_err(|source| InputError::NoPlace { subject: subject.to_owned(), source }.into())
+}
+
+/// The namespace that servers give this account's events and places: a place is stored and read. `denied`: what the
+/// account may not do.
+pub(super) async fn namespace(js: &Context, farm: &str, denied: StreamError) -> Result<String, FarmError> {
+    let places = crate::streams::handles(js, farm).await?.places;
+    let subject = names::place(farm, PROBE);
+    let kept = async {
+        js.publish(subject.clone(), Bytes::new()).await.ok()?.await.ok()?;
+        places.direct_get_last_for_subject(subject.clone()).await.ok()
+    };
+    let kept = tokio::select! {
+        kept = kept => kept,
+        _ = connect::denied() => return Err(denied.into()),
+    };
+    let kept = kept.ok_or_else(|| StreamError::NotForFeeders(farm.to_owned()))?;
+    let namespace = kept.subject.strip_prefix(names::place(farm, "").as_str()).and_then(|rest| rest.split_once('.'));
+    Ok(namespace.ok_or_else(|| StreamError::NotForFeeders(farm.to_owned()))?.0.to_owned())
+}
+
+async fn last(places: &Stream<()>, subject: &str) -> Result<Option<StreamMessage>, FarmError> {
+    match places.get_last_raw_message_by_subject(subject).await {
+        Ok(message) => Ok(Some(message)),
         Err(error) if error.kind() == LastRawMessageErrorKind::NoMessageFound => Ok(None),
         Err(error) => Err(FarmError::nats(format!("cannot read {subject}"))(error)),
     }
@@ -159,6 +209,7 @@ mod tests {
         Keeper {
             subject: "s".into(),
             source: "file x".into(),
+            salt: "s".into(),
             mark: Mark::default(),
             saved: None,
             sent: None,

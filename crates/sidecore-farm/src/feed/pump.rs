@@ -11,8 +11,10 @@ use super::summary::Summary;
 use crate::args::{Feed, OverflowPolicy};
 use crate::connect;
 use crate::error::FarmError;
+use crate::ids;
 use crate::signals::Signals;
 use crate::streams::names;
+use crate::streams::padding::Padding;
 use async_nats::connection::State;
 use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
 use futures_util::{FutureExt, StreamExt};
@@ -37,7 +39,12 @@ const PLACE: &str = "place";
 pub(super) struct Pump {
     client: Client,
     subject: String,
+    /// Length of the subject under which servers store the events.
+    stored_subject: usize,
+    padding: Padding,
     kind: String,
+    /// Secret of this feeder. Without it another could have an event of the same id recognised in the place of this one.
+    salt: String,
     inbox: String,
     replies: Subscriber,
     outbox: Outbox,
@@ -59,16 +66,22 @@ impl Pump {
         keeper: Option<Keeper>,
         again: Arc<Notify>,
         take: mpsc::Receiver<Found>,
+        namespace: Option<String>,
     ) -> Result<Self, FarmError> {
         let inbox = client.new_inbox();
         let replies = client.subscribe(format!("{inbox}.*.*")).await.map_err(FarmError::nats("cannot subscribe"))?;
+        let subject = names::event(&args.farm.farm, &args.kind);
+        let fed = |namespace: &String| names::fed(&args.farm.farm, namespace, &args.kind).len();
         Ok(Self {
-            subject: names::event(&args.farm.farm, &args.kind),
+            stored_subject: namespace.as_ref().map_or(subject.len(), fed),
+            padding: Padding::of(&client),
+            subject,
             kind: args.kind.clone(),
+            salt: keeper.as_ref().map_or_else(ids::secret, |keeper| Ok(keeper.salt().to_owned()))?,
             outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
             when_full: args.when_full,
             summary: Summary::new(),
-            hold: Hold::new(jetstream::new(client.clone()), &args.farm.farm),
+            hold: Hold::new(namespace.is_none().then(|| jetstream::new(client.clone())), &args.farm.farm),
             ended: false,
             last: None,
             client,
@@ -127,9 +140,11 @@ impl Pump {
             return Ok(true);
         }
         let mut headers = HeaderMap::new();
-        headers.insert(names::ID, found.id.as_str());
+        let tag = ids::digest([self.salt.as_bytes(), self.kind.as_bytes(), body]);
+        headers.insert(names::ID, format!("{}.{tag}", found.id));
         headers.insert(names::KIND, self.kind.as_str());
         headers.insert(names::FED, unix_now().to_string());
+        self.padding.add(&mut headers, self.stored_subject, body.len());
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
         let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;
         sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))

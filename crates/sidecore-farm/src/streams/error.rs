@@ -14,6 +14,10 @@ pub(crate) enum StreamError {
         "the farm {farm} lacks its stream {name}: a running dispatcher makes it again, and so does `sidecore farm feed --farm {farm}`"
     )]
     Missing { name: String, farm: String },
+    #[error(
+        "the farm {0} is not there for this account: its operator makes it, or brings one of an earlier version up to date, with `sidecore farm feed --farm {0} < /dev/null`; then the account needs what packaging/farm/accounts.conf gives a feeder"
+    )]
+    NotForFeeders(String),
     #[error("no stream {name}: {source}")]
     NoStream { name: String, source: GetStreamError },
     #[error(

@@ -1,7 +1,7 @@
 //! Required settings of each stream, and the differences of an existing one.
 
 use super::error::StreamError;
-use super::names;
+use super::{names, padding};
 use crate::args::{Durability, Storage};
 use crate::measures;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
@@ -14,14 +14,14 @@ const DEAD_PART: u64 = 8;
 const PLACES_BYTES: i64 = 16 << 20;
 const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
 /// Time that servers recognise an event's id, and keep it in memory.
-pub(crate) const REMEMBERED: Duration = Duration::from_secs(120);
+const REMEMBERED: Duration = Duration::from_secs(120);
 
 pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
     let [events, results, dead, places] = names::streams(farm);
     let bytes = durability.max_bytes.unwrap_or(MAX_BYTES);
-    let kept = |name, subject, bytes: u64| Config {
-        max_bytes: i64::try_from(bytes).unwrap_or(i64::MAX),
-        ..common(name, subject, durability)
+    let kept = |name, subjects, bytes: u64| Config {
+        max_bytes: whole(i64::try_from(bytes).unwrap_or(i64::MAX)),
+        ..common(name, subjects, durability)
     };
     let once = |config: Config| Config { max_messages_per_subject: 1, discard_new_per_subject: true, ..config };
     let age = durability.results_age.unwrap_or(RESULTS_AGE);
@@ -29,18 +29,20 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
         Config {
             retention: RetentionPolicy::WorkQueue,
             duplicate_window: REMEMBERED,
-            ..kept(events, names::event(farm, "*"), bytes)
+            ..kept(events, vec![names::event(farm, "*"), names::fed(farm, "*", "*")], bytes)
         },
         Config {
             max_age: age,
             duplicate_window: REMEMBERED.min(age),
-            ..once(kept(results, names::result(farm, "*"), bytes))
+            ..once(kept(results, vec![names::result(farm, "*")], bytes))
         },
-        once(kept(dead, names::dead(farm, "*"), (bytes / DEAD_PART).max(1))),
+        once(kept(dead, vec![names::dead(farm, "*")], (bytes / DEAD_PART).max(1))),
         Config {
             max_bytes: PLACES_BYTES,
             max_messages_per_subject: 1,
-            ..common(places, names::place(farm, "*"), durability)
+            // By subject, which servers can permit one by one.
+            allow_direct: true,
+            ..common(places, vec![names::place(farm, "*"), names::place(farm, "*.*")], durability)
         },
     ]
 }
@@ -59,7 +61,7 @@ fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     if there.retention != wanted.retention {
         return Some(format!("its retention is {}, not {}", retention(there.retention), retention(wanted.retention)));
     }
-    if there.subjects != wanted.subjects {
+    if !is_earlier(there, wanted) && there.subjects != wanted.subjects {
         return Some(format!("it takes {}, not {}", there.subjects.join(", "), wanted.subjects.join(", ")));
     }
     if there.discard != wanted.discard {
@@ -71,6 +73,11 @@ fn foreign(there: &Config, wanted: &Config) -> Option<String> {
         return Some("it does not keep exactly one message for each subject".into());
     }
     None
+}
+
+/// Whether an earlier version made it, which knew no feeders in accounts of their own. It works for all others.
+pub(super) fn is_earlier(there: &Config, wanted: &Config) -> bool {
+    there.subjects != wanted.subjects && there.subjects.first() == wanted.subjects.first() && there.subjects.len() == 1
 }
 
 fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Option<(&'static str, String, String)> {
@@ -88,7 +95,7 @@ fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Opti
             format!("change it (`nats stream edit {name} --replicas {}`)", wanted.num_replicas),
         ));
     }
-    if asked.max_bytes.is_some() && there.max_bytes != wanted.max_bytes {
+    if asked.max_bytes.is_some() && whole(there.max_bytes) != wanted.max_bytes {
         let is = u64::try_from(there.max_bytes)
             .map_or("has no limit".into(), |bytes| format!("holds {}", measures::shown(bytes)));
         return Some((
@@ -108,10 +115,16 @@ fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Opti
     None
 }
 
-fn common(name: String, subject: String, durability: &Durability) -> Config {
+/// A limit that padded messages fill to the last byte.
+fn whole(bytes: i64) -> i64 {
+    let quantum = i64::from(padding::QUANTUM);
+    (bytes / quantum * quantum).max(quantum)
+}
+
+fn common(name: String, subjects: Vec<String>, durability: &Durability) -> Config {
     Config {
         name,
-        subjects: vec![subject],
+        subjects,
         discard: DiscardPolicy::New,
         storage: match durability.storage {
             Some(Storage::Memory) => StorageType::Memory,

@@ -3,7 +3,7 @@
 use crate::status::{Node, NodeState, Quantiles, Status, Totals};
 use crate::status_watch::View;
 use sidecore_terminal::table::Rows;
-use sidecore_terminal::units::{NONE, amount, count, signed_time, time};
+use sidecore_terminal::units::{NONE, amount, signed_time, time};
 
 /// A column: heading, whether it holds numbers, and cell.
 type Column = (&'static str, bool, fn(&Node) -> String);
@@ -22,11 +22,11 @@ const COLUMNS: [Column; 18] = [
     ("NETWORK p50/p99", true, |node| quantiles(node.stages.network)),
     ("WORK p50/p99", true, |node| quantiles(node.stages.work)),
     ("RETURN p50/p99", true, |node| quantiles(node.stages.back)),
-    ("DONE", true, |node| count(node.done)),
-    ("REDONE", true, |node| count(node.redone)),
-    ("REFUSED", true, |node| count(node.refused)),
-    ("FAILED", true, |node| count(node.failed)),
-    ("LATE", true, |node| count(node.late)),
+    ("DONE", true, |node| node.done.to_string()),
+    ("REDONE", true, |node| node.redone.to_string()),
+    ("REFUSED", true, |node| node.refused.to_string()),
+    ("FAILED", true, |node| node.failed.to_string()),
+    ("LATE", true, |node| node.late.to_string()),
 ];
 
 pub(super) fn header(farm: &str, view: &View) -> Vec<String> {
@@ -45,8 +45,12 @@ pub(super) fn trouble(view: &View) -> Option<String> {
 }
 
 pub(super) fn nobody(farm: &str, standing_by: usize) -> String {
-    let others = if standing_by > 0 { format!(" ({standing_by} standing by)") } else { String::new() };
-    format!("nobody dispatches in farm {farm}{others}: start one with `sidecore farm dispatch --farm {farm}`")
+    if standing_by > 0 {
+        return format!(
+            "no dispatcher of farm {farm} hands out events now; standing by: {standing_by}. One of them takes over, or says in its log why it cannot"
+        );
+    }
+    format!("nobody dispatches in farm {farm}: start one with `sidecore farm dispatch --farm {farm}`")
 }
 
 pub(super) fn nodes(status: &Status) -> Rows {
@@ -63,17 +67,21 @@ fn who(status: &Status, standing_by: usize) -> String {
 }
 
 fn queue(status: &Status) -> String {
-    let known = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), count);
-    format!("queue: {} events, not acknowledged: {}", known(status.queued), known(status.unacknowledged))
+    let known = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |number| number.to_string());
+    format!(
+        "queue, up to a second ago: {} events, not acknowledged: {}",
+        known(status.queued),
+        known(status.unacknowledged)
+    )
 }
 
 fn held(status: &Status) -> String {
     format!(
         "held: {} events, {}B; without a node: {}; results being committed: {}",
-        count(status.held),
+        status.held,
         amount(status.held_bytes as f64),
-        count(status.waiting),
-        count(status.committing)
+        status.waiting,
+        status.committing
     )
 }
 
@@ -92,7 +100,7 @@ fn totals(totals: &Totals) -> [String; 2] {
 }
 
 fn listed(numbers: &[(&str, u64)]) -> String {
-    numbers.iter().map(|(name, number)| format!("{name}: {}", count(*number))).collect::<Vec<_>>().join(", ")
+    numbers.iter().map(|(name, number)| format!("{name}: {number}")).collect::<Vec<_>>().join(", ")
 }
 
 fn state(state: NodeState) -> &'static str {

@@ -56,9 +56,9 @@ fn the_text_has_the_farm_and_a_line_for_each_node() {
     let text = render("f", &view());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "farm f, balance tokens; nodes: 2, slots: 8, dispatchers standing by: 1");
-    assert_eq!(lines[1], "queue: 5000 events, not acknowledged: 120");
+    assert_eq!(lines[1], "queue, up to a second ago: 5000 events, not acknowledged: 120");
     assert_eq!(lines[2], "held: 120 events, 123kB; without a node: 0; results being committed: 0");
-    assert_eq!(lines[3], "taken: 1.00M, committed: 1.00M, committed before: 0");
+    assert_eq!(lines[3], "taken: 1000000, committed: 999995, committed before: 0");
     assert!(lines[4].starts_with("redone: 7, late: 0, dead: 1, "), "{text}");
     assert!(
         lines[6].starts_with("NODE  STATE    SLOTS  CREDIT  WINDOW    WAY  INFLIGHT  DONE/S  LAG  QUEUE p50/p99"),
@@ -100,7 +100,7 @@ fn what_holds_it_up_is_said() {
 
 #[test]
 fn without_a_dispatcher_it_says_what_to_do() {
-    let nobody = "nobody dispatches in farm f (2 standing by): start one with `sidecore farm dispatch --farm f`\n";
+    let nobody = "no dispatcher of farm f hands out events now; standing by: 2. One of them takes over, or says in its log why it cannot\n";
     assert_eq!(render("f", &View { active: None, standing_by: 2 }), nobody);
 }
 

@@ -1,6 +1,7 @@
 //! Names that are one token of a subject.
 
-pub(crate) const ID: usize = 96;
+/// Most bytes of an event's id: a feeder's own, its namespace before it, and a mark of another event behind it.
+pub(crate) const ID: usize = 160;
 
 /// Whether the text is a token for subjects, file names and terminals: letters, digits, - and _.
 pub(crate) fn is_token(text: &str, longest: usize) -> bool {

@@ -1,11 +1,12 @@
 //! The accounts of `packaging/farm`: the subjects that each role may use, and the roles at work.
 
-use crate::program::{MAX_WAIT, Running, farm, fine, run, run_with, until};
-use crate::queue::count;
+use crate::program::{MAX_WAIT, Running, farm, fine, refused, run, run_with, until};
+use crate::queue::{count, info};
 use crate::server::Server;
+use async_nats::jetstream::stream::Config;
 use std::collections::BTreeSet;
 use std::fs;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::path::Path;
 use tempfile::TempDir;
@@ -13,7 +14,7 @@ use tempfile::TempDir;
 const ROLES: [&str; 4] = ["operator", "feeder", "dispatcher", "node"];
 
 /// Subjects, and whether each of [`ROLES`] may listen to them.
-const HEARS: [(&str, [bool; 4]); 17] = [
+const HEARS: [(&str, [bool; 4]); 18] = [
     ("_INBOX.>", [true, false, false, false]),
     ("_INBOX.*.>", [true, false, false, false]),
     ("_INBOX.operator.1.*", [true, false, false, false]),
@@ -24,6 +25,7 @@ const HEARS: [(&str, [bool; 4]); 17] = [
     (">", [false; 4]),
     ("farm.farm.>", [true, false, false, false]),
     ("farm.farm.events.*", [true, false, false, false]),
+    ("farm.farm.fed.feeder.*", [true, false, false, false]),
     ("farm.farm.results.*", [true, false, false, false]),
     ("farm.farm.dead.*", [true, false, false, false]),
     ("farm.farm.up", [true, false, true, false]),
@@ -34,9 +36,12 @@ const HEARS: [(&str, [bool; 4]); 17] = [
 ];
 
 /// The same for publishing.
-const SAYS: [(&str, [bool; 4]); 29] = [
+const SAYS: [(&str, [bool; 4]); 32] = [
     ("farm.farm.events.default", [true, true, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
+    ("farm.farm.fed.feeder.default", [true, false, false, false]),
+    ("farm.farm.places.feeder.one", [true, false, false, false]),
+    ("$JS.API.DIRECT.GET.farm-places.farm.farm.places.one", [true, true, false, false]),
     ("farm.farm.results.default", [true, false, true, false]),
     ("farm.farm.dead.default", [true, false, true, false]),
     ("farm.farm.down.1.node", [true, false, true, false]),
@@ -45,7 +50,7 @@ const SAYS: [(&str, [bool; 4]); 29] = [
     ("farm.farm.status", [true, false, true, false]),
     ("_INBOX.dispatcher.1.1", [false; 4]),
     ("_INBOX.feeder.1.1", [false; 4]),
-    ("$JS.API.STREAM.INFO.farm-events", [true, true, true, false]),
+    ("$JS.API.STREAM.INFO.farm-events", [true, false, true, false]),
     ("$JS.API.STREAM.CREATE.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.PURGE.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.MSG.GET.farm-events", [true, false, false, false]),
@@ -54,7 +59,7 @@ const SAYS: [(&str, [bool; 4]); 29] = [
     ("$JS.API.STREAM.MSG.DELETE.farm-events", [true, false, false, false]),
     ("$JS.API.STREAM.MSG.DELETE.farm-results", [true, false, true, false]),
     ("$JS.API.STREAM.MSG.DELETE.farm-dead", [true, false, true, false]),
-    ("$JS.API.STREAM.MSG.GET.farm-places", [true, true, false, false]),
+    ("$JS.API.STREAM.MSG.GET.farm-places", [true, false, false, false]),
     ("$JS.ACK.farm-events.farm-dispatch-7-0.1.1.1.1.0", [true, false, true, false]),
     ("$JS.ACK.farm-results.mine.1.1.1.1.0", [true, false, false, false]),
     ("$JS.API.CONSUMER.CREATE.farm-events.farm-dispatch-7-0", [true, false, true, false]),
@@ -66,6 +71,34 @@ const SAYS: [(&str, [bool; 4]); 29] = [
     ("$JS.API.CONSUMER.MSG.NEXT.farm-results.mine", [true, false, false, false]),
 ];
 
+/// Requests of JetStream's interface that change something, and subjects of the farm itself.
+const REPLIES: [&str; 24] = [
+    "$JS.API.STREAM.CREATE.farm-events",
+    "$JS.API.STREAM.UPDATE.farm-events",
+    "$JS.API.STREAM.DELETE.farm-events",
+    "$JS.API.STREAM.DELETE.farm-results",
+    "$JS.API.STREAM.PURGE.farm-events",
+    "$JS.API.STREAM.PURGE.farm-results",
+    "$JS.API.STREAM.PURGE.farm-dead",
+    "$JS.API.STREAM.PURGE.farm-places",
+    "$JS.API.STREAM.MSG.DELETE.farm-events",
+    "$JS.API.STREAM.RESTORE.farm-events",
+    "$JS.API.STREAM.SNAPSHOT.farm-events",
+    "$JS.API.STREAM.LEADER.STEPDOWN.farm-events",
+    "$JS.API.STREAM.PEER.REMOVE.farm-events",
+    "$JS.API.CONSUMER.CREATE.farm-events",
+    "$JS.API.CONSUMER.DURABLE.CREATE.farm-events.evil",
+    "$JS.API.CONSUMER.LEADER.STEPDOWN.farm-events.evil",
+    "$JS.API.META.LEADER.STEPDOWN",
+    "$JS.API.ACCOUNT.PURGE.FARM",
+    "farm.farm.results.f-0",
+    "farm.farm.dead.f-0",
+    "farm.farm.up",
+    "farm.farm.dispatcher",
+    "farm.farm.status",
+    "farm.farm.places.feeder.f",
+];
+
 fn server(scratch: &TempDir) -> Option<Server> {
     let packaged = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/farm/accounts.conf");
     let mut accounts = fs::read_to_string(packaged).unwrap();
@@ -74,13 +107,30 @@ fn server(scratch: &TempDir) -> Option<Server> {
         assert!(accounts.contains(&variable));
         accounts = accounts.replace(&variable, role);
     }
+    // A second feeder, as the file says.
+    let (farm, feeder) = accounts.split_at(accounts.find("  # Stores events").unwrap());
+    let other = |text: &str| {
+        text.replace("FEEDER", "OTHER").replace(".feeder.", ".other.").replace("user: feeder,", "user: other,")
+    };
+    let exports = farm.find("    exports: [").unwrap() + "    exports: [\n".len();
+    let end = exports + farm[exports..].find("    ]").unwrap();
+    let further = other(feeder.rsplit_once('}').unwrap().0).replace("_INBOX.other.", "_INBOX.feeder.");
+    let accounts = format!(
+        "{}{}{}{}\n{further}\n}}\n",
+        &farm[..end],
+        other(&farm[exports..end]),
+        &farm[end..],
+        feeder.rsplit_once('}').unwrap().0
+    );
     let file = scratch.path().join("accounts.conf");
     fs::write(&file, accounts).unwrap();
     Server::start_with(&["-c", file.to_str().unwrap()])
 }
 
 fn url(server: &Server, role: &str) -> String {
-    server.url().replace("//", &format!("//{role}:{role}@"))
+    // The second feeder's copy has the first one's password.
+    let password = if role == "other" { "feeder" } else { role };
+    server.url().replace("//", &format!("//{role}:{password}@"))
 }
 
 fn dispatcher(server: &Server) -> Running {
@@ -100,6 +150,13 @@ impl Wire {
         let connect = format!(r#"CONNECT {{"user":"{role}","pass":"{role}","verbose":false,"pedantic":false}}"#);
         assert!(wire.allows(&connect), "{role} may connect");
         wire
+    }
+
+    /// Messages that came for its subscriptions.
+    fn messages(&mut self) -> usize {
+        self.0.get_mut().write_all(b"PING\r\n").unwrap();
+        let lines = self.0.by_ref().lines().map(Result::unwrap).take_while(|line| line != "PONG");
+        lines.filter(|line| line.starts_with("MSG") || line.starts_with("HMSG")).count()
     }
 
     fn allows(&mut self, command: &str) -> bool {
@@ -149,23 +206,90 @@ fn each_command_does_its_work_with_the_account_of_its_role() {
     fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
     let _dispatcher = dispatcher(&server);
     let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "tr", "a-z", "A-Z"]));
-    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
-    let taken = ["results", "--stdout", "--lines", "--count", "2"];
+    // Both feeders have one name, and each its own ids and place.
+    let feed = ["feed", "--lines", "--name", "f"];
+    for _ in 0..2 {
+        fine(&run_with(&of("feeder"), &feed, b"one\ntwo\n"));
+        fine(&run_with(&of("other"), &feed, b"one\nthree\n"));
+    }
+    let taken = ["results", "--stdout", "--lines", "--ids", "--count", "4"];
     let taken = fine(&run(&of("operator"), &taken));
     let mut taken: Vec<&str> = taken.lines().collect();
     taken.sort_unstable();
-    assert_eq!(taken, ["ONE", "TWO"]);
+    assert_eq!(taken, ["feeder-f-0\tONE", "feeder-f-1\tTWO", "other-f-0\tONE", "other-f-1\tTHREE"]);
     fine(&run(&of("operator"), &["dead"]));
+    let unnamed = fine(&run_with(&of("feeder"), &["feed", "--lines"], b"one\n"));
+    assert!(unnamed.starts_with("fed 1, stored 1,"), "{unnamed}");
 }
 
 #[test]
-fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
+fn a_feeder_is_told_that_its_account_reaches_no_farm() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let named = run_with(&url(&server, "feeder"), &["feed", "--lines", "--name", "f"], b"one\n");
+    refused(&named, 2, &["the farm farm is not there for this account", "its operator makes it"]);
+    let making = run_with(&url(&server, "feeder"), &["feed", "--max-bytes", "1MiB"], b"");
+    refused(&making, 2, &["this account may not do that"]);
+}
+
+#[test]
+fn streams_of_an_earlier_version_are_brought_up_to_date_by_who_may() {
     let scratch = tempfile::tempdir().unwrap();
     let Some(server) = server(&scratch) else { return };
     let of = |role| url(&server, role);
     fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
-    // The server's answer to each of these events goes to a subject of the feeder's choice.
+    for (stream, subject) in [("farm-events", "farm.farm.events.*"), ("farm-places", "farm.farm.places.*")] {
+        crate::queue::with(&of("operator"), async |js| {
+            let config = js.get_stream(stream).await.unwrap().get_info().await.unwrap().config;
+            let config = Config { subjects: vec![subject.to_owned()], allow_direct: false, ..config };
+            js.update_stream(config).await.map(drop).unwrap();
+        });
+    }
+    let feed = ["feed", "--lines", "--name", "f"];
+    // The dispatcher may not change streams, and works with them.
+    let _dispatcher = dispatcher(&server);
+    let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "cat"]));
+    refused(&run_with(&of("feeder"), &feed, b"one\n"), 2, &["or brings one of an earlier version up to date"]);
+    fine(&run_with(&of("operator"), &feed, b"zero\n"));
+    fine(&run_with(&of("feeder"), &feed, b"one\n"));
+    let taken = fine(&run(&of("operator"), &["results", "--stdout", "--lines", "--ids", "--count", "2"]));
+    assert_eq!(taken.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["f-0\tzero", "feeder-f-0\tone"]));
+}
+
+#[test]
+fn the_servers_answer_to_a_feeder_reaches_no_subject_of_the_farm() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let of = |role| url(&server, role);
+    fine(&run_with(&of("operator"), &["feed", "--lines", "--max-bytes", "10MiB", "--name", "f"], b"one\n"));
+    let mut listener = Wire::of(&server, "operator");
+    for subject in ["farm.farm.up", "farm.farm.dispatcher", "farm.farm.status"] {
+        assert!(listener.allows(&format!("SUB {subject} 1")));
+    }
     let mut hostile = Wire::of(&server, "feeder");
+    let mut stored = 1;
+    for reply in REPLIES {
+        let mut says = |subject| hostile.allows(&format!("PUB {subject} {reply} 5\r\nother"));
+        // Later servers refuse such a reply at once.
+        stored += u64::from(says("farm.farm.events.default"));
+        says("farm.farm.places.f");
+    }
+    until("the events", || count(&of("operator"), "farm-events") == stored);
+    assert_eq!(listener.messages(), 0);
+    let streams = ["farm-events", "farm-results", "farm-dead", "farm-places"].map(|name| info(&of("operator"), name));
+    assert_eq!(streams.each_ref().map(|info| info.state.messages)[..3], [stored, 0, 0]);
+    assert!(streams.iter().all(|info| info.state.consumer_count == 0));
+    assert_eq!(streams[0].state.first_sequence, 1, "nothing was purged");
+}
+
+#[test]
+fn what_somebody_has_the_server_put_in_the_place_of_results_is_no_result() {
+    let scratch = tempfile::tempdir().unwrap();
+    let Some(server) = server(&scratch) else { return };
+    let of = |role| url(&server, role);
+    fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
+    // The server's answer to each of these events goes to a subject of the publisher's choice.
+    let mut hostile = Wire::of(&server, "operator");
     for place in ["results.f-0", "results.f-1", "results.none", "dead.bad-0"] {
         assert!(hostile.allows(&format!("PUB farm.farm.events.default farm.farm.{place} 5\r\nother")));
     }
@@ -176,8 +300,8 @@ fn what_a_feeder_has_the_server_put_in_the_place_of_results_is_no_result() {
     let mut dispatcher = dispatcher(&server);
     let work = ["--", "sh", "-c", "read line; test \"$line\" != fail && echo \"$line\" done"];
     let _node = Running::start(farm(&of("node"), &["work"]).args(work));
-    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
-    fine(&run_with(&of("feeder"), &["feed", "--lines", "--name", "bad"], b"fail\n"));
+    fine(&run_with(&of("operator"), &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
+    fine(&run_with(&of("operator"), &["feed", "--lines", "--name", "bad"], b"fail\n"));
     until("all events", || count(&of("operator"), "farm-events") == 0);
     dispatcher.says("results that no dispatcher committed, taken away: 2 so far");
 

@@ -1,11 +1,9 @@
 //! Dead letters: listed with their reasons, and fed again without a loss.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, until};
-use crate::queue::{Event, count, publish, take, with};
+use crate::queue::{COMMITTED, Event, count, publish, take};
 use crate::server::Server;
-use async_nats::jetstream::stream::Config;
 use serde_json::Value;
-use std::time::Duration;
 
 const HEADERS: [(&str, &str); 3] = [("Farm-Kind", "image"), ("Farm-Tries", "3"), ("Farm-Reason", "exit code 1")];
 
@@ -64,17 +62,65 @@ fn one_who_was_stopped_half_way_finishes_the_next_time() {
 }
 
 #[test]
-fn what_was_fed_a_moment_ago_is_waited_for() {
+fn what_was_fed_a_moment_ago_is_fed_again_at_once() {
     let Some(server) = Server::start() else { return };
     fine(&run_with(&server.url(), &["feed", "--lines", "--name", "f", "--kind", "image"], b"body\n"));
-    with(&server.url(), async |js| {
-        let config = js.get_stream("farm-events").await.unwrap().get_info().await.unwrap().config;
-        js.update_stream(Config { duplicate_window: Duration::from_secs(5), ..config }).await.map(drop).unwrap();
-    });
+    for _ in 0..2 {
+        assert_eq!(take(&server.url(), "farm", 10), [event("f-0", "body")]);
+        bury(&server, "f-0", "body");
+        refused(&run(&server.url(), &["dead", "--again"]), 0, &["fed 1 of 1"]);
+    }
     assert_eq!(take(&server.url(), "farm", 10), [event("f-0", "body")]);
-    bury(&server, "f-0", "body");
-    refused(&run(&server.url(), &["dead", "--again"]), 0, &["fed 1 of 1"]);
-    assert_eq!(take(&server.url(), "farm", 10), [event("f-0", "body")]);
+}
+
+#[test]
+fn an_event_with_a_result_is_no_dead_letter() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed"]));
+    // A dispatcher before this one stored the result, and ended before it acknowledged the event.
+    publish(&url, "farm.farm.results.f-0", &COMMITTED, "result");
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = Running::start(farm(&url, &["work"]).args(["--", "false"]));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], b"one\ntwo\n"));
+    until("both events are over", || count(&url, "farm-events") == 0);
+    let letters = fine(&run(&url, &["dead"]));
+    assert!(letters.contains("f-1") && !letters.contains("f-0"), "{letters}");
+    assert_eq!((count(&url, "farm-dead"), count(&url, "farm-results")), (1, 1));
+}
+
+#[test]
+fn a_second_event_of_one_id_with_other_content_is_a_dead_letter_with_an_id_of_its_own() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed"]));
+    for (tag, body) in [("x.1", "one"), ("x.2", "two"), ("x.3", "one")] {
+        publish(&url, "farm.farm.events.image", &[("Nats-Msg-Id", tag)], body);
+    }
+    let mut dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    let node = Running::start(farm(&url, &["work", "--jobs", "1"]).args(["--", "cat"]));
+    until("all events are over", || count(&url, "farm-events") == 0);
+    assert_eq!((count(&url, "farm-dead"), count(&url, "farm-results")), (1, 1), "the same content is the same event");
+    let letter: Value = serde_json::from_str(&fine(&run(&url, &["dead", "--json"]))).unwrap();
+    assert!(letter["reason"].as_str().unwrap().starts_with("another event has the id x"), "{letter}");
+    assert!(letter["id"].as_str().unwrap().starts_with("x__"), "{letter}");
+    refused(&run(&url, &["dead", "--again"]), 0, &["fed 1 of 1"]);
+    let taken = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--count", "2"]));
+    let mut taken: Vec<&str> = taken.lines().map(|line| line.split_once('\t').unwrap().1).collect();
+    taken.sort_unstable();
+    assert_eq!(taken, ["one", "two"]);
+
+    // The same where both fail.
+    drop(node);
+    for (tag, body) in [("y.1", "one"), ("y.2", "two")] {
+        publish(&url, "farm.farm.events.image", &[("Nats-Msg-Id", tag)], body);
+    }
+    dispatcher.child.kill().unwrap();
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = Running::start(farm(&url, &["work"]).args(["--", "false"]));
+    until("both letters", || count(&url, "farm-dead") == 2);
+    let letters = fine(&run(&url, &["dead"]));
+    assert!(letters.contains("y ") && letters.contains("y__"), "{letters}");
 }
 
 #[test]

@@ -73,7 +73,7 @@ pub(crate) fn take(url: &str, farm: &str, most: usize) -> Vec<Event> {
                 let headers = message.headers.clone().unwrap_or_default();
                 let header = |name: &str| headers.get(name).map(|value| value.as_str().to_owned()).unwrap_or_default();
                 events.push(Event {
-                    id: header("Nats-Msg-Id"),
+                    id: header("Nats-Msg-Id").split('.').next().unwrap_or_default().to_owned(),
                     kind: header("Farm-Kind"),
                     body: message.payload.to_vec(),
                 });

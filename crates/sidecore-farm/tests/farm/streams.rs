@@ -1,13 +1,14 @@
 //! Refusals of servers, with their remedies.
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
-use crate::queue::{count, info, make, publish, with};
+use crate::queue::{count, info, make, publish, take, with};
 use crate::server::Server;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use futures_util::StreamExt;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
+use std::process::Stdio;
 use std::thread;
 use std::time::Duration;
 
@@ -132,6 +133,29 @@ fn a_farm_whose_results_are_full_goes_on_when_what_it_names_was_done() {
     let taken = run(&url, &["results", "--to", to.path().to_str().unwrap(), "--count", "6"]);
     refused(&taken, 0, &["took 6 results"]);
     until("all events", || count(&url, "farm-events") == 0);
+}
+
+/// Without padding, a server before 2.10.5 drops the oldest event for one that does not fit, at one of these sizes.
+#[test]
+fn a_full_farm_loses_no_event_of_any_size() {
+    let Some(server) = Server::start() else { return };
+    for size in (900..1_000).step_by(7) {
+        let name = format!("f{size}");
+        let lines = ["x".repeat(size), "\n".to_owned()].concat().repeat(30);
+        let args = ["feed", "--farm", &name, "--lines", "--max-bytes", "8KiB"];
+        let mut feeder = farm(&server.url(), &args).stdin(Stdio::piped()).spawn().unwrap();
+        feeder.stdin.take().unwrap().write_all(lines.as_bytes()).unwrap();
+        until("a full farm", || count(&server.url(), &format!("{name}-events")) > 5);
+        let mut taken = 0;
+        until("the feeder's end", || {
+            taken += take(&server.url(), &name, 1_000).len();
+            feeder.try_wait().unwrap().is_some()
+        });
+        taken += take(&server.url(), &name, 1_000).len();
+        let out = fine(&feeder.wait_with_output().unwrap());
+        assert!(out.starts_with("fed 30, stored 30,"), "{out}");
+        assert_eq!(taken, 30, "{size} bytes");
+    }
 }
 
 #[test]

@@ -55,7 +55,7 @@ fn the_queue_and_what_is_handed_out_of_it_are_shown_without_any_node() {
     let status = || serde_json::from_str::<Json>(&fine(&run(&farm.url(), &["status", "--json"]))).unwrap();
     until("the queue", || status()["queued"] == 3 && status()["unacknowledged"] == 3);
     let text = fine(&run(&farm.url(), &["status"]));
-    assert!(text.contains("\nqueue: 3 events, not acknowledged: 3\nheld: 3 events"), "{text}");
+    assert!(text.contains("\nqueue, up to a second ago: 3 events, not acknowledged: 3\nheld: 3 events"), "{text}");
 }
 
 fn metrics(of: &Farm) {

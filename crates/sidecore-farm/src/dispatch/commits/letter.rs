@@ -2,22 +2,11 @@
 //! marked as cut.
 
 use crate::streams::names;
+use crate::streams::padding::size_of;
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
 
-/// Bytes around all headers, and around each: `NATS/1.0`, the colon, and ends of lines.
-const FRAME: usize = 12;
-const EACH: usize = 4;
-
-pub(super) fn letter(
-    reason: &str,
-    tries: u8,
-    kind: &str,
-    body: &Bytes,
-    whole: usize,
-    most: usize,
-) -> (HeaderMap, Bytes) {
-    let mut headers = headers(reason, tries, kind);
+pub(super) fn letter(mut headers: HeaderMap, body: &Bytes, whole: usize, most: usize) -> (HeaderMap, Bytes) {
     if body.len() == whole && size_of(&headers) + whole <= most {
         return (headers, body.clone());
     }
@@ -26,15 +15,21 @@ pub(super) fn letter(
     (headers, body.slice(..kept))
 }
 
-/// The id lets servers recognise a second result of an event after a taker removed the first one.
-pub(super) fn of_result(id: &str, kind: &str) -> HeaderMap {
+/// Id and digest of the event let servers recognise its second result after a taker removed the first one.
+pub(super) fn of_result(id: &str, digest: &str, kind: &str) -> HeaderMap {
     let mut headers = of_kind(kind);
-    headers.insert(names::ID, id.parse::<HeaderValue>().unwrap_or_default());
+    headers.insert(names::ID, format!("{id}.{digest}").parse::<HeaderValue>().unwrap_or_default());
     headers
 }
 
-pub(super) fn size_of_result(id: &str, kind: &str, result: usize) -> usize {
-    FRAME + names::ID.len() + id.len() + EACH + names::KIND.len() + kind.len() + EACH + result
+pub(super) fn size_of_result(id: &str, digest: &str, kind: &str, result: usize) -> usize {
+    size_of(&of_result(id, digest, kind)) + result
+}
+
+/// The digest of the event of a stored result or letter. `None`: an earlier version stored it.
+pub(super) fn event_of(headers: &HeaderMap) -> Option<&str> {
+    let of_result = || headers.get(names::ID)?.as_str().split_once('.').map(|(_, digest)| digest);
+    headers.get(names::EVENT).map(HeaderValue::as_str).or_else(of_result)
 }
 
 fn of_kind(kind: &str) -> HeaderMap {
@@ -43,17 +38,13 @@ fn of_kind(kind: &str) -> HeaderMap {
     headers
 }
 
-fn headers(reason: &str, tries: u8, kind: &str) -> HeaderMap {
+pub(super) fn of_letter(reason: &str, tries: u8, kind: &str, digest: &str) -> HeaderMap {
     let plain: String = reason.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
     let mut headers = of_kind(kind);
     headers.insert(names::REASON, plain.parse::<HeaderValue>().unwrap_or_default());
     headers.insert(names::TRIES, HeaderValue::from(u64::from(tries)));
+    headers.insert(names::EVENT, digest.parse::<HeaderValue>().unwrap_or_default());
     headers
-}
-
-fn size_of(headers: &HeaderMap) -> usize {
-    let lines = headers.iter().flat_map(|(name, values)| values.iter().map(|value| (name.to_string(), value.as_str())));
-    FRAME + lines.map(|(name, value)| name.len() + value.len() + EACH).sum::<usize>()
 }
 
 #[cfg(test)]
@@ -61,7 +52,8 @@ mod tests {
     use super::*;
 
     fn made(octets: usize, whole: usize, most: usize) -> (Option<String>, usize, usize) {
-        let (headers, body) = letter("exit code 1", 3, "k", &Bytes::from(vec![b'x'; octets]), whole, most);
+        let (headers, body) =
+            letter(of_letter("exit code 1", 3, "k", "d"), &Bytes::from(vec![b'x'; octets]), whole, most);
         let mark = headers.get(names::WHOLE).map(|mark| mark.as_str().to_owned());
         (mark, body.len(), size_of(&headers))
     }
@@ -69,8 +61,9 @@ mod tests {
     #[test]
     fn an_event_is_kept_whole_up_to_the_last_octet_that_fits() {
         let (_, _, head) = made(0, 0, 1_000);
-        // As the server counts: "NATS/1.0", three headers, an empty line.
-        let expected = "NATS/1.0\r\nFarm-Reason: exit code 1\r\nFarm-Tries: 3\r\nFarm-Kind: k\r\n\r\n".len();
+        // As the server counts: "NATS/1.0", four headers, an empty line.
+        let expected =
+            "NATS/1.0\r\nFarm-Reason: exit code 1\r\nFarm-Tries: 3\r\nFarm-Kind: k\r\nFarm-Event: d\r\n\r\n".len();
         assert_eq!(head, expected);
         assert_eq!(made(1_000 - head, 1_000 - head, 1_000), (None, 1_000 - head, head));
     }

@@ -1,5 +1,6 @@
 //! Answers of the servers to requests about commits.
 
+use super::letter;
 use crate::streams::names;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::response::Response;
@@ -12,35 +13,44 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// The text of a refusal for a stream's limits names the limit.
 const ONE_EACH: &str = "maximum messages per subject exceeded";
 
-#[derive(Clone, Copy)]
+/// What a request is for. Its name is part of the subject of its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
     Store,
+    /// What stands under the name of the commit?
     Look,
-    Remove,
+    /// Has the event of a dead letter a result?
+    Result,
+    /// The message of this number.
+    Remove(u64),
 }
 
 impl Asked {
-    const ALL: [Self; 3] = [Self::Store, Self::Look, Self::Remove];
-
     pub(super) fn token(self) -> &'static str {
         match self {
             Self::Store => "store",
             Self::Look => "look",
-            Self::Remove => "remove",
+            Self::Result => "result",
+            Self::Remove(_) => "remove",
         }
     }
 
     pub(super) fn of(token: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|asked| asked.token() == token)
+        [Self::Store, Self::Look, Self::Result, Self::Remove(0)].into_iter().find(|asked| asked.token() == token)
     }
 }
 
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum PublishResult {
     Stored,
-    /// A dispatcher stored it before, or its result was taken out meanwhile.
+    /// A dispatcher stored it before.
     Before,
+    /// The name of the commit is taken.
     Taken,
+    /// A dispatcher stored a message of this event under that name; `None`: of some event, by an earlier version.
+    There(Option<String>),
+    /// There is nothing under that name.
+    Free,
     /// That message has this number and no kind: no dispatcher stored it.
     Foreign(u64),
     Removed,
@@ -71,10 +81,10 @@ pub(super) fn publish_result(asked: Asked, message: &Message) -> PublishResult {
             Ok(_) => PublishResult::Stored,
             Err(error) => refusal(&error),
         }),
-        Asked::Look => {
+        Asked::Look | Asked::Result => {
             read::<Got>(message).map(|said| said.map_or_else(|error| not_there(&error), |got| whose(got.message)))
         }
-        Asked::Remove => {
+        Asked::Remove(_) => {
             read::<IgnoredAny>(message).map(|said| said.map_or_else(|error| other(&error), |_| PublishResult::Removed))
         }
     };
@@ -102,8 +112,7 @@ fn refusal(error: &jetstream::Error) -> PublishResult {
 
 fn not_there(error: &jetstream::Error) -> PublishResult {
     match error.error_code() {
-        // The message was taken out meanwhile.
-        ErrorCode::NO_MESSAGE_FOUND => PublishResult::Before,
+        ErrorCode::NO_MESSAGE_FOUND => PublishResult::Free,
         _ => other(error),
     }
 }
@@ -120,7 +129,9 @@ fn words(error: &jetstream::Error) -> String {
 fn whose(message: RawMessage) -> PublishResult {
     let number = message.sequence;
     match StreamMessage::try_from(message) {
-        Ok(message) if message.headers.get(names::KIND).is_some() => PublishResult::Before,
+        Ok(message) if message.headers.get(names::KIND).is_some() => {
+            PublishResult::There(letter::event_of(&message.headers).map(str::to_owned))
+        }
         _ => PublishResult::Foreign(number),
     }
 }
@@ -171,18 +182,18 @@ mod tests {
         // `NATS/1.0`, `Farm-Kind: k`, and `NATS/1.0`, `Other: k`.
         let ours = got(r#""hdrs":"TkFUUy8xLjANCkZhcm0tS2luZDogaw0KDQo=","#);
         let other = got(r#""hdrs":"TkFUUy8xLjANCk90aGVyOiBrDQoNCg==","#);
-        assert_eq!(heard(Asked::Look, &ours, None), PublishResult::Before);
+        assert_eq!(heard(Asked::Look, &ours, None), PublishResult::There(None));
         for foreign in [got(""), other, got(r#""hdrs":"x","#)] {
             assert_eq!(heard(Asked::Look, &foreign, None), PublishResult::Foreign(7), "{foreign}");
         }
-        assert_eq!(heard(Asked::Look, &error(10_037, "no message found"), None), PublishResult::Before, "taken out");
+        assert_eq!(heard(Asked::Look, &error(10_037, "no message found"), None), PublishResult::Free, "taken out");
         assert_eq!(
             heard(Asked::Look, &error(1, "x"), None),
             PublishResult::Refused("results are refused: x".to_owned())
         );
-        assert_eq!(heard(Asked::Remove, r#"{"success":true}"#, None), PublishResult::Removed);
+        assert_eq!(heard(Asked::Remove(7), r#"{"success":true}"#, None), PublishResult::Removed);
         assert_eq!(
-            heard(Asked::Remove, &error(1, "x"), None),
+            heard(Asked::Remove(7), &error(1, "x"), None),
             PublishResult::Refused("results are refused: x".to_owned())
         );
     }
