@@ -6,7 +6,8 @@
 //! total: any packet is a message or an error.
 //!
 //! - The gateway offers and withdraws keys of the other machines, one at a time ([`Tell::Offer`], [`Tell::Withdraw`]).
-//!   It starts with none. The service uses a key only if the offer has the public part it knows.
+//!   It starts with none. The service uses a key only if the offer has the public part it knows, and tells the gateway
+//!   which that is ([`Ask::Known`]): machines that offer another one must not keep others out.
 //! - The service sends requests, each with a ticket that is never reused. The gateway answers each ticket once, in any
 //!   order, within [`Welcome::timeout_ms`]. At most [`Welcome::depth`] requests are unanswered at a time.
 //! - Each side sends at least one message per [`BEAT`]. A gateway that is silent for [`PEER_TIMEOUT`] has lost its
@@ -28,7 +29,7 @@ use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 
 /// Version of this protocol.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 /// Longest interval between two messages of a side, ns.
 pub const BEAT: Nanos = 20_000_000;
 /// A side that is silent for this time counts as dead, ns.
@@ -74,6 +75,19 @@ pub enum Ask<'a> {
     Beat,
     /// The answer with this ticket was wrong. The request may follow with another ticket, for another machine.
     Wrong(u64),
+    /// The public part of the service's key of this name, which was offered. An earlier one is void.
+    #[serde(borrow)]
+    Known(Known<'a>),
+}
+
+/// A key as the service knows it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Known<'a> {
+    /// Its name.
+    pub key: &'a str,
+    /// Its public part: a `SubjectPublicKeyInfo` in DER, at most [`MAX_PUBLIC`] bytes. `None`: the service has no such
+    /// key any more.
+    pub public: Option<&'a [u8]>,
 }
 
 /// Messages from gateway to service.
@@ -207,6 +221,11 @@ impl Outcome<'_> {
 pub fn decode_ask(packet: &[u8]) -> Result<Ask<'_>, postcard::Error> {
     match postcard::take_from_bytes(packet)? {
         (Ask::Request(Request { key, input, .. }), _) if key.len() > MAX_NAME || input.len() > MAX_INPUT => {
+            Err(postcard::Error::SerdeDeCustom)
+        }
+        (Ask::Known(Known { key, public }), _)
+            if key.len() > MAX_NAME || public.is_some_and(|public| public.len() > MAX_PUBLIC) =>
+        {
             Err(postcard::Error::SerdeDeCustom)
         }
         (ask, []) => Ok(ask),

@@ -15,7 +15,9 @@ fn request<'a>(key: &'a str, input: &'a [u8]) -> Ask<'a> {
 fn messages_survive_the_wire_and_fit_a_packet() {
     let mut buffer = [0; MAX_PACKET];
     let (name, input) = ("n".repeat(MAX_NAME), [7; MAX_INPUT]);
-    for ask in [request(&name, &input), request("www", &[]), Ask::Beat, Ask::Wrong(u64::MAX)] {
+    let known = |public| Ask::Known(Known { key: &name, public });
+    let asks = [request(&name, &input), request("www", &[]), Ask::Beat, Ask::Wrong(u64::MAX)];
+    for ask in asks.into_iter().chain([known(Some(&[7; MAX_PUBLIC])), known(None)]) {
         assert_eq!(decode_ask(encode(&ask, &mut buffer).unwrap()), Ok(ask));
     }
     let answer = |outcome| Tell::Answer(Answer { ticket: u64::MAX, outcome });
@@ -38,6 +40,10 @@ fn what_is_beyond_a_limit_is_refused() {
     let (name, input) = ("n".repeat(MAX_NAME + 1), [7; MAX_INPUT + 1]);
     assert!(decode_ask(encode(&request(&name, &[]), &mut buffer).unwrap()).is_err());
     assert!(decode_ask(encode(&request("www", &input), &mut buffer).unwrap()).is_err());
+    let known = |key, public| Ask::Known(Known { key, public });
+    for known in [known(&name, None), known("www", Some(&input[..=MAX_PUBLIC]))] {
+        assert!(decode_ask(encode(&known, &mut buffer).unwrap()).is_err());
+    }
     assert!(decode_tell(encode(&Tell::Withdraw(&name), &mut buffer).unwrap()).is_err());
     let done = Tell::Answer(Answer { ticket: 1, outcome: Outcome::Done(&input) });
     assert!(decode_tell(encode(&done, &mut buffer).unwrap()).is_err());

@@ -156,6 +156,7 @@ impl Session<'_> {
                 match gateway.hear(room)? {
                     Ask::Request(request) => router.asked(now, &request),
                     Ask::Wrong(ticket) => router.wrong(now, ticket),
+                    Ask::Known(known) => router.knows(now, known.key, known.public),
                     Ask::Beat => {}
                 }
                 Ok(())

@@ -6,6 +6,7 @@
 //! or if its time is over. The caller passes messages and the time.
 
 mod catalog;
+mod pauses;
 #[cfg(test)]
 mod tests;
 
@@ -14,6 +15,7 @@ use super::wire::{self, Answer, MessageBody, Presence, RequestBatch, ServerMessa
 use super::{DEPTH, HEADROOM, subjects};
 use crate::pending::{Pending, Placed};
 use catalog::{KeyCatalog, OfferRefusal};
+use pauses::Pauses;
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
 use sidecore_client::spec::Scheme;
 use sidecore_core::inflight::Ticket;
@@ -26,8 +28,8 @@ use std::rc::Rc;
 
 /// Failed key servers after which a request is abandoned.
 const TRIES: u8 = 3;
-/// A key server that has requests and answers none for this time is lost, ns.
-const STALL: Nanos = 2_000_000_000;
+/// A key server that has requests and answers none for this part of their time limit hangs: others still have time.
+const STALL_PART: Nanos = 3;
 /// Time after which a message under way to a key server counts as lost, ns.
 const GRACE: Nanos = 200_000_000;
 /// Most pairs of an expelled key server and its key.
@@ -103,7 +105,11 @@ struct Server {
     name: Rc<str>,
     incarnation: u64,
     member: NodeId,
+    /// When its last message came.
+    heard: Nanos,
     offers: Vec<Class>,
+    /// Keys that were another one than others offered before it.
+    refused: Vec<Rc<str>>,
 }
 
 #[derive(Debug)]
@@ -124,6 +130,7 @@ pub(super) struct KeyRouter {
     done: VecDeque<(u64, Rc<str>, Rc<str>)>,
     /// Key servers and the key with wrong results. Their other keys stay in use.
     expelled: BTreeSet<(Rc<str>, Rc<str>)>,
+    pauses: Pauses,
 }
 
 impl KeyRouter {
@@ -139,7 +146,7 @@ impl KeyRouter {
             tries: TRIES,
             // Operations on keys kill no key server.
             deaths: u8::MAX,
-            stall: STALL,
+            stall: settings.patience / STALL_PART,
         };
         Self {
             settings,
@@ -153,6 +160,7 @@ impl KeyRouter {
             denied: BTreeSet::new(),
             done: VecDeque::with_capacity(in_flight as usize),
             expelled: BTreeSet::new(),
+            pauses: Pauses::default(),
         }
     }
 
@@ -184,8 +192,10 @@ impl KeyRouter {
         if let MessageBody::Join { slots, offers } = &message.body {
             return self.joined(now, name, message.incarnation, *slots, offers);
         }
-        let is_it = |server: &&Server| *server.name == *name && server.incarnation == message.incarnation;
-        let Some(member) = self.servers.iter().find(is_it).map(|server| server.member) else { return };
+        let is_it = |server: &&mut Server| *server.name == *name && server.incarnation == message.incarnation;
+        let Some(server) = self.servers.iter_mut().find(is_it) else { return };
+        server.heard = now;
+        let member = server.member;
         match &message.body {
             MessageBody::Beat { received, answered } => match self.entries.pool.beat(now, member, *received, *answered)
             {
@@ -193,7 +203,10 @@ impl KeyRouter {
                 BeatOutcome::Unknown => self.lose(now, member, "is not known any more"),
                 BeatOutcome::Lossy => self.lose(now, member, "lost messages"),
             },
-            MessageBody::Answers(list) => list.iter().for_each(|answer| self.answered(now, member, answer)),
+            MessageBody::Answers(list) => {
+                list.iter().for_each(|answer| self.answered(now, member, answer));
+                self.answers(now, member);
+            }
             MessageBody::Leave => self.leaves(now, member),
             MessageBody::Join { .. } => {}
         }
@@ -240,9 +253,23 @@ impl KeyRouter {
         }
     }
 
+    /// The service says which public part its key of this name has, or that it has no such key.
+    pub(super) fn knows(&mut self, now: Nanos, key: &str, public: Option<&[u8]>) {
+        let Some(another) = self.catalog.knows(key, public) else { return };
+        let offers_it = |server: &&Server| server.offers.contains(&another);
+        let wrong: Vec<NodeId> = self.servers.iter().filter(offers_it).map(|server| server.member).collect();
+        for member in wrong {
+            self.lose(now, member, &format!("offers {key} with another public part than the service on this machine has"));
+        }
+        // They join again immediately, with the right one.
+        let kept_out = |server: &&Server| server.refused.iter().any(|refused| **refused == *key);
+        let right: Vec<NodeId> = self.servers.iter().filter(kept_out).map(|server| server.member).collect();
+        right.into_iter().for_each(|member| self.remove(now, member));
+    }
+
     pub(super) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.entries.pool.silent(now) {
-            self.lose(now, member, "is silent");
+            self.is_silent(now, member);
         }
         while let Some((_, tag, ticket)) = self.due.front().copied().filter(|(at, ..)| *at <= now) {
             self.due.pop_front();
@@ -312,14 +339,20 @@ impl KeyRouter {
             // The key server has restarted, or its keys have changed.
             self.lose(now, server.member, "joins again");
         }
+        if self.is_left_out(now, name, offers) {
+            return;
+        }
+        let slots = if self.pauses.is_doubted(name) { 1 } else { slots };
         let name: Rc<str> = name.into();
-        let classes: Vec<Class> = offers.iter().filter_map(|offer| self.offered(now, &name, offer)).collect();
+        let mut refused = Vec::new();
+        let classes: Vec<Class> =
+            offers.iter().filter_map(|offer| self.offered(now, &name, offer, &mut refused)).collect();
         let member =
             (!classes.is_empty()).then(|| self.entries.pool.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
                 self.note(now, &name, Reason::Joined, &format!("offers {} keys", classes.len()));
-                self.servers.push(Server { name, incarnation, member, offers: classes });
+                self.servers.push(Server { name, incarnation, member, heard: now, offers: classes, refused });
             }
             Some(None) => {
                 self.withdraw(now, &classes);
@@ -330,7 +363,13 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    fn offered(&mut self, now: Nanos, server: &Rc<str>, offer: &Offer<'_>) -> Option<Class> {
+    fn offered(
+        &mut self,
+        now: Nanos,
+        server: &Rc<str>,
+        offer: &Offer<'_>,
+        refused: &mut Vec<Rc<str>>,
+    ) -> Option<Class> {
         let key = offer.key;
         if self.denied.contains(key) || self.expelled.contains(&(server.clone(), key.into())) {
             return None;
@@ -349,6 +388,14 @@ impl KeyRouter {
             }
             Err(OfferRefusal::Another) => {
                 let what = format!("offers {key} with another public part than others: it is not asked for it");
+                self.note(now, server, Reason::Offer, &what);
+                refused.push(key.into());
+                None
+            }
+            Err(OfferRefusal::Unknown) => {
+                let what = format!(
+                    "offers {key} with another public part than the service on this machine has: it is not asked for it"
+                );
                 self.note(now, server, Reason::Offer, &what);
                 None
             }
@@ -380,6 +427,34 @@ impl KeyRouter {
             self.note(now, &name, Reason::Lost, why);
         }
         self.remove(now, member);
+    }
+
+    /// It is lost: it says nothing, or it lives and answers nothing.
+    fn is_silent(&mut self, now: Nanos, member: NodeId) {
+        let lives = |server: &&Server| now.saturating_sub(server.heard) < self.settings.silence;
+        let name = self.servers.iter().filter(lives).find(|server| server.member == member).map(|server| &server.name);
+        let Some(name) = name.cloned() else { return self.lose(now, member, "is silent") };
+        let ms = |time: Nanos| time / 1_000_000;
+        let (stall, pause) = (self.settings.patience / STALL_PART, self.pauses.begin(now, &name));
+        let what = format!(
+            "has requests and answers none for {} ms: others are asked in its place for {} ms, as far as they have its keys",
+            ms(stall),
+            ms(pause)
+        );
+        self.lose(now, member, &what);
+    }
+
+    /// The first answer after a pause: it joins again immediately, with all that it can do at a time.
+    fn answers(&mut self, now: Nanos, member: NodeId) {
+        let name = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
+        if name.is_some_and(|name| self.pauses.end(&name)) {
+            self.remove(now, member);
+        }
+    }
+
+    /// Whether it is left out for now: it hung, and others have all that it offers.
+    fn is_left_out(&self, now: Nanos, name: &str, offers: &[Offer<'_>]) -> bool {
+        !self.pauses.is_over(now, name) && offers.iter().all(|offer| self.catalog.is_offered(offer.key))
     }
 
     fn remove(&mut self, now: Nanos, member: NodeId) {

@@ -20,7 +20,8 @@ use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 struct Handed {
@@ -41,9 +42,21 @@ pub(crate) struct Control {
     armed: AtomicU64,
     killed: AtomicBool,
     ended: AtomicBool,
+    /// Keys that the gateway has not been told of yet, and their public parts; `None`: there is no such key any more.
+    known: Mutex<BTreeMap<String, Option<Vec<u8>>>>,
 }
 
 impl Control {
+    /// Tells the gateway the public part of the key of this name.
+    pub(crate) fn know(&self, key: &str, public: Option<&[u8]>) {
+        self.known().insert(key.to_owned(), public.map(<[u8]>::to_vec));
+        wake::ring(&self.wake);
+    }
+
+    fn known(&self) -> MutexGuard<'_, BTreeMap<String, Option<Vec<u8>>>> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     pub(crate) fn kill(&self) {
         self.killed.store(true, Ordering::Release);
         wake::ring(&self.wake);
@@ -80,6 +93,7 @@ impl Remote {
             armed: AtomicU64::new(0),
             killed: AtomicBool::new(false),
             ended: AtomicBool::new(false),
+            known: Mutex::default(),
         });
         let depth = options.depth as usize;
         let pairs = sidecores.map(|sidecore| {

@@ -441,6 +441,10 @@ impl Store {
         Ok(Changed { what: key.place, doubt })
     }
 
+    pub(crate) fn public(&self, name: &str) -> Option<&[u8]> {
+        Some(&self.keys.get(name)?.material.public)
+    }
+
     /// The place of an offered remote key: of this name and with this public part. `None`: there is no such key, or
     /// it is not shared with other machines.
     pub(crate) fn offered(&self, name: &str, public: &[u8]) -> Option<u16> {

@@ -183,17 +183,60 @@ fn a_request_without_an_answer_is_given_up_in_time_and_its_place_is_another_s_la
     ask(&mut router, 0, 99, "a");
     assert_eq!(answers(&mut router), [(99, Ended::Elsewhere)], "as many as twice the depth");
     let with = asked(&mut router);
+    let (quick, late) = with.split_at(10);
     for at in 1..=100 {
-        router.heard(at * 10 * MS, "one", &message(11, MessageBody::Beat { received: with.len() as u64, answered: 0 }));
+        let answered = at / 10;
+        if at % 10 == 0 {
+            answer(&mut router, at * 10 * MS, "one", 11, quick[answered as usize - 1].2, Outcome::Done(&[1]));
+        }
+        router.heard(at * 10 * MS, "one", &message(11, MessageBody::Beat { received: with.len() as u64, answered }));
         router.tick(at * 10 * MS);
     }
-    assert_eq!(answers(&mut router).len(), 16);
-    for (_, _, ticket) in with {
+    let elsewhere = answers(&mut router).iter().filter(|(_, ended)| *ended == Ended::Elsewhere).count();
+    assert_eq!(elsewhere, late.len());
+    for &(_, _, ticket) in late {
         answer(&mut router, 1001 * MS, "one", 11, ticket, Outcome::Done(&[1]));
     }
     assert_eq!(answers(&mut router), [], "too late");
     (0..16).for_each(|ticket| ask(&mut router, 1002 * MS, ticket, "a"));
     assert_eq!(answers(&mut router), []);
+}
+
+#[test]
+fn one_that_lives_and_answers_nothing_costs_no_request_and_gets_one_after_a_growing_pause() {
+    let mut router = router();
+    let beat = |router: &mut KeyRouter, now, name: &str, incarnation, received| {
+        router.heard(now, name, &message(incarnation, MessageBody::Beat { received, answered: 0 }));
+    };
+    join(&mut router, 0, "hangs", 11, &["a"]);
+    (0..2).for_each(|ticket| ask(&mut router, 0, ticket, "a"));
+    assert_eq!(asked(&mut router).len(), 2);
+    join(&mut router, MS, "works", 21, &["a"]);
+    for at in 1..=35 {
+        beat(&mut router, at * 10 * MS, "hangs", 11, 2);
+        beat(&mut router, at * 10 * MS, "works", 21, 0);
+        router.tick(at * 10 * MS);
+    }
+    assert!(notes(&mut router).contains("hangs has requests and answers none for 333 ms"));
+    let now = 350 * MS;
+    let again = asked(&mut router);
+    assert!(again.len() == 2 && again.iter().all(|(server, ..)| server == "works"), "{again:?}");
+    again.iter().for_each(|(_, _, ticket)| answer(&mut router, now, "works", 21, *ticket, Outcome::Done(&[1])));
+    assert!(answers(&mut router).iter().all(|(_, ended)| *ended == Ended::Done(vec![1])));
+    // It would join at once, and is left out for a second.
+    join(&mut router, now, "hangs", 12, &["a"]);
+    assert_eq!(router.presence().members, [21]);
+    // Unless nobody else has the key.
+    router.heard(now, "works", &message(21, MessageBody::Leave));
+    join(&mut router, now, "hangs", 13, &["a"]);
+    assert!(router.presence().members.contains(&13));
+    // One request at a time until it answers, then all that it can do.
+    (10..14).for_each(|ticket| ask(&mut router, now, ticket, "a"));
+    let [(_, _, ticket)] = asked(&mut router).try_into().unwrap();
+    answer(&mut router, now + MS, "hangs", 13, ticket, Outcome::Done(&[1]));
+    assert!(!router.presence().members.contains(&13));
+    join(&mut router, now + 2 * MS, "hangs", 14, &["a"]);
+    assert!(asked(&mut router).len() > 1);
 }
 
 #[test]
@@ -210,6 +253,41 @@ fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
     join(&mut router, 0, "three", 31, &many);
     assert_eq!(keys(&mut router).len(), Class::COUNT);
     assert!(notes(&mut router).contains("at most"));
+}
+
+#[test]
+fn a_key_server_with_another_key_keeps_no_honest_one_out_once_the_service_says_which_it_knows() {
+    let mut router = router();
+    let offer = |router: &mut KeyRouter, now, name: &str, incarnation, public: &[u8]| {
+        let offers = vec![Offer { key: "a", public }, Offer { key: "own", public: name.as_bytes() }];
+        router.heard(now, name, &message(incarnation, MessageBody::Join { slots: 1, offers }));
+    };
+    offer(&mut router, 0, "liar", 11, b"wrong");
+    offer(&mut router, 0, "honest", 21, b"right");
+    assert_eq!(router.presence().members, [11, 21]);
+    assert_eq!(keys(&mut router), ["+a", "+own"]);
+    router.knows(MS, "a", Some(b"right"));
+    assert!(router.presence().members.is_empty(), "both join again");
+    for round in 0..3 {
+        offer(&mut router, 2 * MS, "liar", 12 + round, b"wrong");
+    }
+    assert!(notes(&mut router).contains("liar offers a with another public part than the service on this machine has"));
+    offer(&mut router, 2 * MS, "honest", 22, b"right");
+    assert_eq!(keys(&mut router), ["+a"], "the right one, within the time in which a key lingers");
+    ask(&mut router, 3 * MS, 1, "a");
+    assert_eq!(asked(&mut router)[0].0, "honest");
+    // The service renews its key, and its key server is behind.
+    router.knows(4 * MS, "a", Some(b"new"));
+    assert_eq!(router.presence().members.len(), 1, "the liar's other key stays");
+    offer(&mut router, 5 * MS, "honest", 23, b"right");
+    ask(&mut router, 200 * MS, 2, "a");
+    router.tick(200 * MS);
+    ask(&mut router, 201 * MS, 3, "a");
+    assert!(asked(&mut router).is_empty());
+    // Without a key there, any is offered.
+    router.knows(202 * MS, "a", None);
+    offer(&mut router, 203 * MS, "honest", 24, b"right");
+    assert!(keys(&mut router).contains(&"+a".to_owned()));
 }
 
 #[test]

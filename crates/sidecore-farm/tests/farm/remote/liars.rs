@@ -108,3 +108,22 @@ fn a_key_server_that_lies_costs_no_request_of_its_key_and_none_of_others() {
     let lies = liar.lies.load(Ordering::Relaxed);
     assert!((1..=16).contains(&lies), "{lies} lies");
 }
+
+#[test]
+fn a_key_server_that_offers_another_key_first_keeps_no_honest_one_out() {
+    let Some(nats) = Server::start() else { return };
+    let (near, far, other) = (Site::near(), Site::far(), Site::far());
+    let public = far.import("www", RSA, Acl::default());
+    near.knows("www", &public);
+    let gateway = near.gateway(&nats.url());
+    let liar = Liar::start(nats.url(), other.make("www", Kind::Rsa2048));
+    let said = gateway.says("another public part than the service on this machine has");
+    assert!(said.contains("the key server liar offers www"), "{said}");
+    let _key_server = far.key_server(&nats.url(), "one");
+    let mut user = User::new(&near, "www", pkcs1());
+    let expected = user.call_soon(Op::Sign, MESSAGE);
+    let mut load = Load::new(&mut user, 16);
+    load.run(DONE, &expected);
+    load.finish(&expected);
+    assert_eq!((load.failed, liar.lies.load(Ordering::Relaxed)), (0, 0));
+}

@@ -9,7 +9,7 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sidecore_client::control::encode;
 use sidecore_client::gateway::{
-    Answer, Ask, BEAT, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request, TRIES,
+    Answer, Ask, BEAT, Known, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request, TRIES,
     Tell, decode_tell,
 };
 use sidecore_client::sys::clock::timespec;
@@ -177,6 +177,13 @@ impl Link {
         {
             moved = true;
             say(&self.options.socket, &Ask::Wrong(ticket), &mut self.packet, &mut self.stuck)?;
+        }
+        while self.stuck.is_empty()
+            && let Some((key, public)) = self.control.known().pop_first()
+        {
+            moved = true;
+            let known = Ask::Known(Known { key: &key, public: public.as_deref() });
+            say(&self.options.socket, &known, &mut self.packet, &mut self.stuck)?;
         }
         while self.stuck.is_empty()
             && self.table.has_room()
@@ -401,7 +408,8 @@ impl Link {
         let bell = Doorbell(&self.control.armed);
         bell.arm();
         let asked = self.stuck.is_empty() && self.table.has_room();
-        let wrong = self.stuck.is_empty() && !(self.wrong.is_empty() && self.again.is_empty());
+        let told = self.wrong.is_empty() && self.again.is_empty() && self.control.known().is_empty();
+        let wrong = self.stuck.is_empty() && !told;
         let found = wrong || asked && self.ends.iter().any(|end| !end.requests.is_empty());
         if !found && !self.control.is_killed() {
             let listening = Arc::strong_count(&self.token) <= UNHEARD;

@@ -148,6 +148,9 @@ impl Listener {
         if gateway.offers.len() >= MAX_OFFERS && !gateway.offers.contains_key(&name) {
             return;
         }
+        if let Some(known) = self.setup.store.public(&name) {
+            gateway.control.know(&name, Some(known));
+        }
         gateway.offers.insert(name, public);
         if let Some(place) = place {
             self.hold(key, place, true);
@@ -155,6 +158,8 @@ impl Listener {
     }
 
     pub(super) fn offers_changed(&self, name: &str) {
+        let public = self.setup.store.public(name);
+        self.gateways.values().for_each(|gateway| gateway.control.know(name, public));
         let Some(place) = self.setup.store.place(name) else { return };
         for (key, gateway) in &self.gateways {
             let offer = gateway.offers.get(name);

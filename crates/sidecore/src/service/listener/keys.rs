@@ -148,6 +148,7 @@ impl Listener {
         if deletes {
             self.forget_offers(place);
             self.setup.counters.close_key(place.into());
+            change.iter().for_each(|change| self.offers_changed(&change.name));
         }
         if let Some(change) = change {
             self.changed(&change, doubt.as_ref());
@@ -163,6 +164,9 @@ impl Listener {
             events::warning(&format!("{error}: the counters of the key {new} still have its former name, {name}"));
         }
         self.usage.begin(place.into(), clock::now());
+        self.forget_offers(place);
+        self.offers_changed(name);
+        self.offers_changed(&new);
         self.changed(&Change { name: new, ..change }, doubt.as_ref());
         doubt.map_or(Ok(Reply::Done), |doubt| Err(doubt.into()))
     }
