@@ -92,7 +92,7 @@ impl Line {
             let heard = self.hear(|ask| match ask {
                 Ask::Request(Request { ticket, input, .. }) => (ticket, Some(input.to_vec())),
                 Ask::Wrong(ticket) => (ticket, None),
-                Ask::Beat => (u64::MAX, None),
+                Ask::Beat | Ask::Known(_) => (u64::MAX, None),
             });
             match heard.unwrap() {
                 Some((ticket, Some(input))) => return (ticket, input),
@@ -172,7 +172,7 @@ fn serve(mut line: Line, keys: &[OwnKey], manner: Manner, stop: &AtomicBool, ask
             }
         }
         let answer = line.hear(|ask| match ask {
-            Ask::Beat | Ask::Wrong(_) => None,
+            Ask::Beat | Ask::Wrong(_) | Ask::Known(_) => None,
             Ask::Request(request) => {
                 let count = asked.fetch_add(1, Ordering::SeqCst) + 1;
                 match manner {
