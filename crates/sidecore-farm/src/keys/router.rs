@@ -259,7 +259,11 @@ impl KeyRouter {
         let offers_it = |server: &&Server| server.offers.contains(&another);
         let wrong: Vec<NodeId> = self.servers.iter().filter(offers_it).map(|server| server.member).collect();
         for member in wrong {
-            self.lose(now, member, &format!("offers {key} with another public part than the service on this machine has"));
+            self.lose(
+                now,
+                member,
+                &format!("offers {key} with another public part than the service on this machine has"),
+            );
         }
         // They join again immediately, with the right one.
         let kept_out = |server: &&Server| server.refused.iter().any(|refused| **refused == *key);

@@ -18,11 +18,11 @@ use sidecore_core::doorbell::Doorbell;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
+use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 struct Handed {
     ticket: Ticket,

@@ -1,4 +1,4 @@
-//! A key server that offers a key it does not have, and invents its answers.
+//! Key servers that offer a key they do not have, invent answers, or give none.
 
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{Site, User, pkcs1};
@@ -23,11 +23,16 @@ struct Liar {
 
 impl Liar {
     fn start(url: String, public: Vec<u8>) -> Self {
+        Self::with(url, public, true)
+    }
+
+    /// `answers`: it invents answers; otherwise it gives none.
+    fn with(url: String, public: Vec<u8>, answers: bool) -> Self {
         let (lies, stop) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let theirs = (lies.clone(), stop.clone());
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(lie(&url, &public, &theirs.0, &theirs.1));
+            runtime.block_on(lie(&url, &public, answers, &theirs.0, &theirs.1));
         });
         Self { lies, stop, thread: Some(thread) }
     }
@@ -42,7 +47,7 @@ impl Drop for Liar {
 }
 
 /// Joins whenever the gateway does not know it, as a key server must.
-async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
+async fn lie(url: &str, public: &[u8], answers: bool, lies: &AtomicUsize, stop: &AtomicBool) {
     let client = async_nats::connect(url).await.unwrap();
     let mut gateways = client.subscribe("farm.keys.gateway.near").await.unwrap();
     let mut asks = client.subscribe("farm.keys.ask.near.liar.>").await.unwrap();
@@ -53,7 +58,7 @@ async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
                 let Some(Presence { gateway: number, members }) = wire::presence(&presence.unwrap().payload) else { continue };
                 gateway = number;
                 if members.contains(&incarnation) {
-                    MessageBody::Beat { received, answered: received }
+                    MessageBody::Beat { received, answered: if answers { received } else { 0 } }
                 } else {
                     (incarnation, received) = (incarnation + 1, 0);
                     MessageBody::Join { slots: 4, offers: vec![Offer { key: "www", public }] }
@@ -67,6 +72,9 @@ async fn lie(url: &str, public: &[u8], lies: &AtomicUsize, stop: &AtomicBool) {
                 }
                 received += batch.list.len() as u64;
                 lies.fetch_add(batch.list.len(), Ordering::Relaxed);
+                if !answers {
+                    continue;
+                }
                 let outcome = Outcome::Done(&[7; 256]);
                 let answer = |ticket| Answer { ticket, held_ns: 1, work_ns: 1, outcome };
                 MessageBody::Answers(batch.list.iter().map(|request| answer(request.ticket)).collect())
@@ -126,4 +134,31 @@ fn a_key_server_that_offers_another_key_first_keeps_no_honest_one_out() {
     load.run(DONE, &expected);
     load.finish(&expected);
     assert_eq!((load.failed, liar.lies.load(Ordering::Relaxed)), (0, 0));
+}
+
+#[test]
+fn a_key_server_that_lives_and_answers_nothing_costs_no_request() {
+    let Some(nats) = Server::start() else { return };
+    let (near, far) = (Site::near(), Site::far());
+    let public = far.import("www", RSA, Acl::default());
+    near.knows("www", &public);
+    let gateway = near.gateway(&nats.url());
+    let _key_server = far.key_server(&nats.url(), "one");
+    let mut user = User::new(&near, "www", pkcs1());
+    let expected = user.call_soon(Op::Sign, MESSAGE);
+    let mute = Liar::with(nats.url(), public, false);
+    gateway.says("the key server liar offers 1 keys");
+    let mut load = Load::new(&mut user, 16);
+    let mut at_first = 0;
+    for round in 0..20 {
+        load.run(DONE / 10, &expected);
+        if round == 0 {
+            gateway.says("the key server liar has requests and answers none for");
+            at_first = mute.lies.load(Ordering::Relaxed);
+        }
+    }
+    load.finish(&expected);
+    assert_eq!(load.failed, 0, "of {}", load.done);
+    let later = mute.lies.load(Ordering::Relaxed) - at_first;
+    assert!(at_first <= 16 && later <= 4, "{at_first} requests at first, {later} later");
 }

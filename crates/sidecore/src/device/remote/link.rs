@@ -9,8 +9,8 @@ use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sidecore_client::control::encode;
 use sidecore_client::gateway::{
-    Answer, Ask, BEAT, Known, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request, TRIES,
-    Tell, decode_tell,
+    Answer, Ask, BEAT, Known, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request,
+    TRIES, Tell, decode_tell,
 };
 use sidecore_client::sys::clock::timespec;
 use sidecore_client::sys::packet;
