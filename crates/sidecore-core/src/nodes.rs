@@ -334,7 +334,7 @@ impl NodePool {
             }
         }
         let stall = self.settings.stall;
-        let has_events = |node: &Node| self.dispatch.device_load(node.member.number()).in_flight > 0;
+        let has_events = |node: &Node| !self.has_none(node.member.number());
         let is_stuck = |node: &Node| now.saturating_sub(node.progress) > stall && has_events(node);
         let lost = |node: &&Node| node.is_silent(now) || is_stuck(node);
         self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
@@ -368,6 +368,7 @@ impl NodePool {
             self.quarantine = None;
         }
         self.dispatch.lose(member.number());
+        let had_none: Vec<bool> = (0..self.nodes.len()).map(|number| self.has_none(number)).collect();
         let Self { tried, dispatch, nodes, reassign, .. } = self;
         reassign.lost(dispatch, nodes, member.number(), now, |tag| {
             let tried = &mut tried[tag as usize];
@@ -378,6 +379,16 @@ impl NodePool {
             }
             fate
         });
+        // Several events may have moved to a node that had none: it was idle until now, and is not stuck.
+        for (number, had_none) in had_none.into_iter().enumerate() {
+            if had_none && !self.has_none(number) {
+                self.nodes[number].progress = now;
+            }
+        }
+    }
+
+    fn has_none(&self, number: usize) -> bool {
+        self.dispatch.device_load(number).in_flight == 0
     }
 
     /// An event of a lost node that has another node now, is to be placed anew, or was abandoned. Call it until

@@ -574,3 +574,23 @@ fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
     assert_ne!(again, members[5]);
     assert_eq!(farm.members().count(), MAX_NODES);
 }
+
+#[test]
+fn an_idle_node_that_takes_over_several_events_at_once_is_not_stuck() {
+    let mut farm = farm(Balance::Eft);
+    let first = join(&mut farm, 0);
+    (0..8).for_each(|tag| drop(given(farm.place(0, tag, KIND, 100))));
+    let second = join(&mut farm, 0);
+    let now = 600 * MS;
+    farm.beat(now, second, 0, 0);
+    assert_eq!(farm.silent(now), Some(first), "silent, with events");
+    farm.lose(now, first, false);
+    let moved = core::iter::from_fn(|| farm.next_reassignment(now));
+    assert_eq!(
+        moved.filter(|moved| matches!(moved, Reassignment::Assigned { member, .. } if member == &second)).count(),
+        8
+    );
+    assert_eq!(farm.silent(now), None, "it was idle for longer than a node may be stuck");
+    farm.beat(now + 501 * MS, second, 8, 0);
+    assert_eq!(farm.silent(now + 501 * MS), Some(second));
+}

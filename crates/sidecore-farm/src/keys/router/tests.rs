@@ -230,9 +230,9 @@ fn one_that_lives_and_answers_nothing_costs_no_request_and_gets_one_after_a_grow
     router.heard(now, "works", &message(21, MessageBody::Leave));
     join(&mut router, now, "hangs", 13, &["a"]);
     assert!(router.presence().members.contains(&13));
-    // One request at a time until it answers, then all that it can do.
+    // It has one slot until it answers, and then joins again with all.
     (10..14).for_each(|ticket| ask(&mut router, now, ticket, "a"));
-    let [(_, _, ticket)] = asked(&mut router).try_into().unwrap();
+    let (_, _, ticket) = asked(&mut router).swap_remove(0);
     answer(&mut router, now + MS, "hangs", 13, ticket, Outcome::Done(&[1]));
     assert!(!router.presence().members.contains(&13));
     join(&mut router, now + 2 * MS, "hangs", 14, &["a"]);
@@ -259,7 +259,7 @@ fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
 fn a_key_server_with_another_key_keeps_no_honest_one_out_once_the_service_says_which_it_knows() {
     let mut router = router();
     let offer = |router: &mut KeyRouter, now, name: &str, incarnation, public: &[u8]| {
-        let offers = vec![Offer { key: "a", public }, Offer { key: "own", public: name.as_bytes() }];
+        let offers = vec![Offer { key: "a", public }, Offer { key: "own", public: b"own" }];
         router.heard(now, name, &message(incarnation, MessageBody::Join { slots: 1, offers }));
     };
     offer(&mut router, 0, "liar", 11, b"wrong");
