@@ -43,7 +43,7 @@ fn serve_by(gateway: &Gateway, stop: &AtomicBool) -> io::Result<()> {
                 session.run(operation.op(), 0, input, &mut signature).unwrap();
                 gateway.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Done(&signature) }))?;
             }
-            Ok(Ask::Beat | Ask::Wrong(_)) => {}
+            Ok(Ask::Beat | Ask::Wrong(_) | Ask::Known(_)) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }
