@@ -464,6 +464,7 @@ fn the_farms_first_job_works_word_for_word() {
     for part in ["fed 2000, stored 2000, already there 0", "\n2000\n", "no dead letters", "\nsame\n", "nodes: 2, "] {
         assert!(said.contains(part), "{part:?}: {said}");
     }
+    assert!(!said.contains("redone: 0,"), "the node died when all was done: {said}");
 }
 
 #[test]
