@@ -579,7 +579,9 @@ fn a_farm_has_so_many_nodes_and_their_numbers_come_back() {
 fn an_idle_node_that_takes_over_several_events_at_once_is_not_stuck() {
     let mut farm = farm(Balance::Eft);
     let first = join(&mut farm, 0);
-    (0..8).for_each(|tag| drop(given(farm.place(0, tag, KIND, 100))));
+    for tag in 0..8 {
+        given(farm.place(0, tag, KIND, 100));
+    }
     let second = join(&mut farm, 0);
     let now = 600 * MS;
     farm.beat(now, second, 0, 0);

@@ -204,7 +204,9 @@ impl KeyRouter {
                 BeatOutcome::Lossy => self.lose(now, member, "lost messages"),
             },
             MessageBody::Answers(list) => {
-                list.iter().for_each(|answer| self.answered(now, member, answer));
+                for answer in list {
+                    self.answered(now, member, answer);
+                }
                 self.answers(now, member);
             }
             MessageBody::Leave => self.leaves(now, member),
@@ -268,7 +270,9 @@ impl KeyRouter {
         // They join again immediately, with the right one.
         let kept_out = |server: &&Server| server.refused.iter().any(|refused| **refused == *key);
         let right: Vec<NodeId> = self.servers.iter().filter(kept_out).map(|server| server.member).collect();
-        right.into_iter().for_each(|member| self.remove(now, member));
+        for member in right {
+            self.remove(now, member);
+        }
     }
 
     pub(super) fn tick(&mut self, now: Nanos) {

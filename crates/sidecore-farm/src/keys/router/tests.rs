@@ -221,7 +221,9 @@ fn one_that_lives_and_answers_nothing_costs_no_request_and_gets_one_after_a_grow
     let now = 350 * MS;
     let again = asked(&mut router);
     assert!(again.len() == 2 && again.iter().all(|(server, ..)| server == "works"), "{again:?}");
-    again.iter().for_each(|(_, _, ticket)| answer(&mut router, now, "works", 21, *ticket, Outcome::Done(&[1])));
+    for (_, _, ticket) in again {
+        answer(&mut router, now, "works", 21, ticket, Outcome::Done(&[1]));
+    }
     assert!(answers(&mut router).iter().all(|(_, ended)| *ended == Ended::Done(vec![1])));
     // It would join at once, and is left out for a second.
     join(&mut router, now, "hangs", 12, &["a"]);

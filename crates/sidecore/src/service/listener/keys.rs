@@ -148,7 +148,9 @@ impl Listener {
         if deletes {
             self.forget_offers(place);
             self.setup.counters.close_key(place.into());
-            change.iter().for_each(|change| self.offers_changed(&change.name));
+            if let Some(change) = &change {
+                self.offers_changed(&change.name);
+            }
         }
         if let Some(change) = change {
             self.changed(&change, doubt.as_ref());
