@@ -76,13 +76,9 @@ func (c *Client) File(name, path string) *File {
 	return &File{client: c, name: name, path: path}
 }
 
-// GetCertificate is for tls.Config.
-func (f *File) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-	ctx := context.Background()
-	// That of a handshake; a hello that the program made has none.
-	if hello != nil && hello.Context() != nil {
-		ctx = hello.Context()
-	}
+// GetCertificate is for tls.Config. Signatures do not end with the handshake that asked: CertMagic gives one certificate to
+// all handshakes that wait for it, and the end of the first would fail the others.
+func (f *File) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.look(); err != nil {
@@ -92,11 +88,9 @@ func (f *File) GetCertificate(hello *tls.ClientHelloInfo) (*tls.Certificate, err
 		f.tell(err)
 	}
 	if f.next != nil && !f.asking {
-		f.follow(ctx)
+		f.follow()
 	}
-	certificate := *f.used
-	certificate.PrivateKey = certificate.PrivateKey.(*Signer).WithContext(ctx)
-	return &certificate, nil
+	return f.used, nil
 }
 
 // look reads the file if it has changed.
@@ -128,12 +122,12 @@ func (f *File) look() error {
 }
 
 // follow uses the changed certificate if its key is there. The agent is asked without the lock: other handshakes go on with
-// the former one.
-func (f *File) follow(ctx context.Context) {
+// the former one. The question is for all of them, so the end of the one that asks does not end it.
+func (f *File) follow() {
 	next, used := f.next, f.used
 	f.asking = true
 	f.mu.Unlock()
-	ctx, done := context.WithTimeout(ctx, patience)
+	ctx, done := context.WithTimeout(context.Background(), patience)
 	keys, err := f.client.keys(ctx, 0)
 	done()
 	f.mu.Lock()

@@ -277,6 +277,26 @@ func TestAFileIsReadAgain(t *testing.T) {
 	}
 }
 
+// A library may give one certificate to several handshakes; the first one's end is not that of the others.
+func TestACertificateOutlivesTheHandshakeThatAskedForIt(t *testing.T) {
+	client := real(t)
+	path := filepath.Join(t.TempDir(), "chain.pem")
+	if err := os.WriteFile(path, chain(t, signer(t, client, "p256")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := client.File("p256", path)
+	var shared *tls.Certificate
+	config := &tls.Config{GetCertificate: func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+		certificate, err := file.GetCertificate(hello)
+		shared = certificate
+		return certificate, err
+	}}
+	if server, client := handshakeOf(config, &tls.Config{InsecureSkipVerify: true}); server != nil || client != nil {
+		t.Fatal(server, client)
+	}
+	good(t, *shared, tls.VersionTLS13)
+}
+
 func BenchmarkSign(b *testing.B) {
 	if os.Getenv("SIDECORE_TEST_CONTROL") == "" {
 		b.Skip("needs a service and an agent")
