@@ -334,7 +334,7 @@ impl NodePool {
             }
         }
         let stall = self.settings.stall;
-        let has_events = |node: &Node| !self.has_none(node.member.number());
+        let has_events = |node: &Node| !self.is_idle(node.member.number());
         let is_stuck = |node: &Node| now.saturating_sub(node.progress) > stall && has_events(node);
         let lost = |node: &&Node| node.is_silent(now) || is_stuck(node);
         self.nodes.iter().filter(|node| node.present).find(lost).map(|node| node.member)
@@ -368,7 +368,7 @@ impl NodePool {
             self.quarantine = None;
         }
         self.dispatch.lose(member.number());
-        let had_none: Vec<bool> = (0..self.nodes.len()).map(|number| self.has_none(number)).collect();
+        let was_idle: Vec<bool> = (0..self.nodes.len()).map(|number| self.is_idle(number)).collect();
         let Self { tried, dispatch, nodes, reassign, .. } = self;
         reassign.lost(dispatch, nodes, member.number(), now, |tag| {
             let tried = &mut tried[tag as usize];
@@ -380,14 +380,14 @@ impl NodePool {
             fate
         });
         // Several events may have moved to a node that had none: it was idle until now, and is not stuck.
-        for (number, had_none) in had_none.into_iter().enumerate() {
-            if had_none && !self.has_none(number) {
+        for (number, was_idle) in was_idle.into_iter().enumerate() {
+            if was_idle && !self.is_idle(number) {
                 self.nodes[number].progress = now;
             }
         }
     }
 
-    fn has_none(&self, number: usize) -> bool {
+    fn is_idle(&self, number: usize) -> bool {
         self.dispatch.device_load(number).in_flight == 0
     }
 
@@ -467,8 +467,7 @@ impl NodePool {
         let is_fresh = |node: &&Node| node.present && !node.has_failed() && Some(node.member) != shunned;
         let fresh = self.nodes.iter().filter(is_fresh);
         fresh.map(|node| node.member.number()).find(|number| {
-            let is_idle = self.dispatch.device_load(*number).in_flight == 0;
-            is_idle && !self.dispatch.knows(*number, class) && self.dispatch.can_take(*number, class)
+            self.is_idle(*number) && !self.dispatch.knows(*number, class) && self.dispatch.can_take(*number, class)
         })
     }
 
@@ -520,7 +519,7 @@ impl NodePool {
     fn refresh_withheld(&mut self, member: NodeId) {
         let reserved = self.quarantine.is_some_and(|quarantine| quarantine.node == member);
         let number = member.number();
-        let has_events = self.dispatch.device_load(number).in_flight > 0;
+        let has_events = !self.is_idle(number);
         let Some(node) = self.node_mut(member) else { return };
         let withheld = reserved || node.is_paused() || (node.is_suspect() && has_events);
         if withheld != node.withheld {

@@ -124,14 +124,14 @@ impl Commits {
         let (index, serial, asked) = self.name_of(&message.subject)?;
         match publish_result(asked, message) {
             PublishResult::Stored => return self.stored(now, index, false, outbox),
-            PublishResult::There(event) if self.is_of(index, event.as_deref()) => {
+            PublishResult::OfEvent(event) if self.is_of(index, event.as_deref()) => {
                 return self.stored(now, index, true, outbox);
             }
-            PublishResult::There(_) | PublishResult::Free | PublishResult::Foreign(_) if asked == Asked::Result => {
-                self.has_no_result(index);
+            PublishResult::OfEvent(_) | PublishResult::Free | PublishResult::Foreign(_) if asked == Asked::Result => {
+                self.note_no_result(index);
                 self.send(now, index, outbox);
             }
-            PublishResult::There(_) => {
+            PublishResult::OfEvent(_) => {
                 self.rename(index);
                 self.send(now, index, outbox);
             }
@@ -193,7 +193,7 @@ impl Commits {
         commit.zip(event).is_none_or(|(commit, event)| commit.digest == event)
     }
 
-    fn has_no_result(&mut self, index: u32) {
+    fn note_no_result(&mut self, index: u32) {
         self.under_way[index as usize].iter_mut().for_each(|commit| commit.has_no_result = true);
     }
 

@@ -246,6 +246,8 @@ pub(super) fn event(
     // Behind the dot is what only the servers compare.
     let id = named.as_deref().map(|named| named.split_once('.').map_or(named, |(id, _)| id));
     let id = match (names::namespace(&message.subject), id) {
+        // With a hyphen in it, two namespaces could make one id.
+        (Some(namespace), _) if namespace.contains('-') => None,
         (Some(namespace), Some(id)) => Some(format!("{namespace}-{id}")),
         (Some(namespace), None) => Some(format!("{namespace}-s-{}", position.number)),
         (None, id) => id.map(str::to_owned),
@@ -288,5 +290,28 @@ mod tests {
             assert_eq!(term_of("f", other), None, "{other}");
         }
         assert_ne!(name("f", 7, 1), name("f", 7, 2), "each attempt has its own");
+    }
+
+    #[test]
+    fn an_id_has_its_namespace_before_it_and_no_two_namespaces_make_one_id() {
+        let id = |subject: &str, named: Option<&str>| {
+            let headers = named.map(|named| {
+                let mut headers = HeaderMap::new();
+                headers.insert(names::ID, named);
+                headers
+            });
+            let (subject, reply) = (subject.to_owned().into(), Some(Subject::from_static("ack")));
+            let message =
+                Message { subject, reply, payload: Bytes::new(), headers, status: None, description: None, length: 0 };
+            event(0, message, StreamPosition { number: 7, published: 1 }).unwrap().0
+        };
+        assert_eq!(&*id("farm.f.events.k", Some("a-1.tag")), "a-1");
+        assert_eq!(&*id("farm.fed.events.k", Some("a-1")), "a-1", "a farm called fed");
+        assert_eq!(&*id("farm.f.fed.camera.k", Some("a-1.tag")), "camera-a-1");
+        assert_eq!(&*id("farm.f.fed.camera.k", None), "camera-s-7");
+        for odd in [id("farm.f.events.k", None), id("farm.f.events.k", Some("a b")), id("farm.f.fed.a-b.k", Some("1"))]
+        {
+            assert_eq!(&*odd, "s-7");
+        }
     }
 }

@@ -207,7 +207,7 @@ impl KeyRouter {
                 for answer in list {
                     self.answered(now, member, answer);
                 }
-                self.answers(now, member);
+                self.end_pause(now, member);
             }
             MessageBody::Leave => self.leaves(now, member),
             MessageBody::Join { .. } => {}
@@ -227,11 +227,15 @@ impl KeyRouter {
             self.lose(now, member, "joins again, without a key that NATS does not let this gateway ask for");
         }
         self.catalog.expire(key);
-        // Requests under way, and requests that wait.
+        self.give_up_all(key, &DENIED);
+    }
+
+    /// Ends the requests on a key, those under way and those that wait.
+    fn give_up_all(&mut self, key: &str, ended: &Ended) {
         for tag in 0..self.entries.capacity() as u32 {
             let Some(class) = self.entries.class(tag) else { continue };
             if self.catalog.key(class).is_some_and(|(name, _)| *name == *key) {
-                self.give_up(tag, DENIED);
+                self.give_up(tag, ended.clone());
             }
         }
     }
@@ -267,7 +271,9 @@ impl KeyRouter {
                 &format!("offers {key} with another public part than the service on this machine has"),
             );
         }
-        // They join again immediately, with the right one.
+        // They are for the former key: another one would answer them wrongly, and its key server would be expelled.
+        self.give_up_all(key, &Ended::Elsewhere);
+        // These join again immediately, with the right one.
         let kept_out = |server: &&Server| server.refused.iter().any(|refused| **refused == *key);
         let right: Vec<NodeId> = self.servers.iter().filter(kept_out).map(|server| server.member).collect();
         for member in right {
@@ -277,7 +283,7 @@ impl KeyRouter {
 
     pub(super) fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.entries.pool.silent(now) {
-            self.is_silent(now, member);
+            self.lose_silent(now, member);
         }
         while let Some((_, tag, ticket)) = self.due.front().copied().filter(|(at, ..)| *at <= now) {
             self.due.pop_front();
@@ -438,7 +444,7 @@ impl KeyRouter {
     }
 
     /// It is lost: it says nothing, or it lives and answers nothing.
-    fn is_silent(&mut self, now: Nanos, member: NodeId) {
+    fn lose_silent(&mut self, now: Nanos, member: NodeId) {
         let lives = |server: &&Server| now.saturating_sub(server.heard) < self.settings.silence;
         let name = self.servers.iter().filter(lives).find(|server| server.member == member).map(|server| &server.name);
         let Some(name) = name.cloned() else { return self.lose(now, member, "is silent") };
@@ -453,7 +459,7 @@ impl KeyRouter {
     }
 
     /// The first answer after a pause: it joins again immediately, with all that it can do at a time.
-    fn answers(&mut self, now: Nanos, member: NodeId) {
+    fn end_pause(&mut self, now: Nanos, member: NodeId) {
         let name = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         if name.is_some_and(|name| self.pauses.end(&name)) {
             self.remove(now, member);

@@ -48,7 +48,7 @@ pub(super) enum PublishResult {
     /// The name of the commit is taken.
     Taken,
     /// A dispatcher stored a message of this event under that name; `None`: of some event, by an earlier version.
-    There(Option<String>),
+    OfEvent(Option<String>),
     /// There is nothing under that name.
     Free,
     /// That message has this number and no kind: no dispatcher stored it.
@@ -130,7 +130,7 @@ fn whose(message: RawMessage) -> PublishResult {
     let number = message.sequence;
     match StreamMessage::try_from(message) {
         Ok(message) if message.headers.get(names::KIND).is_some() => {
-            PublishResult::There(letter::event_of(&message.headers).map(str::to_owned))
+            PublishResult::OfEvent(letter::event_of(&message.headers).map(str::to_owned))
         }
         _ => PublishResult::Foreign(number),
     }
@@ -182,7 +182,7 @@ mod tests {
         // `NATS/1.0`, `Farm-Kind: k`, and `NATS/1.0`, `Other: k`.
         let ours = got(r#""hdrs":"TkFUUy8xLjANCkZhcm0tS2luZDogaw0KDQo=","#);
         let other = got(r#""hdrs":"TkFUUy8xLjANCk90aGVyOiBrDQoNCg==","#);
-        assert_eq!(heard(Asked::Look, &ours, None), PublishResult::There(None));
+        assert_eq!(heard(Asked::Look, &ours, None), PublishResult::OfEvent(None));
         for foreign in [got(""), other, got(r#""hdrs":"x","#)] {
             assert_eq!(heard(Asked::Look, &foreign, None), PublishResult::Foreign(7), "{foreign}");
         }

@@ -64,8 +64,7 @@ impl KeyCatalog {
         }
         let known = self.place(|kind| kind.as_ref().is_some_and(|kind| *kind.key == *offer.key));
         let (class, kind) = match known {
-            // Without a key server it may become another key.
-            Some((class, Some(kind))) if *kind.public == *offer.public || kind.servers == 0 => (class, kind),
+            Some((class, Some(kind))) if *kind.public == *offer.public || kind.may_change() => (class, kind),
             Some(_) => return Err(OfferRefusal::Another),
             None => {
                 let (class, free) = self.place(Option::is_none).ok_or(OfferRefusal::TooMany)?;
@@ -145,6 +144,11 @@ impl KeyCatalog {
 }
 
 impl Kind {
+    /// Whether it may become another key of its name: nobody offers it, and no request waits for it.
+    fn may_change(&self) -> bool {
+        self.is_free() || self.servers == 0 && self.requests == 0
+    }
+
     fn is_free(&self) -> bool {
         self.servers == 0 && self.until.is_none()
     }

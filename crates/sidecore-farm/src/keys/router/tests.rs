@@ -278,8 +278,13 @@ fn a_key_server_with_another_key_keeps_no_honest_one_out_once_the_service_says_w
     assert_eq!(keys(&mut router), ["+a"], "the right one, within the time in which a key lingers");
     ask(&mut router, 3 * MS, 1, "a");
     assert_eq!(asked(&mut router)[0].0, "honest");
-    // The service renews its key, and its key server is behind.
+    // The service renews its key, and its key server is behind. No new key answers a request on the former one.
+    ask(&mut router, 3 * MS, 7, "a");
+    asked(&mut router);
     router.knows(4 * MS, "a", Some(b"new"));
+    let mut ended = answers(&mut router);
+    ended.sort_by_key(|(ticket, _)| *ticket);
+    assert_eq!(ended, [1, 7].map(|ticket| (ticket, Ended::Elsewhere)));
     assert_eq!(router.presence().members.len(), 1, "the liar's other key stays");
     offer(&mut router, 5 * MS, "honest", 23, b"right");
     ask(&mut router, 200 * MS, 2, "a");
