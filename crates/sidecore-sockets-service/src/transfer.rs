@@ -126,6 +126,13 @@ impl PlaceRef<'_> {
         found != Holder::Program as u64 && take().is_ok()
     }
 
+    /// Notes the kernel's error for the program. It tells the reason once, to this call or to an earlier one of the
+    /// program, which keeps it here until it can tell it; whoever comes next meets another error.
+    fn note_error(&self, error: Errno) {
+        let error = error.raw_os_error().unsigned_abs().into();
+        let _ = self.word(SHARED, ERROR).compare_exchange(0, error, Ordering::Relaxed, Ordering::Relaxed);
+    }
+
     fn cursors(&self, tail: u64) -> Option<Cursors> {
         let head = self.word(SHARED, HEAD).load(Ordering::Relaxed);
         Cursors::read(head, tail, self.memory.layout().ring_bytes()).ok()
@@ -191,8 +198,8 @@ impl Stream {
         }
         let moved = self.move_some(at, meter);
         if let Moved::Failed(error) = moved {
-            // Before the release: the kernel tells the reason once, and the program may meet the next error.
-            at.word(SHARED, ERROR).store(error.raw_os_error().unsigned_abs().into(), Ordering::Relaxed);
+            // Before the release: the program may meet the next error.
+            at.note_error(error);
         }
         at.hold().release();
         match (moved, self.life) {

@@ -147,16 +147,20 @@ impl Locked<'_> {
         sent
     }
 
-    /// No service empties the ring any more, and `taken` bytes were just written.
+    /// No service empties the ring any more, and `taken` bytes were just written. `began`: see [`Stream::send`].
     #[cold]
-    fn fall_back(&mut self, key: Key, taken: usize) -> Sent {
+    fn fall_back(&mut self, key: Key, taken: usize, began: bool) -> Sent {
         let Some(ring) = self.of(key) else { return Sent::Left };
-        let socket = ring.socket();
-        let sent = ring.fall_back(socket, taken);
-        if ring.is_over(socket) {
-            *self.ring = None;
+        let drained = ring.take_error().map_or_else(|| ring.drain(ring.socket()), Drained::Failed);
+        match drained {
+            Drained::Failed(error) => {
+                let failed = ring.failed(error);
+                return self.after(failed, began);
+            }
+            Drained::Empty => *self.ring = None,
+            Drained::Blocked | Drained::Held => {}
         }
-        sent
+        Sent::Taken(taken)
     }
 }
 
@@ -238,7 +242,7 @@ impl Stream {
         if locked.of(key).is_none_or(|ring| ring.datagrams.is_some()) {
             return Sent::Taken(taken);
         }
-        locked.fall_back(key, taken)
+        locked.fall_back(key, taken, false)
     }
 
     /// Accepts the part of a message that fits. `pieces` have `len` bytes in all; `more`: further bytes
@@ -264,7 +268,7 @@ impl Stream {
         }
         match ring.accept(socket, pieces, len, more) {
             Ok((taken, true)) => Sent::Taken(taken),
-            Ok((taken, false)) => locked.fall_back(key, taken),
+            Ok((taken, false)) => locked.fall_back(key, taken, began),
             Err(error) => {
                 let failed = ring.failed(error);
                 locked.after(failed, began)
@@ -533,22 +537,6 @@ impl Ring {
         let sent = self.word(SHARED, BASE).load(Ordering::Relaxed).wrapping_add(self.tail);
         let is_counted = || tcp::accepted(self.socket()).is_ok_and(|accepted| accepted == sent);
         (self.datagrams.is_some() || is_counted()).then_some(sent)
-    }
-
-    /// No service empties the ring any more, and `taken` bytes were just written.
-    #[cold]
-    fn fall_back(&mut self, socket: BorrowedFd<'_>, taken: usize) -> Sent {
-        if let Some(error) = self.take_error() {
-            return self.failed(error);
-        }
-        match self.drain(socket) {
-            Drained::Failed(error) => self.failed(error),
-            Drained::Empty | Drained::Blocked | Drained::Held => Sent::Taken(taken),
-        }
-    }
-
-    fn is_over(&mut self, socket: BorrowedFd<'_>) -> bool {
-        !self.drain(socket).is_unfinished()
     }
 
     /// The error to tell where the kernel answers with this one: it tells the reason once, and perhaps told it to the

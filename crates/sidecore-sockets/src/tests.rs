@@ -254,6 +254,10 @@ fn an_error_that_the_service_met_is_told_once() {
     service.memory.word(0, SHARED, ERROR).store(Errno::CONNRESET.raw_os_error() as u64, Ordering::Relaxed);
     service.memory.word(0, SHARED, STATE).store(state_word(1, PlaceState::Ended), Ordering::Relaxed);
     service.memory.bell(0).shut();
+    // A call that has sent something tells none.
+    let mut bytes = [1; 10];
+    let began = stream.send(key(&here), [Span::of(&mut bytes)].into_iter(), 10, false, true);
+    assert_eq!(began, Sent::Failed(Errno::CONNRESET));
     assert_eq!(send(&stream, &here, 0, 10), Sent::Failed(Errno::CONNRESET));
     assert_eq!(send(&stream, &here, 0, 10), Sent::Left);
 }

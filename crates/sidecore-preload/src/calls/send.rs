@@ -83,13 +83,10 @@ pub(crate) fn send(gate: Gate, message: &Message<'_>, flags: c_int) -> Next {
             _ => Next::Counted,
         },
         Path::Ring(ring) => match count(gate, message) {
-            Advice::Demote(why) => {
-                match settle(gate, why) {
-                    // A connection's error is reported by the kernel again.
-                    Settled::Failed(error) if gate.is_of_datagrams() => Next::of(0, error),
-                    _ => through(gate, message, flags, None),
-                }
-            }
+            Advice::Demote(why) => match settle(gate, why) {
+                Settled::Failed(error) => Next::of(0, error),
+                _ => through(gate, message, flags, None),
+            },
             _ => match into(ring, message, 0, flags) {
                 Sent::Taken(taken) if taken == message.len() => Next::Accepted(taken),
                 sent => through(gate, message, flags, Some((ring, sent))),
@@ -172,49 +169,56 @@ pub(crate) fn on_the_kernel(gate: Gate, flags: c_int, mut gone: Next) -> Next {
 
 /// Sends the rest of a message after its first bytes were accepted. The pieces count as one call of the kernel, so no
 /// ring is entered between them. Returns the accepted bytes of the whole message.
+///
+/// # Errors
+/// The connection broke, and the kernel told it to a call of the library's.
 #[cold]
-pub(crate) fn rest(gate: Gate, message: &Message<'_>, sent: usize, flags: c_int) -> usize {
-    match on_the_kernel(gate, flags, Next::Accepted(sent)) {
-        Next::Counted => {
-            let all = pieces(gate, message, sent, flags);
-            gate.exit((all - sent).cast_signed());
-            all
-        }
-        Next::Kernel => pieces(gate, message, sent, flags),
-        _ => sent,
+pub(crate) fn rest(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> Result<usize, Errno> {
+    let before = sent;
+    let is_counted = match on_the_kernel(gate, flags, Next::Accepted(sent)) {
+        Next::Counted => true,
+        Next::Kernel => false,
+        _ => return Ok(sent),
+    };
+    let done = pieces(gate, message, &mut sent, flags);
+    if is_counted {
+        gate.exit((sent - before).cast_signed());
     }
+    done.map(|()| sent)
 }
 
 /// Sends all bytes after the first `sent` by the kernel, on a copy of the descriptor: the copy remains the message's
 /// socket even if the number changes. The thread holds no copy while it waits, where it may be cancelled.
-fn pieces(gate: Gate, message: &Message<'_>, mut sent: usize, flags: c_int) -> usize {
+fn pieces(gate: Gate, message: &Message<'_>, sent: &mut usize, flags: c_int) -> Result<(), Errno> {
     let mut room = RoomWait::of(gate);
-    while sent < message.len() {
+    while *sent < message.len() {
         let Some(copy) = gate.copy() else { break };
-        // The kernel tells its error once, and this call tells none.
+        // The kernel tells its error once, and the next call is to meet it.
         if copy.get().is_some_and(tcp::has_error) {
             break;
         }
-        for span in message.spans(sent) {
-            let is_last = sent + span.len() == message.len();
-            let Some(socket) = copy.get() else { return sent };
+        for span in message.spans(*sent) {
+            let is_last = *sent + span.len() == message.len();
+            let Some(socket) = copy.get() else { return Ok(()) };
             match tcp::send(socket, [span, Span::of(&mut [])], !is_last || flags & libc::MSG_MORE != 0) {
                 Ok(taken) => {
-                    sent += taken;
+                    *sent += taken;
                     if taken < span.len() {
                         break;
                     }
                 }
                 Err(Errno::AGAIN) => break,
-                Err(_) => return sent,
+                // It stays, and only the program's own call raises the signal.
+                Err(Errno::PIPE) => return Ok(()),
+                Err(error) => return Err(error),
             }
         }
         drop(copy);
-        if sent < message.len() && room.wait(Awaited::Room, flags, sent).is_err() {
+        if *sent < message.len() && room.wait(Awaited::Room, flags, *sent).is_err() {
             break;
         }
     }
-    sent
+    Ok(())
 }
 
 /// Before a call that sends in another way: gives the ring's bytes to the kernel.
@@ -237,7 +241,8 @@ pub(crate) fn before(gate: Gate, why: PathReason) -> Result<(), Errno> {
 #[inline]
 pub(crate) fn receives(gate: Gate) -> Option<Errno> {
     let Advice::Demote(why) = gate.ask(Rule::receives) else { return None };
-    match settle(gate, why) {
+    // What a connection received comes before its error, which is kept.
+    match settle_by(gate, why, gate.is_of_datagrams()) {
         Settled::Failed(error) if gate.is_of_datagrams() => Some(error),
         _ => None,
     }

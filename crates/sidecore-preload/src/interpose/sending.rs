@@ -64,7 +64,7 @@ unsafe fn carry_on(
                 return result;
             }
             Next::Rest(0) => next = on_the_kernel(gate, flags, Next::Failed(Errno::BADF)),
-            Next::Rest(sent) => return rest(gate, message, sent, flags).cast_signed(),
+            Next::Rest(sent) => return rest(gate, message, sent, flags).map_or_else(errno::failed, usize::cast_signed),
             Next::Failed(error) => return errno::failed(error),
             Next::Pipe => return broken(flags),
         }

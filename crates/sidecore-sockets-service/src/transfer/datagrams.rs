@@ -4,10 +4,9 @@ use super::{Life, Moved, PlaceRef, Stream};
 use crate::meter::Meter;
 use rustix::io::Errno;
 use sidecore_core::streams::cursor::{Cursors, Fault};
-use sidecore_core::streams::layout::{ERROR, SHARED, TRANSFERS};
+use sidecore_core::streams::layout::{SHARED, TRANSFERS};
 use sidecore_core::words;
 use sidecore_sockets::datagrams::Step;
-use std::sync::atomic::Ordering;
 
 impl Stream {
     pub(super) fn move_datagrams(&mut self, at: PlaceRef<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {
@@ -32,9 +31,7 @@ impl Stream {
     /// Notes the error for the program, whose next call finds the bell shut. Its sent datagrams are moved all the
     /// same, and then the stream ends. From there the program reports its kernel's errors itself.
     fn note(&mut self, at: PlaceRef<'_>, error: Errno) {
-        let error = error.raw_os_error().unsigned_abs().into();
-        // The first error is kept, as in the kernel.
-        let _ = at.word(SHARED, ERROR).compare_exchange(0, error, Ordering::Relaxed, Ordering::Relaxed);
+        at.note_error(error);
         at.memory.bell(at.place).shut();
         if self.life == Life::Open {
             self.life = Life::Ending;

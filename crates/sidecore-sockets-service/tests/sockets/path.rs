@@ -169,6 +169,24 @@ fn an_error_of_the_kernel_is_told_at_the_place() {
     assert_eq!(got(&mut there, 4), b"next");
 }
 
+/// Its call had sent a part of a message by then, and could not tell it.
+#[test]
+fn an_error_that_the_program_met_first_is_kept() {
+    let service = start(&config());
+    let program = Program::attach(&service);
+    let (here, there) = connection();
+    let mut stream = program.promote(0, 1, &here);
+    stream.until_state(PlaceState::Open);
+    let met = libc::ETIMEDOUT as u64;
+    stream.word(SHARED, ERROR).store(met, Ordering::Relaxed);
+    drop(there);
+    until("the reset arrives", || {
+        let _ = stream.room() > 0 && stream.write(b"x");
+        stream.state() == Some(PlaceState::Ended)
+    });
+    assert_eq!(stream.read(SHARED, ERROR), met);
+}
+
 #[test]
 fn a_service_that_ends_sends_what_the_kernel_takes_and_says_so() {
     let mut service = start(&config());
