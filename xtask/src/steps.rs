@@ -1,7 +1,7 @@
 //! `cargo xtask test`: every check of a change, each with its time. The machine is prepared first. Checks without a
 //! build come next, then the count of instructions, which other programs would disturb; then all tests are built, once.
-//! Programs that start services wait for them, so one runs for each two cores. Lints and other computations have most of
-//! the processor time that these leave.
+//! Programs that start services wait for them, so one runs for each two cores, and one more after all computations.
+//! These, as lints, have most of the processor time that services leave.
 
 mod counts;
 mod machine;
@@ -11,9 +11,9 @@ mod skips;
 
 use std::ffi::OsStr;
 use std::fs;
+use std::iter;
 use std::path::Path;
 use std::process::Command;
-use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -23,7 +23,7 @@ use crate::built::{self, cargo};
 use crate::{Result, count, faults, tidy};
 use counts::Counts;
 use machine::Machine;
-use pool::{Ended, Program};
+use pool::{Ended, Program, Queue};
 use skips::Skips;
 
 /// How many times loom may take the processor from a thread: its manual finds 2 or 3 enough for most bugs.
@@ -80,13 +80,12 @@ pub(crate) fn run(root: &Path) -> Result<bool> {
             // Documentation is tested last: it would wait for the lints, which have the directory of builds.
             let last = computing.pop();
             let beside = computing.into_iter().chain(beside).chain(last).map(Program::at_rest).collect();
-            let told = Mutex::new(|ended: Ended| tell(&ended, &mut counts));
             let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
-            let tell = |ended| told.lock().unwrap_or_else(PoisonError::into_inner)(ended);
-            thread::scope(|scope| {
-                scope.spawn(|| pool::run(beside, 2, LIMIT_BESIDE, &output, tell));
-                pool::run(services, at_a_time, LIMIT, &output, tell);
-            });
+            let (services, beside) = (Queue::new(services, LIMIT), Queue::new(beside, LIMIT_BESIDE));
+            let (computes, serves) = ([&beside, &services], [&services]);
+            let mut workers = vec![&computes[..1], &computes];
+            workers.extend(iter::repeat_n(&serves[..], at_a_time));
+            pool::run(&workers, &output, |ended| tell(&ended, &mut counts));
         }
         None => counts.failed = 1,
     }

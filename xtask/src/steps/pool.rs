@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use std::vec::IntoIter;
 
 /// The value of `nice` with which a program gets a tenth of a core that others keep busy.
 const LOW_PRIORITY: &str = "10";
@@ -25,26 +26,35 @@ pub(super) struct Ended {
     pub(super) took: Duration,
 }
 
-/// Runs all, `at_a_time` in parallel, each for `limit` at most, and reports each end. Output goes to files of this
-/// directory, each named after its program, so that a process left behind does not block the end.
-pub(super) fn run(
-    programs: Vec<Program>,
-    at_a_time: usize,
+/// Programs in their order, each with the same time limit.
+pub(super) struct Queue {
+    programs: Mutex<IntoIter<Program>>,
     limit: Duration,
-    directory: &Path,
-    tell: impl FnMut(Ended) + Send,
-) {
-    let (programs, tell) = (Mutex::new(programs.into_iter()), Mutex::new(tell));
-    let work = || {
-        loop {
-            let next = programs.lock().unwrap_or_else(PoisonError::into_inner).next();
-            let Some(program) = next else { return };
+}
+
+impl Queue {
+    pub(super) fn new(programs: Vec<Program>, limit: Duration) -> Self {
+        Self { programs: Mutex::new(programs.into_iter()), limit }
+    }
+
+    fn next(&self) -> Option<Program> {
+        self.programs.lock().unwrap_or_else(PoisonError::into_inner).next()
+    }
+}
+
+/// Runs all, and reports each end. Each worker runs one program at a time, of the first of its queues that has any.
+/// Output goes to files of this directory, each named after its program, so that a process left behind does not block
+/// the end.
+pub(super) fn run(workers: &[&[&Queue]], directory: &Path, tell: impl FnMut(Ended) + Send) {
+    let tell = Mutex::new(tell);
+    let work = |queues: &[&Queue]| {
+        while let Some((program, limit)) = queues.iter().find_map(|queue| Some((queue.next()?, queue.limit))) {
             let file = directory.join(program.title.replace('/', "-"));
             let ended = program.run(&file, limit);
             tell.lock().unwrap_or_else(PoisonError::into_inner)(ended);
         }
     };
-    thread::scope(|scope| (0..at_a_time).for_each(|_| drop(scope.spawn(work))));
+    thread::scope(|scope| workers.iter().for_each(|queues| drop(scope.spawn(|| work(queues)))));
 }
 
 impl Program {
@@ -119,15 +129,10 @@ mod tests {
         };
         let none = Program { title: "none".to_owned(), command: Command::new("/no such program") };
         let mut told = Vec::new();
-        run(
-            vec![program("echo a; echo b >&2"), program("exit 3"), program("/bin/true"), none],
-            2,
-            Duration::from_secs(60),
-            &directory,
-            |ended| {
-                told.push((ended.title, ended.passed, ended.output));
-            },
-        );
+        let queue = |programs| Queue::new(programs, Duration::from_secs(60));
+        let (one, other) = (queue(vec![program("echo a; echo b >&2")]), queue(vec![program("exit 3"), none]));
+        let (both, first) = ([&one, &other], queue(vec![program("/bin/true")]));
+        run(&[&both, &[&first], &[]], &directory, |ended| told.push((ended.title, ended.passed, ended.output)));
         told.sort();
         let told: Vec<_> = told.iter().map(|(title, passed, output)| (&**title, *passed, &**output)).collect();
         assert_eq!(told[0], ("/bin/true", true, ""));
@@ -147,7 +152,8 @@ mod tests {
         command.args(["-c", "nice; echo $SET ${HOME-none}; pwd"]).env("SET", "a b").env_remove("HOME").current_dir("/");
         let program = Program { title: "rest".to_owned(), command };
         let mut told = Vec::new();
-        run(vec![program.at_rest()], 1, Duration::from_secs(60), &directory, |ended| told.push(ended.output));
+        let queue = Queue::new(vec![program.at_rest()], Duration::from_secs(60));
+        run(&[&[&queue]], &directory, |ended| told.push(ended.output));
         // This test may have a low priority itself.
         let own: u32 = String::from_utf8(Command::new("nice").output()?.stdout)?.trim().parse()?;
         assert_eq!(told, [format!("{}\na b none\n/\n", (own + 10).min(19))]);
@@ -162,7 +168,8 @@ mod tests {
         command.args(["-c", "echo begun; exec sleep 1000"]);
         let mut told = Vec::new();
         let program = Program { title: "hangs".to_owned(), command };
-        run(vec![program], 1, Duration::from_millis(300), &directory, |ended| told.push((ended.passed, ended.output)));
+        let queue = Queue::new(vec![program], Duration::from_millis(300));
+        run(&[&[&queue]], &directory, |ended| told.push((ended.passed, ended.output)));
         assert_eq!(told, [(false, "begun\nkilled: it had not ended after 0 s\n".to_owned())]);
         fs::remove_dir_all(&directory)?;
         Ok(())
