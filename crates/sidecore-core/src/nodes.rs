@@ -63,9 +63,10 @@ pub struct Settings {
     pub in_flight: u32,
     /// Most events with one node.
     pub depth: u32,
-    /// A node is lost after this time without a message, ns, or after four of its beats if that is longer.
+    /// A node is lost after this time without a message, ns, or after four of its beats if that is longer; and later by
+    /// four round trips to it, at most half a second.
     pub silence: Nanos,
-    /// How long a message to a node may be under way before it counts as lost, ns.
+    /// How long a message to a node may be under way before it counts as lost, ns; longer by the same round trips.
     pub grace: Nanos,
     /// Failures after which an event is abandoned, at least 1.
     pub tries: u8,
@@ -224,6 +225,19 @@ impl NodePool {
     pub fn beat(&mut self, now: Nanos, member: NodeId, received: u64, answered: u64) -> BeatOutcome {
         let grace = self.settings.grace;
         self.node_mut(member).map_or(BeatOutcome::Unknown, |node| node.beat(now, received, answered, grace))
+    }
+
+    /// A message of a node shows that the way there and back took `way` ns. Where that is long, messages may be late by
+    /// some round trips before the node counts as lost.
+    pub fn observe_path(&mut self, now: Nanos, member: NodeId, way: Nanos) {
+        if let Some(node) = self.node_mut(member) {
+            node.observe_path(now, way);
+        }
+    }
+
+    /// How much later than usual messages of a node may come, ns: some round trips.
+    pub fn repeats(&self, member: NodeId) -> Nanos {
+        self.nodes.get(member.number()).filter(|node| node.member == member).map_or(0, Node::repeats)
     }
 
     /// Chooses the node for an event and counts it as handed over. An idle node without experience of this kind comes

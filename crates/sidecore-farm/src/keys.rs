@@ -40,6 +40,13 @@ fn denial(said: &str) -> String {
     format!("NATS says: {said}; see the permissions in docs/remote-keys.md")
 }
 
+fn another_version(who: &str, version: u8) -> String {
+    let own = wire::VERSION;
+    format!(
+        "the {who} speaks version {version} of the protocol, this program {own}: install the same version of sidecore on both machines"
+    )
+}
+
 /// Name of this process in the farm: the given one, or the machine's name with each letter that subjects forbid
 /// replaced.
 fn own_name(given: Option<&str>) -> String {

@@ -193,9 +193,8 @@ pub struct DeviceConfig {
     /// Worker and batch: nothing else runs on that core, so it may spin.
     #[serde(default)]
     pub owned: bool,
-    /// Most requests on it at a time.
-    #[serde(default = "default_depth")]
-    pub depth: u32,
+    /// Most requests on it at a time, if not [`DeviceConfig::depth`]'s default.
+    pub depth: Option<u32>,
     /// Relative speed for `sed`; default: from the measured rates.
     pub weight: Option<u32>,
     /// Emulated: time of each request, ns.
@@ -306,7 +305,7 @@ impl DeviceConfig {
             sidecore: None,
             cpu: None,
             owned: false,
-            depth: default_depth(),
+            depth: None,
             weight: None,
             fixed_ns: 0,
             per_byte_ns: 0.0,
@@ -334,6 +333,11 @@ impl DeviceConfig {
     /// Other machines of the farm, for the keys that they hold.
     pub fn remote(name: &str, farm: &str) -> Self {
         Self { kind: DeviceKind::Remote, farm: Some(farm.to_owned()), ..Self::inline(name) }
+    }
+
+    /// Most requests on it at a time. Other machines get more of them: each is under way for a round trip.
+    pub fn depth(&self) -> u32 {
+        self.depth.unwrap_or(if self.kind == DeviceKind::Remote { 256 } else { 64 })
     }
 
     /// The classes that the device does.
@@ -510,7 +514,7 @@ impl DeviceConfig {
         let has_farm = self.farm.as_deref().map_or(!is_remote, |farm| is_remote && is_token(farm));
         demand(has_farm, DeviceConfigError::Farm)?;
         demand(is_remote || self.user.is_none(), DeviceConfigError::User)?;
-        within("device.depth", self.depth, 1, 4096)?;
+        within("device.depth", self.depth(), 1, 4096)?;
         within("device.weight", self.weight.unwrap_or(1), 1, 1000)?;
         let has_times = (0.0..=1e6).contains(&self.per_byte_ns) && self.fixed_ns <= 1_000_000_000;
         demand(has_times, DeviceConfigError::Times)?;
@@ -550,10 +554,6 @@ pub fn counters_beside(socket: &Path) -> PathBuf {
     let mut path = socket.as_os_str().to_owned();
     path.push(".counters");
     PathBuf::from(path)
-}
-
-const fn default_depth() -> u32 {
-    64
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -493,11 +493,29 @@ fn messages_that_were_lost_are_seen_by_counting() {
     given(farm.place(0, 1, KIND, 100));
     assert_eq!(farm.beat(MS, member, 0, 0), BeatOutcome::Fine, "still under way");
     assert_eq!(farm.beat(150 * MS, member, 1, 0), BeatOutcome::Fine);
-    farm.answered(160 * MS, member, ticket, MS, MS).unwrap();
+    farm.answered(160 * MS, member, ticket, 159 * MS, MS).unwrap();
     assert_eq!(farm.beat(170 * MS, member, 1, 1), BeatOutcome::Fine);
     assert_eq!(farm.beat(180 * MS, member, 1, 2), BeatOutcome::Lossy, "an answer did not arrive");
-    assert_eq!(farm.beat(202 * MS, member, 1, 1), BeatOutcome::Lossy, "an event did not arrive in 200 ms");
-    assert_eq!(farm.beat(203 * MS, member, 3, 1), BeatOutcome::Lossy, "more than it was given");
+    assert_eq!(farm.beat(205 * MS, member, 1, 1), BeatOutcome::Fine, "four ways of 1 ms more");
+    assert_eq!(farm.beat(206 * MS, member, 1, 1), BeatOutcome::Lossy, "an event did not arrive in 204 ms");
+    assert_eq!(farm.beat(207 * MS, member, 3, 1), BeatOutcome::Lossy, "more than it was given");
+}
+
+#[test]
+fn of_a_node_far_away_messages_may_be_late_by_some_round_trips() {
+    let mut farm = farm(Balance::Tokens);
+    let (near, far, liar) = (join(&mut farm, 0), join(&mut farm, 0), join(&mut farm, 0));
+    farm.observe_path(0, far, 90 * MS);
+    farm.observe_path(0, far, 60 * MS);
+    farm.observe_path(0, liar, Nanos::MAX);
+    let mut lost = |now| {
+        let silent = farm.silent(now * MS)?;
+        farm.lose(now * MS, silent, false);
+        Some(silent)
+    };
+    assert_eq!((lost(40), lost(41), lost(41)), (None, Some(near), None));
+    assert_eq!((lost(280), lost(281), lost(281)), (None, Some(far), None), "40 ms, and four of its shortest way");
+    assert_eq!((lost(540), lost(541)), (None, Some(liar)), "whatever it says");
 }
 
 #[test]

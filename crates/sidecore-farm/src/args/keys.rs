@@ -23,7 +23,7 @@ pub(crate) struct Gateway {
     /// Choice of the key server: tokens, eft, priced, sed or round-robin
     #[arg(long, value_name = "RULE", default_value = "tokens", value_parser = Balance::parse)]
     pub(crate) balance: Balance,
-    /// A key server that is silent for this number of milliseconds is lost
+    /// A key server that is silent for this number of milliseconds, and for four round trips to it (500 ms at most), is lost
     #[arg(long, value_name = "MS", default_value_t = 40, value_parser = clap::value_parser!(u64).range(20..=60_000))]
     pub(crate) silence: u64,
 }

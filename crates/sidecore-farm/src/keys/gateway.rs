@@ -3,7 +3,7 @@
 use super::notes::Reason;
 use super::router::{KeyRouter, Settings};
 use super::subjects::{Subjects, asked, token};
-use super::{BEAT, HEADROOM, denial, fresh, own_name, wire};
+use super::{BEAT, HEADROOM, another_version, denial, fresh, own_name, wire};
 use crate::args;
 use crate::connect::{Role, connect_and_hear};
 use crate::error::FarmError;
@@ -30,6 +30,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 const SEND: Duration = Duration::from_millis(20);
 type Denials = UnboundedReceiver<String>;
 const BATCH_LIMIT: usize = 256;
+/// Interval of presences for key servers of the first version, ns: they are named in the log.
+const HELLO: Nanos = 1_000_000_000;
 /// Part of the service's time limit that a request may take, percent.
 const OF_TIMEOUT: u64 = 75;
 
@@ -103,9 +105,11 @@ async fn serve(
         silence: args.silence * 1_000_000,
     };
     let gateway = watch_gateway(gateway).map_err(FarmError::system("cannot wait for the service"))?;
-    let outbox = Outbox { client, subjects, name, beat: Vec::new() };
+    let outbox = Outbox { client, subjects, name, beat: Vec::new(), hello: Vec::new() };
     let (router, silence) = (KeyRouter::new(settings), Duration::from_millis(args.silence));
-    Ok(Session { router, gateway, ups, denials, outbox, heard: clock::now(), blocked: false, silence }.run().await)
+    let heard = clock::now();
+    let session = Session { router, gateway, ups, denials, outbox, heard, blocked: false, silence, hello_due: 0 };
+    Ok(session.run().await)
 }
 
 struct Session<'a> {
@@ -117,6 +121,7 @@ struct Session<'a> {
     heard: Nanos,
     blocked: bool,
     silence: Duration,
+    hello_due: Nanos,
 }
 
 impl Session<'_> {
@@ -186,7 +191,11 @@ impl Session<'_> {
     }
 
     fn take(&mut self, up: &Message) {
-        if let (Some(server), Some(message)) = (token(&up.subject, 4), wire::server_message(&up.payload)) {
+        let Some(server) = token(&up.subject, 4) else { return };
+        if let Some(version) = wire::other_version(&up.payload) {
+            let line = another_version(&format!("key server {server}"), version);
+            self.router.notes().note(clock::now(), server, Reason::Version, line);
+        } else if let Some(message) = wire::server_message(&up.payload) {
             self.router.heard(clock::now(), server, &message);
         }
     }
@@ -219,7 +228,12 @@ impl Session<'_> {
         }
         self.take_all();
         self.router.tick(now);
-        self.outbox.beat = wire::encode(&self.router.presence());
+        let presence = self.router.presence(now);
+        if now >= self.hello_due {
+            self.hello_due = now.saturating_add(HELLO);
+            self.outbox.hello = wire::first_presence(presence.gateway);
+        }
+        self.outbox.beat = wire::encode(&presence);
         if now.saturating_sub(self.heard) > PEER_TIMEOUT {
             return Err(ErrorKind::TimedOut.into());
         }
@@ -248,6 +262,7 @@ struct Outbox<'a> {
     subjects: Subjects,
     name: String,
     beat: Vec<u8>,
+    hello: Vec<u8>,
 }
 
 impl Outbox<'_> {
@@ -257,8 +272,9 @@ impl Outbox<'_> {
         for ask in router.outgoing(self.client.max_payload()) {
             messages.push_back((self.subjects.ask(&self.name, &ask.server, &ask.key), ask.body));
         }
-        if !self.beat.is_empty() {
-            messages.push_back((self.subjects.gateway(&self.name), std::mem::take(&mut self.beat)));
+        // The beat first: a key server that has heard it ignores the other one.
+        for body in [&mut self.beat, &mut self.hello].into_iter().filter(|body| !body.is_empty()) {
+            messages.push_back((self.subjects.gateway(&self.name), std::mem::take(body)));
         }
         for (subject, body) in messages {
             publish(self.client, subject, body).await;

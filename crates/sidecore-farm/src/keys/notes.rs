@@ -7,7 +7,7 @@ use sidecore_core::time::Nanos;
 
 /// Five lines of one peer and reason before the rate applies. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
-const REASONS: usize = 5;
+const REASONS: usize = 6;
 const MAX_WAITING_LINES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,6 +17,7 @@ pub(super) enum Reason {
     Offer,
     Wrong,
     Denied,
+    Version,
 }
 
 impl Reason {
@@ -27,6 +28,7 @@ impl Reason {
             Self::Offer => "of offers that are not taken",
             Self::Wrong => "of wrong results",
             Self::Denied => "of refusals by NATS",
+            Self::Version => "of another version",
         }
     }
 }

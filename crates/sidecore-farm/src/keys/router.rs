@@ -11,7 +11,7 @@ mod pauses;
 mod tests;
 
 use super::notes::{Notes, Reason};
-use super::wire::{self, Answer, MessageBody, Presence, RequestBatch, ServerMessage};
+use super::wire::{self, Answer, Echo, MessageBody, Presence, RequestBatch, ServerMessage};
 use super::{DEPTH, HEADROOM, subjects};
 use crate::pending::{Pending, Placed};
 use catalog::{KeyCatalog, OfferRefusal};
@@ -190,12 +190,13 @@ impl KeyRouter {
             return;
         }
         if let MessageBody::Join { slots, offers } = &message.body {
-            return self.joined(now, name, message.incarnation, *slots, offers);
+            return self.joined(now, name, message, *slots, offers);
         }
         let is_it = |server: &&mut Server| *server.name == *name && server.incarnation == message.incarnation;
         let Some(server) = self.servers.iter_mut().find(is_it) else { return };
         server.heard = now;
         let member = server.member;
+        self.observe_path(now, member, message.echo);
         match &message.body {
             MessageBody::Beat { received, answered } => match self.entries.pool.beat(now, member, *received, *answered)
             {
@@ -311,9 +312,9 @@ impl KeyRouter {
         &mut self.notes
     }
 
-    pub(super) fn presence(&self) -> Presence {
+    pub(super) fn presence(&self, now: Nanos) -> Presence {
         let members = self.servers.iter().map(|server| server.incarnation).collect();
-        Presence { gateway: self.settings.number, members }
+        Presence { gateway: self.settings.number, members, sent: now }
     }
 
     /// Requests to publish, in messages of at most `max_payload` bytes. Requests for one key of one key server share a
@@ -345,7 +346,14 @@ impl KeyRouter {
         Some(Outgoing { server: server.name.clone(), key: key.clone(), body })
     }
 
-    fn joined(&mut self, now: Nanos, name: &str, incarnation: u64, slots: u16, offers: &[Offer<'_>]) {
+    fn observe_path(&mut self, now: Nanos, member: NodeId, echo: Echo) {
+        if let Some(way) = echo.way(now) {
+            self.entries.pool.observe_path(now, member, way);
+        }
+    }
+
+    fn joined(&mut self, now: Nanos, name: &str, message: &ServerMessage<'_>, slots: u16, offers: &[Offer<'_>]) {
+        let incarnation = message.incarnation;
         if let Some(server) = self.servers.iter().find(|server| *server.name == *name) {
             if server.incarnation == incarnation {
                 return;
@@ -365,11 +373,12 @@ impl KeyRouter {
             (!classes.is_empty()).then(|| self.entries.pool.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
+                self.observe_path(now, member, message.echo);
                 self.note(now, &name, Reason::Joined, &format!("offers {} keys", classes.len()));
                 self.servers.push(Server { name, incarnation, member, heard: now, offers: classes, refused });
             }
             Some(None) => {
-                self.withdraw(now, &classes);
+                self.withdraw(now, &classes, 0);
                 self.note(now, &name, Reason::Offer, "is one too many: a farm has at most 64 key servers at a time");
             }
             None => self.note(now, &name, Reason::Offer, "offers no key"),
@@ -426,12 +435,12 @@ impl KeyRouter {
         self.entries.pool.leave(member);
         let server = self.servers.iter_mut().find(|server| server.member == member);
         let offers = server.map(|server| std::mem::take(&mut server.offers));
-        self.withdraw(now, &offers.unwrap_or_default());
+        self.withdraw(now, &offers.unwrap_or_default(), self.entries.pool.repeats(member));
     }
 
-    fn withdraw(&mut self, now: Nanos, classes: &[Class]) {
+    fn withdraw(&mut self, now: Nanos, classes: &[Class], repeats: Nanos) {
         for class in classes {
-            self.catalog.withdraw(now, *class);
+            self.catalog.withdraw(now, *class, repeats);
         }
     }
 
@@ -474,7 +483,7 @@ impl KeyRouter {
     fn remove(&mut self, now: Nanos, member: NodeId) {
         if let Some(place) = self.servers.iter().position(|server| server.member == member) {
             let server = self.servers.swap_remove(place);
-            self.withdraw(now, &server.offers);
+            self.withdraw(now, &server.offers, self.entries.pool.repeats(member));
         }
         self.entries.pool.lose(now, member, false);
         self.settle(now);

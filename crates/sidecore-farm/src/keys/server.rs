@@ -8,8 +8,9 @@ mod offered;
 mod workers;
 
 use super::gateway::publish;
+use super::notes::{Notes, Reason};
 use super::subjects::{Subjects, asked, token};
-use super::{BEAT, HEADROOM, own_name, tell_what_is_denied, wire};
+use super::{BEAT, HEADROOM, another_version, own_name, tell_what_is_denied, wire};
 use crate::args;
 use crate::connect::{Role, connect};
 use crate::error::FarmError;
@@ -78,6 +79,7 @@ struct Server {
     workers: Workers,
     answers: mpsc::UnboundedReceiver<workers::Answered>,
     open: usize,
+    notes: Notes,
     /// Dropped with the server, which ends its thread.
     _keys: Keys,
 }
@@ -107,6 +109,7 @@ impl Server {
             workers,
             answers,
             open: 0,
+            notes: Notes::new(),
             _keys: keys,
         })
     }
@@ -127,7 +130,7 @@ impl Server {
                 answered = self.answers.recv() => self.take_answers(answered),
                 presence = self.gateways.next() => {
                     let Some(presence) = presence else { return FarmError::Closed("ended") };
-                    self.meet(&presence);
+                    self.meet(&presence).await;
                 }
                 changed = self.keys.changed() => {
                     if changed.is_err() {
@@ -192,9 +195,20 @@ impl Server {
         }
     }
 
-    fn meet(&mut self, message: &Message) {
-        if let (Some(gateway), Some(presence)) = (token(&message.subject, 3), wire::presence(&message.payload)) {
-            self.links.meet(clock::now(), gateway, &presence);
+    async fn meet(&mut self, message: &Message) {
+        let (Some(gateway), now) = (token(&message.subject, 3), clock::now()) else { return };
+        if let Some(presence) = wire::presence(&message.payload) {
+            return self.links.meet(now, gateway, &presence);
+        }
+        let Some(version) = wire::other_version(&message.payload) else { return };
+        if self.links.may_know(gateway) && wire::is_first_presence(&message.payload) {
+            return;
+        }
+        self.notes.note(now, gateway, Reason::Version, another_version(&format!("gateway {gateway}"), version));
+        let lines = self.notes.take(now);
+        if !lines.is_empty() {
+            lines.into_iter().for_each(tell);
+            publish(&self.client, self.subjects.up(gateway, &self.name), wire::version_notice()).await;
         }
     }
 

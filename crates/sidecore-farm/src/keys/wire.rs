@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::{MAX_INPUT, MAX_OFFERS, MAX_RESULT, Offer, Outcome, Request};
 use sidecore_core::time::Nanos;
 
-const VERSION: u8 = 1;
+pub(super) const VERSION: u8 = 2;
+/// Key servers of this version answer gateways of their own alone.
+const FIRST_VERSION: u8 = 1;
 pub(super) const MAX_LIST: usize = 1024;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -15,6 +17,23 @@ pub(super) struct Presence {
     pub(super) gateway: u64,
     /// Incarnations of the key servers that it knows. A key server that is missing here joins again.
     pub(super) members: Vec<u64>,
+    /// When it was sent, by the gateway's clock.
+    pub(super) sent: Nanos,
+}
+
+/// The last presence that a key server heard, and how long ago: so the gateway knows the round trip, without equal
+/// clocks, as in reports of RTP (RFC 3550, 6.4.1).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Echo {
+    pub(super) sent: Nanos,
+    pub(super) held_ns: Nanos,
+}
+
+impl Echo {
+    /// Time under way, both ways. `None`: it is of no presence before this time.
+    pub(super) fn way(self, now: Nanos) -> Option<Nanos> {
+        now.checked_sub(self.sent)?.checked_sub(self.held_ns).filter(|_| self.sent > 0)
+    }
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -29,6 +48,7 @@ pub(super) struct RequestBatch<'a> {
 pub(super) struct ServerMessage<'a> {
     pub(super) gateway: u64,
     pub(super) incarnation: u64,
+    pub(super) echo: Echo,
     #[serde(borrow)]
     pub(super) body: MessageBody<'a>,
 }
@@ -62,6 +82,27 @@ pub(super) struct Answer<'a> {
 pub(super) fn encode(message: &impl Serialize) -> Vec<u8> {
     // Serialising to memory does not fail: lengths of all lists are known.
     postcard::to_extend(message, vec![VERSION]).unwrap_or_default()
+}
+
+/// The version of a message, if it is another one than this program's.
+pub(super) fn other_version(bytes: &[u8]) -> Option<u8> {
+    bytes.first().copied().filter(|version| *version != VERSION)
+}
+
+/// Answers a gateway of another version, which cannot read more of it than the version.
+pub(super) fn version_notice() -> Vec<u8> {
+    vec![VERSION]
+}
+
+/// A presence to which key servers of the first version answer.
+pub(super) fn first_presence(gateway: u64) -> Vec<u8> {
+    let nobody: [u64; 0] = [];
+    postcard::to_extend(&(gateway, &nobody[..]), vec![FIRST_VERSION]).unwrap_or_default()
+}
+
+/// Whether it is such a presence, perhaps of a gateway of this version.
+pub(super) fn is_first_presence(bytes: &[u8]) -> bool {
+    bytes.first() == Some(&FIRST_VERSION)
 }
 
 /// `None`: these bytes are no such message of this version.
@@ -118,18 +159,30 @@ mod tests {
             MessageBody::Answers(vec![answer]),
             MessageBody::Leave,
         ] {
-            let said = ServerMessage { gateway: 1, incarnation: u64::MAX, body };
+            let echo = Echo { sent: 5, held_ns: 3 };
+            let said = ServerMessage { gateway: 1, incarnation: u64::MAX, echo, body };
             let bytes = encode(&said);
             assert_eq!(server_message(&bytes).as_ref(), Some(&said));
             for cut in 0..bytes.len() {
                 assert_eq!(server_message(&bytes[..cut]), None);
             }
         }
-        let there = Presence { gateway: 1, members: vec![2, 3] };
+        let there = Presence { gateway: 1, members: vec![2, 3], sent: 4 };
         let mut bytes = encode(&there);
         assert_eq!(presence(&bytes), Some(there));
+        assert_eq!(other_version(&bytes), None);
         bytes[0] += 1;
-        assert_eq!(presence(&bytes), None, "another version");
+        assert_eq!((presence(&bytes), other_version(&bytes)), (None, Some(VERSION + 1)));
+        assert_eq!((other_version(&version_notice()), other_version(&[])), (None, None));
+        let first = first_presence(300);
+        assert_eq!((&first[..], is_first_presence(&first)), (&[1, 0xac, 2, 0][..], true));
+    }
+
+    #[test]
+    fn an_echo_tells_the_round_trip_and_nothing_false_about_it() {
+        let way = |sent, held_ns| Echo { sent, held_ns }.way(100);
+        assert_eq!((way(40, 10), way(100, 0)), (Some(50), Some(0)));
+        assert_eq!((way(0, 0), way(101, 0), way(40, 61), way(u64::MAX, 1)), (None, None, None, None));
     }
 
     #[test]
@@ -144,7 +197,12 @@ mod tests {
         let answer = || Answer { ticket: 7, held_ns: 5, work_ns: 4, outcome: Outcome::Elsewhere };
         let list = (0..=MAX_LIST).map(|_| answer()).collect();
         assert_eq!(
-            server_message(&encode(&ServerMessage { gateway: 1, incarnation: 2, body: MessageBody::Answers(list) })),
+            server_message(&encode(&ServerMessage {
+                gateway: 1,
+                incarnation: 2,
+                echo: Echo::default(),
+                body: MessageBody::Answers(list)
+            })),
             None
         );
         let result = vec![0; MAX_RESULT + 1];
@@ -153,6 +211,7 @@ mod tests {
             server_message(&encode(&ServerMessage {
                 gateway: 1,
                 incarnation: 2,
+                echo: Echo::default(),
                 body: MessageBody::Answers(vec![large])
             })),
             None

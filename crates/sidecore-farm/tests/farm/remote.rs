@@ -1,6 +1,7 @@
 //! A service whose keys are in services on other machines: two or three real services, a NATS server, gateways and key
 //! servers as processes.
 
+mod distant;
 mod liars;
 mod losses;
 mod measured;
@@ -8,5 +9,6 @@ mod permissions;
 mod serves;
 mod site;
 mod tenants;
+mod versions;
 #[path = "../../src/keys/wire.rs"]
 mod wire;

@@ -35,7 +35,7 @@ pub(crate) struct Emulated {
 
 impl Emulated {
     pub(crate) fn new(config: &DeviceConfig, max_request: u32) -> Self {
-        let depth = config.depth as usize;
+        let depth = config.depth() as usize;
         Self {
             fixed: config.fixed_ns,
             per_byte: config.per_byte_ns,

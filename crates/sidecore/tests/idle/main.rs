@@ -107,7 +107,7 @@ fn an_idle_service_takes_no_cpu_time() {
 #[test]
 fn a_sidecore_whose_devices_are_full_sleeps() {
     let _alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-    let slow = DeviceConfig { depth: 1, ..DeviceConfig::emulated("slow", 100_000_000, 0.0) };
+    let slow = DeviceConfig { depth: Some(1), ..DeviceConfig::emulated("slow", 100_000_000, 0.0) };
     let (service, _directory) = start(Notify::Park, vec![slow]);
     let mut clients: Vec<Client> = (0..10).map(|_| connect(&service)).collect();
     assert!(takes_at_most(3 * TICKS, "about 900 ms of waiting for room", || {

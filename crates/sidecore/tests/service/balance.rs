@@ -40,7 +40,7 @@ fn eft_uses_devices_of_unequal_speed_in_full() {
     // Slow, and with many requests in flight, so that no device runs dry while the sidecore, which computes for all,
     // is interrupted.
     let device = |name: &str, fixed: u64, per_byte: f64| DeviceConfig {
-        depth: 256,
+        depth: Some(256),
         ..DeviceConfig::emulated(name, fixed, per_byte)
     };
     let three = vec![device("a", 320_000, 16.0), device("b", 640_000, 32.0), device("c", 1_280_000, 48.0)];
@@ -79,14 +79,14 @@ fn sed_divides_by_weight() {
 
 #[test]
 fn a_device_of_small_depth_gets_what_it_can_hold() {
-    let shallow = DeviceConfig { depth: 1, ..DeviceConfig::emulated("shallow", 1_000_000, 0.0) };
+    let shallow = DeviceConfig { depth: Some(1), ..DeviceConfig::emulated("shallow", 1_000_000, 0.0) };
     let shares = divided(Balance::RoundRobin, vec![shallow, DeviceConfig::emulated("deep", 20_000, 0.0)], 32);
     assert!(shares[0] > 0 && shares[0] < u64::from(TOTAL) / 4, "{shares:?}");
 }
 
 #[test]
 fn every_policy_serves_devices_that_are_full() {
-    let device = |name: &str, fixed: u64| DeviceConfig { depth: 2, ..DeviceConfig::emulated(name, fixed, 0.0) };
+    let device = |name: &str, fixed: u64| DeviceConfig { depth: Some(2), ..DeviceConfig::emulated(name, fixed, 0.0) };
     for balance in Balance::ALL {
         // Everything is done, and each device has its part.
         let shares = divided(balance, vec![device("a", 20_000), device("b", 40_000)], 192);

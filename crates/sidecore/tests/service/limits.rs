@@ -207,7 +207,7 @@ fn eight_full_lanes_do_not_starve_one_on_a_full_worker() {
 
 #[test]
 fn eight_full_lanes_do_not_starve_one_on_a_full_card() {
-    let card = DeviceConfig { depth: 8, ..DeviceConfig::emulated("card", 500_000, 0.0) };
+    let card = DeviceConfig { depth: Some(8), ..DeviceConfig::emulated("card", 500_000, 0.0) };
     check_equal_shares(vec![card], "sha-256", 100);
 }
 
@@ -215,7 +215,7 @@ fn eight_full_lanes_do_not_starve_one_on_a_full_card() {
 /// modest client gets at least half of one card.
 #[test]
 fn eight_full_lanes_do_not_starve_one_where_requests_wait_for_the_best_card() {
-    let card = |name: &str| DeviceConfig { depth: 8, ..DeviceConfig::emulated(name, 500_000, 0.0) };
+    let card = |name: &str| DeviceConfig { depth: Some(8), ..DeviceConfig::emulated(name, 500_000, 0.0) };
     let priced = |devices| Config { devices, balance: Balance::Priced, ..Config::default() };
     check_share(priced(vec![card("a")]), ("sha-256", 100), 0.4);
     check_share(priced(vec![card("a"), card("b")]), ("sha-256", 100), 0.2);

@@ -112,7 +112,7 @@ fn with_all_devices_dead_requests_fail_by_number_and_new_ones_are_refused() {
 
 #[test]
 fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
-    let service = patient(vec![DeviceConfig { depth: 2, ..frozen("only") }]);
+    let service = patient(vec![DeviceConfig { depth: Some(2), ..frozen("only") }]);
     let mut control = administer(&service);
     control.set("notify=park").unwrap();
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 8, false);
@@ -127,7 +127,7 @@ fn requests_not_taken_yet_are_refused_when_the_last_device_dies() {
 
 #[test]
 fn requests_that_wait_for_room_fail_with_the_last_device() {
-    let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
+    let shallow = |name: &str| DeviceConfig { depth: Some(8), ..frozen(name) };
     let service = patient(vec![shallow("a"), shallow("b")]);
     let mut control = administer(&service);
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, false);
@@ -143,7 +143,7 @@ fn requests_that_wait_for_room_fail_with_the_last_device() {
 
 #[test]
 fn requests_that_wait_for_room_are_taken_over_by_a_device_that_joins() {
-    let shallow = |name: &str| DeviceConfig { depth: 8, ..frozen(name) };
+    let shallow = |name: &str| DeviceConfig { depth: Some(8), ..frozen(name) };
     let service = patient(vec![shallow("a"), shallow("b")]);
     let mut control = administer(&service);
     let mut load = Load::new(connect(&service), "aes-256-gcm", 4000, 16, true);

@@ -6,7 +6,8 @@ use sidecore_core::time::Nanos;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-/// A key stays offered for this time after the loss of its last key server, ns: most return quickly.
+/// A key stays offered for this time after the loss of its last key server, ns, and longer if that is far away: most
+/// return quickly.
 const LINGER: Nanos = 60_000_000;
 
 #[derive(Debug)]
@@ -85,10 +86,11 @@ impl KeyCatalog {
         self.kinds.iter().flatten().any(|kind| *kind.key == *key && kind.servers > 0)
     }
 
-    pub(super) fn withdraw(&mut self, now: Nanos, class: Class) {
+    /// `repeats`: how much later than usual messages of the key server may come.
+    pub(super) fn withdraw(&mut self, now: Nanos, class: Class, repeats: Nanos) {
         if let Some(kind) = &mut self.kinds[class.index()] {
             kind.servers -= 1;
-            kind.until = (kind.servers == 0).then(|| now.saturating_add(LINGER));
+            kind.until = (kind.servers == 0).then(|| now.saturating_add(LINGER).saturating_add(repeats));
         }
     }
 

@@ -10,7 +10,7 @@ fn router() -> KeyRouter {
 }
 
 fn message(incarnation: u64, body: MessageBody<'_>) -> ServerMessage<'_> {
-    ServerMessage { gateway: 1, incarnation, body }
+    ServerMessage { gateway: 1, incarnation, echo: Echo::default(), body }
 }
 
 fn join(router: &mut KeyRouter, now: Nanos, name: &str, incarnation: u64, keys: &[&str]) {
@@ -63,10 +63,10 @@ fn the_service_is_told_of_a_key_once_and_when_nobody_has_it_any_more() {
     assert_eq!(keys(&mut router), ["+a", "+b"]);
     join(&mut router, 0, "two", 21, &["b", "c"]);
     assert_eq!(keys(&mut router), ["+c"]);
-    assert_eq!(router.presence().members, [11, 21]);
+    assert_eq!(router.presence(0).members, [11, 21]);
     router.heard(30 * MS, "two", &message(21, MessageBody::Beat { received: 0, answered: 0 }));
     router.tick(41 * MS);
-    assert!(keys(&mut router).is_empty() && router.presence().members == [21]);
+    assert!(keys(&mut router).is_empty() && router.presence(0).members == [21]);
     router.heard(70 * MS, "two", &message(21, MessageBody::Beat { received: 0, answered: 0 }));
     router.tick(101 * MS);
     assert_eq!(keys(&mut router), ["-a"]);
@@ -227,16 +227,16 @@ fn one_that_lives_and_answers_nothing_costs_no_request_and_gets_one_after_a_grow
     assert!(answers(&mut router).iter().all(|(_, ended)| *ended == Ended::Done(vec![1])));
     // It would join at once, and is left out for a second.
     join(&mut router, now, "hangs", 12, &["a"]);
-    assert_eq!(router.presence().members, [21]);
+    assert_eq!(router.presence(0).members, [21]);
     // Unless nobody else has the key.
     router.heard(now, "works", &message(21, MessageBody::Leave));
     join(&mut router, now, "hangs", 13, &["a"]);
-    assert!(router.presence().members.contains(&13));
+    assert!(router.presence(0).members.contains(&13));
     // It has one slot until it answers, and then joins again with all.
     (10..14).for_each(|ticket| ask(&mut router, now, ticket, "a"));
     let (_, _, ticket) = asked(&mut router).swap_remove(0);
     answer(&mut router, now + MS, "hangs", 13, ticket, Outcome::Done(&[1]));
-    assert!(!router.presence().members.contains(&13));
+    assert!(!router.presence(0).members.contains(&13));
     join(&mut router, now + 2 * MS, "hangs", 14, &["a"]);
     assert!(asked(&mut router).len() > 1);
 }
@@ -247,7 +247,7 @@ fn a_key_with_another_public_part_and_one_too_many_are_not_taken() {
     join(&mut router, 0, "one", 11, &["a"]);
     let offers = vec![Offer { key: "a", public: b"another" }, Offer { key: "a..b", public: b"x" }];
     router.heard(0, "two", &message(21, MessageBody::Join { slots: 1, offers }));
-    assert_eq!(router.presence().members, [11]);
+    assert_eq!(router.presence(0).members, [11]);
     let said = notes(&mut router);
     assert!(said.contains("another public part") && said.contains("cannot be part of a subject"), "{said}");
     let many: Vec<String> = (0..=Class::COUNT).map(|number| format!("key{number}")).collect();
@@ -266,10 +266,10 @@ fn a_key_server_with_another_key_keeps_no_honest_one_out_once_the_service_says_w
     };
     offer(&mut router, 0, "liar", 11, b"wrong");
     offer(&mut router, 0, "honest", 21, b"right");
-    assert_eq!(router.presence().members, [11, 21]);
+    assert_eq!(router.presence(0).members, [11, 21]);
     assert_eq!(keys(&mut router), ["+a", "+own"]);
     router.knows(MS, "a", Some(b"right"));
-    assert!(router.presence().members.is_empty(), "both join again");
+    assert!(router.presence(0).members.is_empty(), "both join again");
     for round in 0..3 {
         offer(&mut router, 2 * MS, "liar", 12 + round, b"wrong");
     }
@@ -285,7 +285,7 @@ fn a_key_server_with_another_key_keeps_no_honest_one_out_once_the_service_says_w
     let mut ended = answers(&mut router);
     ended.sort_by_key(|(ticket, _)| *ticket);
     assert_eq!(ended, [1, 7].map(|ticket| (ticket, Ended::Elsewhere)));
-    assert_eq!(router.presence().members.len(), 1, "the liar's other key stays");
+    assert_eq!(router.presence(0).members.len(), 1, "the liar's other key stays");
     offer(&mut router, 5 * MS, "honest", 23, b"right");
     ask(&mut router, 200 * MS, 2, "a");
     router.tick(200 * MS);
@@ -306,7 +306,7 @@ fn a_key_that_nats_forbids_is_not_taken_again_and_its_requests_hear_why() {
     ask(&mut router, 0, 2, "a");
     asked(&mut router);
     router.denied(0, "b");
-    assert!(router.presence().members.is_empty());
+    assert!(router.presence(0).members.is_empty());
     join(&mut router, 0, "one", 12, &["a", "b"]);
     router.tick(MS);
     ask(&mut router, MS, 3, "b");
@@ -352,11 +352,7 @@ fn a_key_server_cannot_say_that_nats_forbids_a_key() {
 fn what_is_for_another_gateway_is_nothing_here() {
     let mut router = router();
     let offers = vec![Offer { key: "a", public: b"x" }];
-    router.heard(
-        0,
-        "one",
-        &ServerMessage { gateway: 2, incarnation: 11, body: MessageBody::Join { slots: 1, offers } },
-    );
+    router.heard(0, "one", &ServerMessage { gateway: 2, ..message(11, MessageBody::Join { slots: 1, offers }) });
     assert_eq!(keys(&mut router), [""; 0]);
 }
 
@@ -373,7 +369,7 @@ fn a_key_server_that_lies_loses_that_key_and_others_keep_all_of_theirs() {
     let [(wrong, _)]: [(u64, Ended); 1] = answers(&mut router).try_into().unwrap();
     notes(&mut router);
     router.wrong(MS, wrong);
-    assert_eq!(router.presence().members, [21]);
+    assert_eq!(router.presence(0).members, [21]);
     for ticket in with_liar {
         answer(&mut router, MS, "liar", 11, ticket, Outcome::Done(&[6]));
     }

@@ -6,7 +6,7 @@
 
 use super::offered::Offered;
 use super::workers::{Answered, Done, Origin};
-use crate::keys::wire::{self, Answer, MessageBody, Presence, ServerMessage};
+use crate::keys::wire::{self, Answer, Echo, MessageBody, Presence, ServerMessage};
 use crate::keys::{BEAT, DEPTH, HEADROOM, fresh};
 use sidecore_client::gateway::{MAX_RESULT, Request};
 use sidecore_core::time::Nanos;
@@ -37,6 +37,8 @@ struct Link {
     incarnation: u64,
     state: LinkState,
     heard: Nanos,
+    /// Its clock at its last presence.
+    presence_sent: Nanos,
     /// Its requests are dropped unread until then.
     mute_until: Nanos,
     received: u64,
@@ -82,7 +84,7 @@ impl Links {
             link.renew(presence.gateway, now);
             renewed.push(gateway.into());
         }
-        link.heard = now;
+        (link.heard, link.presence_sent) = (now, presence.sent);
         let known = presence.members.contains(&link.incarnation);
         match link.state {
             LinkState::Asked(_) if known => link.state = LinkState::Joined,
@@ -93,6 +95,11 @@ impl Links {
             }
             _ => {}
         }
+    }
+
+    /// Whether a gateway of that name may be one of this version: it is there, or there was no room for it.
+    pub(super) fn may_know(&self, gateway: &str) -> bool {
+        self.by_name.contains_key(gateway) || self.by_name.len() >= MAX_GATEWAYS
     }
 
     /// Reads and counts a gateway's requests on a key. `None`: not for this key server, or beyond the gateway's limit.
@@ -175,7 +182,8 @@ impl Links {
         let mut posts = Vec::new();
         for (gateway, link) in &mut self.by_name {
             let mut post = |link: &Link, body| {
-                let message = ServerMessage { gateway: link.number, incarnation: link.incarnation, body };
+                let echo = Echo { sent: link.presence_sent, held_ns: now.saturating_sub(link.heard) };
+                let message = ServerMessage { gateway: link.number, incarnation: link.incarnation, echo, body };
                 posts.push(Post { gateway: gateway.clone(), body: wire::encode(&message) });
             };
             let is_new = link.state == LinkState::New;
@@ -210,12 +218,24 @@ impl Link {
         // Without random bytes the clock must do: other gateways ignore this number.
         let incarnation = fresh().unwrap_or(now);
         let (answers, state) = (Vec::new(), LinkState::New);
-        Self { number, incarnation, state, heard: now, mute_until: 0, received: 0, answered: 0, answers, beat: false }
+        Self {
+            number,
+            incarnation,
+            state,
+            heard: now,
+            presence_sent: 0,
+            mute_until: 0,
+            received: 0,
+            answered: 0,
+            answers,
+            beat: false,
+        }
     }
 
     /// Starts again with a gateway of this name. A muted one stays muted.
     fn renew(&mut self, number: u64, heard: Nanos) {
-        *self = Self { mute_until: self.mute_until, ..Self::new(number, heard) };
+        let (mute_until, presence_sent) = (self.mute_until, self.presence_sent);
+        *self = Self { presence_sent, mute_until, ..Self::new(number, heard) };
     }
 }
 
@@ -243,7 +263,7 @@ mod tests {
     fn links(gateways: &[&str]) -> Links {
         let mut links = Links::new(2);
         for gateway in gateways {
-            links.meet(0, gateway, &Presence { gateway: 1, members: Vec::new() });
+            links.meet(0, gateway, &Presence { gateway: 1, members: Vec::new(), sent: 0 });
         }
         links
     }

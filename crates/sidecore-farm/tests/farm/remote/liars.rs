@@ -2,7 +2,7 @@
 
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{Site, User, pkcs1};
-use super::wire::{self, Answer, MessageBody, Presence, ServerMessage};
+use super::wire::{self, Answer, Echo, MessageBody, Presence, ServerMessage};
 use crate::server::Server;
 use futures_util::StreamExt;
 use sidecore::core::session::Op;
@@ -55,7 +55,7 @@ async fn lie(url: &str, public: &[u8], answers: bool, lies: &AtomicUsize, stop: 
     while !stop.load(Ordering::Relaxed) {
         let body = tokio::select! {
             presence = gateways.next() => {
-                let Some(Presence { gateway: number, members }) = wire::presence(&presence.unwrap().payload) else { continue };
+                let Some(Presence { gateway: number, members, .. }) = wire::presence(&presence.unwrap().payload) else { continue };
                 gateway = number;
                 if members.contains(&incarnation) {
                     MessageBody::Beat { received, answered: if answers { received } else { 0 } }
@@ -80,7 +80,7 @@ async fn lie(url: &str, public: &[u8], answers: bool, lies: &AtomicUsize, stop: 
                 MessageBody::Answers(batch.list.iter().map(|request| answer(request.ticket)).collect())
             }
         };
-        let message = wire::encode(&ServerMessage { gateway, incarnation, body });
+        let message = wire::encode(&ServerMessage { gateway, incarnation, echo: Echo::default(), body });
         client.publish("farm.keys.up.near.liar", message.into()).await.unwrap();
     }
 }

@@ -69,7 +69,7 @@ async fn flood(url: &str, done: &AtomicUsize, stop: &AtomicBool) {
                 _ => {}
             },
             _ = paces.tick() => {
-                let presence = Presence { gateway: NUMBER, members: joined.into_iter().collect() };
+                let presence = Presence { gateway: NUMBER, members: joined.into_iter().collect(), sent: 0 };
                 client.publish("farm.keys.gateway.bad", wire::encode(&presence).into()).await.unwrap();
                 for incarnation in joined.into_iter().cycle().take(MESSAGES) {
                     ticket += REQUESTS as u64;

@@ -64,7 +64,7 @@ impl Pool {
     fn devices(&self, depth: u32) -> Vec<DeviceConfig> {
         let device = |(i, (fixed, per_byte)): (usize, &(f64, f64))| {
             let name = format!("device-{i}");
-            DeviceConfig { depth, ..DeviceConfig::emulated(&name, fixed.round() as u64, *per_byte) }
+            DeviceConfig { depth: Some(depth), ..DeviceConfig::emulated(&name, fixed.round() as u64, *per_byte) }
         };
         self.models.iter().enumerate().map(device).collect()
     }
@@ -138,7 +138,7 @@ mod tests {
         assert_eq!(pools.len() as u64, 1 + POOLS);
         for pool in &pools {
             assert!((pool.per_s().unwrap() / PER_S - 1.0).abs() < 1e-9, "{}", pool.name);
-            assert!(pool.devices(8).iter().all(|device| device.depth == 8 && device.fixed_ns > 0));
+            assert!(pool.devices(8).iter().all(|device| device.depth() == 8 && device.fixed_ns > 0));
         }
         assert_eq!(pools[0].in_words(8), "regression, depth 8: 95 % 256 B, 5 % 16384 B");
     }

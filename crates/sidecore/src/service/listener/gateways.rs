@@ -39,14 +39,14 @@ impl Listener {
             None => (0..self.setup.sidecores.len()).collect(),
         };
         let farm = device.farm.clone().unwrap_or_default();
-        let welcome = Welcome { farm, depth: device.depth * with.len() as u32, timeout_ms };
+        let welcome = Welcome { farm, depth: device.depth() * with.len() as u32, timeout_ms };
         self.reply(key, &Reply::Gateway(welcome)).map_err(|error| error.to_string())?;
         let allowed = cpu::allowed();
         let (tell, bell) = (self.setup.tell.clone(), self.setup.wake.clone());
         let options = LinkOptions {
             name: device.name.clone(),
             free: Waiters::of(&self.setup.config, &allowed).free(&allowed),
-            depth: device.depth,
+            depth: device.depth(),
             max_request: self.setup.config.limits.max_request_bytes,
             timeout: Nanos::from(timeout_ms) * 1_000_000,
             socket,

@@ -84,7 +84,7 @@ impl Reactor {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
             remote_keys: config.kind == DeviceKind::Remote,
-            depth: config.depth,
+            depth: config.depth(),
             weight: weight(config, &rates),
             rates,
         };
@@ -137,7 +137,7 @@ impl Reactor {
             kind,
             place: place(config),
             free: self.host.free.clone(),
-            depth: config.depth,
+            depth: config.depth(),
             max_request: self.host.setup.config.limits.max_request_bytes,
             park: self.host.setup.calibration.park(),
             to_device: self.sidecore.notify().to_device,
