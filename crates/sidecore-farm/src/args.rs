@@ -18,7 +18,7 @@ pub(crate) use durability::{Durability, Storage};
 pub(crate) use feed::{Feed, OverflowPolicy};
 pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use prune::{Delete, Prune};
-pub(crate) use results::Results;
+pub(crate) use results::{Outcome, Results};
 
 use clap::{Args, Parser, Subcommand};
 use error::ArgumentError;
@@ -44,6 +44,8 @@ pub(crate) enum Command {
     Work(work::Work),
     /// Take results out of the farm
     Results(Results),
+    /// Print the result of one event, or why there is none
+    Result(Outcome),
     /// List dead events, or feed them once more
     Dead(Dead),
     /// Remove results that every taker has, and say who has not taken the others

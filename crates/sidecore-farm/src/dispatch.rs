@@ -11,6 +11,7 @@ mod inputs;
 mod known;
 mod lead;
 mod outbox;
+mod pace;
 mod queue;
 mod stream_care;
 
@@ -35,6 +36,7 @@ use inputs::{Begun, Input, Inputs};
 use known::{Known, MessageState, Origin};
 use lead::{Leadership, Turn};
 use outbox::Outbox;
+use pace::Pace;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output;
@@ -92,6 +94,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         denied: connect::denials(),
         quiet: Quiet::default(),
         counts: Counts::default(),
+        pace: Pace::default(),
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
         begun: now,
@@ -126,6 +129,7 @@ struct Dispatcher<'a> {
     denied: watch::Receiver<String>,
     quiet: Quiet,
     counts: Counts,
+    pace: Pace,
     depth: Depth,
     care: StreamCare,
     begun: Instant,
@@ -438,6 +442,8 @@ impl Dispatcher<'_> {
         self.look_for_stranded(now, queued.unwrap_or_default());
         status.queued = queued.map(|queued| queued.events);
         status.unacknowledged = queued.map(|queued| queued.unacknowledged);
+        status.rate = self.pace.observe(now, status.totals.committed);
+        status.left_s = status.queued.filter(|_| status.rate > 0.0).map(|queued| queued as f64 / status.rate);
         self.commits.why().clone_into(&mut status.holds);
         if self.denied.has_changed().unwrap_or(false) {
             let said = self.denied.borrow_and_update();

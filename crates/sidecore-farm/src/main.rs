@@ -7,7 +7,7 @@
 //! |`pending`|requests that wait for a node or are with one: events of `assign`, requests on keys of `keys/router`|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
-//! |`feed`, `results`, `dead`, `streams`|into the queue and out of it; dead letters; the streams|
+//! |`feed`, `results`, `outcome`, `dead`, `streams`|into the queue and out of it, one result, dead letters; the streams|
 //! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
 //! |`connect`, `subscribe`|connections to NATS, and their messages|
 //! |`ids`, `quiet`|ids of events; log lines without repetition|
@@ -34,6 +34,7 @@ mod ids;
 mod keys;
 mod measures;
 mod node;
+mod outcome;
 mod pending;
 mod quiet;
 mod removal;
@@ -91,6 +92,7 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Dispatch(args) => dispatch::run(&args).await,
             Command::Work(args) => work::run(args).await,
             Command::Results(args) => results::run(args).await,
+            Command::Result(args) => outcome::run(args).await,
             Command::Dead(args) => dead::run(args).await,
             Command::Prune(args) => removal::prune(args).await,
             Command::Delete(args) => removal::delete(args).await,

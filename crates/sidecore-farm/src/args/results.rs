@@ -1,8 +1,11 @@
-//! `sidecore farm results`.
+//! `sidecore farm results` and `sidecore farm result`.
 
+use super::error::ArgumentError;
 use super::{Farm, name};
+use crate::{ids, measures, wire};
 use clap::{ArgGroup, Args};
 use std::path::PathBuf;
+use std::time::Duration;
 
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new("where").args(["to", "stdout"]).required(true))]
@@ -34,4 +37,20 @@ pub(crate) struct Results {
     /// Name of the taker: each name gets every result once, and goes on where it was
     #[arg(long, value_name = "TAKER", default_value = "results", value_parser = name)]
     pub(crate) name: String,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Outcome {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// The event's id, as `results --ids` and `dead` show it
+    #[arg(value_name = "ID", value_parser = id)]
+    pub(crate) id: String,
+    /// Wait so long for its result, as 60s; without it, not at all
+    #[arg(long, value_name = "TIME", value_parser = measures::age)]
+    pub(crate) wait: Option<Duration>,
+}
+
+fn id(text: &str) -> Result<String, ArgumentError> {
+    ids::is_one(text).then(|| text.to_owned()).ok_or(ArgumentError::Name(wire::ID))
 }

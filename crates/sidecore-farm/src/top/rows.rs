@@ -68,8 +68,11 @@ fn who(status: &Status, standing_by: usize) -> String {
 
 fn queue(status: &Status) -> String {
     let known = |number: Option<u64>| number.map_or_else(|| NONE.to_owned(), |number| number.to_string());
+    let left = status.left_s.filter(|_| status.queued.is_some_and(|queued| queued > 0));
+    let left =
+        left.map_or_else(String::new, |left| format!("; done in {} at {}/s", time(left * 1e9), amount(status.rate)));
     format!(
-        "queue, up to a second ago: {} events, not acknowledged: {}",
+        "queue, up to a second ago: {} events, not acknowledged: {}{left}",
         known(status.queued),
         known(status.unacknowledged)
     )

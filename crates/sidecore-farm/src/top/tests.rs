@@ -36,6 +36,8 @@ fn view() -> View {
         connected: true,
         queued: Some(5_000),
         unacknowledged: Some(120),
+        rate: 25.0,
+        left_s: Some(200.0),
         held: 120,
         held_bytes: 123_456,
         totals,
@@ -56,7 +58,7 @@ fn the_text_has_the_farm_and_a_line_for_each_node() {
     let text = render("f", &view());
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines[0], "farm f, balance tokens; nodes: 2, slots: 8, dispatchers standing by: 1");
-    assert_eq!(lines[1], "queue, up to a second ago: 5000 events, not acknowledged: 120");
+    assert_eq!(lines[1], "queue, up to a second ago: 5000 events, not acknowledged: 120; done in 200s at 25/s");
     assert_eq!(lines[2], "held: 120 events, 123kB; without a node: 0; results being committed: 0");
     assert_eq!(lines[3], "taken: 1000000, committed: 999995, committed before: 0");
     assert!(lines[4].starts_with("redone: 7, late: 0, dead: 1, "), "{text}");

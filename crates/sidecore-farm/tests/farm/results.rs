@@ -6,6 +6,8 @@ use crate::server::Server;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 fn farm_with(server: &Server, results: &[(&str, &str)]) {
     fine(&run(&server.url(), &["feed"]));
@@ -36,6 +38,30 @@ fn each_result_is_a_file_called_as_its_event() {
     assert_eq!(files(&to), BTreeMap::from(expected));
     add(&server, &[("f-3", "three")]);
     refused(&run(&server.url(), &args), 0, &["took 1 results"]);
+}
+
+#[test]
+fn one_events_result_is_printed_and_stays_and_without_one_the_reason_is_said() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one\n"), ("f-2", "")]);
+    let result = |args: &[&str]| run(&server.url(), &[&["result"], args].concat());
+    for _ in 0..2 {
+        assert_eq!(fine(&result(&["f-1"])), "one\n");
+    }
+    assert_eq!((fine(&result(&["f-2"])), count(&server.url(), "farm-results")), (String::new(), 2));
+    publish(&server.url(), "farm.farm.results.f-3", &[], "by somebody else");
+    refused(&result(&["f-3"]), 1, &["f-3 has no result: it waits or is with a node"]);
+    publish(&server.url(), "farm.farm.dead.f-4", &[("Farm-Kind", "event"), ("Farm-Reason", "exit code 3")], "four");
+    refused(&result(&["f-4"]), 1, &["f-4 is a dead letter: exit code 3; `sidecore farm dead --again f-4`"]);
+    refused(&result(&["a.b"]), 2, &["invalid value 'a.b' for '<ID>'"]);
+    refused(&result(&["f-5", "--farm", "none"]), 2, &["there is no farm none"]);
+    let waiting = thread::spawn({
+        let url = server.url();
+        move || run(&url, &["result", "f-5", "--wait", "60s"])
+    });
+    thread::sleep(Duration::from_millis(300));
+    add(&server, &[("f-5", "five")]);
+    assert_eq!(fine(&waiting.join().unwrap()), "five");
 }
 
 #[test]
