@@ -36,6 +36,7 @@ use std::rc::Rc;
 
 /// Most bytes that a message adds to an event's texts and octets.
 const BESIDE: usize = wire::HEAD;
+const OVER: &str = "its deadline was over before it was done";
 /// A node is lost if it answers nothing for the time limit of an event and this time, ns.
 const STALL: Nanos = 5_000_000_000;
 
@@ -64,7 +65,15 @@ pub(crate) struct Event<T> {
     pub(crate) id: Box<str>,
     pub(crate) kind: Rc<str>,
     pub(crate) body: Bytes,
+    /// No result is wanted from this time on.
+    pub(crate) until: Option<Nanos>,
     pub(crate) origin: T,
+}
+
+impl<T> Event<T> {
+    fn is_over(&self, now: Nanos) -> bool {
+        self.until.is_some_and(|until| until <= now)
+    }
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -75,6 +84,12 @@ pub(crate) enum End {
         reason: String,
         tries: u8,
     },
+}
+
+impl End {
+    fn over() -> Self {
+        Self::Dead { reason: OVER.to_owned(), tries: 0 }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -116,6 +131,8 @@ pub(crate) struct Assigner<T> {
     kinds: Kinds,
     nodes: Nodes,
     bytes: usize,
+    /// Held events with a deadline.
+    deadlines: usize,
     ended: VecDeque<Ended<T>>,
     messages: VecDeque<(Subject, Bytes)>,
     totals: Totals,
@@ -141,6 +158,7 @@ impl<T> Assigner<T> {
             kinds: Kinds::default(),
             nodes: Nodes::new(&settings.farm),
             bytes: 0,
+            deadlines: 0,
             ended: VecDeque::new(),
             messages: VecDeque::new(),
             totals,
@@ -161,9 +179,22 @@ impl<T> Assigner<T> {
         self.held.room() == self.held.capacity()
     }
 
-    pub(crate) fn offer(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) -> Offered<T> {
+    pub(crate) fn offer(
+        &mut self,
+        now: Nanos,
+        id: Box<str>,
+        kind: &str,
+        body: Bytes,
+        until: Option<Nanos>,
+        origin: T,
+    ) -> Offered<T> {
         let (kind, class) = self.kinds.number(kind);
-        let event = Event { id, kind, body, origin };
+        let event = Event { id, kind, body, until, origin };
+        if event.is_over(now) {
+            self.totals.seen += 1;
+            self.end(now, event, End::over(), None);
+            return Offered::Ended;
+        }
         let (size, most) = (size_of(&event), self.settings.message);
         if size + wire::HEAD > most {
             self.totals.seen += 1;
@@ -174,10 +205,12 @@ impl<T> Assigner<T> {
         if size > self.room().bytes {
             return Offered::NoRoom(event.origin);
         }
+        let has_deadline = event.until.is_some();
         match self.held.add(class, PendingEvent { event, arrived: now, failures: 0, refusals: 0 }) {
             Ok(tag) => {
                 self.totals.seen += 1;
                 self.bytes += size;
+                self.deadlines += usize::from(has_deadline);
                 Offered::Held(tag)
             }
             Err(pending) => Offered::NoRoom(pending.event.origin),
@@ -197,6 +230,18 @@ impl<T> Assigner<T> {
             self.lose(now, member, false);
         }
         self.held.pool.reprice(now);
+        self.end_overdue(now);
+    }
+
+    /// Ends what waits beyond its deadline. What is with a node ends there.
+    fn end_overdue(&mut self, now: Nanos) {
+        if self.deadlines == 0 {
+            return;
+        }
+        let overdue: Vec<u32> = self.held.waiting_tags(|held| held.event.is_over(now)).collect();
+        for tag in overdue {
+            self.end_tag(now, tag, End::over(), None);
+        }
     }
 
     /// As [`NodePool::was_away`](nodes::NodePool::was_away).
@@ -214,7 +259,7 @@ impl<T> Assigner<T> {
             }
             true
         });
-        self.send_events();
+        self.send_events(now);
     }
 
     pub(crate) fn next_ended(&mut self) -> Option<Ended<T>> {
@@ -280,6 +325,7 @@ impl<T> Assigner<T> {
     fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<NodeId>) {
         let Some((_, held)) = self.held.remove(tag) else { return };
         self.bytes -= size_of(&held.event);
+        self.deadlines -= usize::from(held.event.until.is_some());
         self.end(now, held.event, end, by);
     }
 
@@ -288,12 +334,12 @@ impl<T> Assigner<T> {
         self.ended.push_back(Ended { event, end, by, at: now });
     }
 
-    fn send_events(&mut self) {
+    fn send_events(&mut self, now: Nanos) {
         let Self { nodes, held, messages, settings, .. } = self;
         nodes.each_given(|node, given| {
             let mut rest = given;
             while !rest.is_empty() {
-                let (list, size) = fill(rest, held, settings);
+                let (list, size) = fill(now, rest, held, settings);
                 rest = &rest[list.len().max(1)..];
                 messages.push_back((node.clone(), wire::encode(&DispatcherMessage::Events(list), size)));
             }
@@ -302,6 +348,7 @@ impl<T> Assigner<T> {
 }
 
 fn fill<'a, T>(
+    now: Nanos,
     given: &[(u32, Ticket)],
     held: &'a Pending<PendingEvent<T>>,
     settings: &Settings,
@@ -315,8 +362,9 @@ fn fill<'a, T>(
             break;
         }
         size += more;
-        let Event { id, kind, body, .. } = &held.event;
-        list.push(wire::Event { ticket: ticket.to_word(), kind, id, body: Octets(body), limit_ns: settings.limit });
+        let Event { id, kind, body, until, .. } = &held.event;
+        let limit_ns = until.map_or(settings.limit, |until| settings.limit.min(until.saturating_sub(now).max(1)));
+        list.push(wire::Event { ticket: ticket.to_word(), kind, id, body: Octets(body), limit_ns });
     }
     (list, size)
 }

@@ -235,7 +235,9 @@ impl Dispatcher<'_> {
             return;
         }
         let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
-        match assigner.offer(now, id, kind, body, origin) {
+        let left = |deadline: Nanos| now.saturating_add(deadline.saturating_sub(since_1970()));
+        let until = (origin.deadline > 0).then(|| left(origin.deadline));
+        match assigner.offer(now, id, kind, body, until, origin) {
             Offered::Held(tag) => self.known.put(position, MessageState::Held(tag)),
             Offered::Ended => {}
             // An abandoned request still exists at the server, so more events arrived than the last request asked for.

@@ -86,6 +86,12 @@ impl<T> Pending<T> {
         self.held.iter().map(|held| held.as_ref().map(|held| &held.request))
     }
 
+    /// Tags of the requests that wait and are so.
+    pub(crate) fn waiting_tags(&self, is_so: impl Fn(&T) -> bool) -> impl Iterator<Item = u32> {
+        let is_it = move |held: &&Option<Held<T>>| held.as_ref().is_some_and(|held| held.waits && is_so(&held.request));
+        (0..).zip(&self.held).filter(move |(_, held)| is_it(held)).map(|(tag, _)| tag)
+    }
+
     /// A request waits again after a node had it, before requests of its class without a node so far.
     pub(crate) fn again(&mut self, tag: u32) {
         if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {

@@ -27,6 +27,10 @@ pub(crate) struct Feed {
     /// Kind of these events: what work is learnt by, and what nodes offer
     #[arg(long, value_name = "KIND", default_value = "event", value_parser = name)]
     pub(crate) kind: String,
+    /// From this time after an event was fed its result is worth nothing: what is not done by then is a dead letter. Needs
+    /// clocks that agree
+    #[arg(long, value_name = "TIME", value_parser = measures::age)]
+    pub(crate) deadline: Option<Duration>,
     /// This feeder's name: with it, one that was stopped goes on where it was when the same source is given again
     #[arg(long, value_name = "FEEDER", value_parser = name)]
     pub(crate) name: Option<String>,

@@ -1,7 +1,7 @@
 //! Messages of nodes.
 
 use super::stages::Stage;
-use super::{Assigner, End};
+use super::{Assigner, End, OVER};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, NodeMessage, Outcome};
 use bytes::Bytes;
 use sidecore_core::inflight::Ticket;
@@ -117,6 +117,10 @@ impl<T> Assigner<T> {
             Failed::Again { tag } => {
                 self.totals.redone += 1;
                 let Some(held) = self.held.get_mut(tag) else { return };
+                if held.event.is_over(now) {
+                    let tries = u8::try_from(held.failures + 1).unwrap_or(u8::MAX);
+                    return self.end_tag(now, tag, End::Dead { reason: format!("{OVER}: {reason}"), tries }, None);
+                }
                 let times = 1 << held.failures.min(MAX_BACKOFF_DOUBLINGS);
                 held.failures += 1;
                 let backoff = self.settings.backoff.saturating_mul(times);

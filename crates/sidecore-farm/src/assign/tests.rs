@@ -45,7 +45,7 @@ fn answer(assigner: &mut Assigner<u32>, now: Nanos, incarnation: u64, ticket: u6
 }
 
 fn offer(assigner: &mut Assigner<u32>, number: u32) -> Option<u32> {
-    match assigner.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), number) {
+    match assigner.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), None, number) {
         Offered::Held(tag) => Some(tag),
         Offered::Ended | Offered::NoRoom(_) => None,
     }
@@ -273,7 +273,7 @@ fn what_every_node_refuses_is_given_up_with_what_they_say() {
 fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwise() {
     let mut assigner = assigner();
     let large = Bytes::from(vec![0; 1024]);
-    assert_eq!(assigner.offer(0, "large".into(), "k", large, 0), Offered::Ended);
+    assert_eq!(assigner.offer(0, "large".into(), "k", large, None, 0), Offered::Ended);
     assert!(matches!(assigner.next_ended().unwrap().end, End::Dead { tries: 0, .. }));
     join(&mut assigner, 0, "n", 1);
     sent(&mut assigner);
@@ -291,7 +291,7 @@ fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwi
 fn an_event_has_no_room_where_its_octets_have_none() {
     let mut assigner = assigner();
     let large = Bytes::from(vec![0; 900]);
-    let offered = [0, 1, 2, 3, 4].map(|number| assigner.offer(0, "large".into(), "k", large.clone(), number));
+    let offered = [0, 1, 2, 3, 4].map(|number| assigner.offer(0, "large".into(), "k", large.clone(), None, number));
     assert_eq!(offered[4], Offered::NoRoom(4), "of 4096 octets");
     assert!(offered[..4].iter().all(|offered| matches!(offered, Offered::Held(_))));
     assert!(assigner.next_ended().is_none());
@@ -342,4 +342,48 @@ fn who_leaves_is_given_nothing_more_and_all_are_told_when_the_dispatcher_ends() 
     assert_eq!(events(&mut assigner, 0, "farm.f.down.m.2").len(), 2);
     assigner.goodbye();
     assert!(sent(&mut assigner).iter().all(|(_, said)| *said == Message::Gone));
+}
+
+#[test]
+fn an_event_is_dead_at_its_deadline_wherever_it_is() {
+    let mut assigner = assigner();
+    let offer = |assigner: &mut Assigner<u32>, now, until, origin| {
+        assigner.offer(now, format!("e-{origin}").into(), "k", Bytes::from("body"), Some(until), origin)
+    };
+    let dead = |assigner: &mut Assigner<u32>| {
+        let ended = assigner.next_ended()?;
+        let End::Dead { reason, tries } = ended.end else { panic!("{:?}", ended.end) };
+        Some((ended.event.origin, reason, tries))
+    };
+    assert_eq!(offer(&mut assigner, MS, MS, 0), Offered::Ended);
+    assert_eq!(dead(&mut assigner), Some((0, OVER.to_owned(), 0)));
+    // With nobody to do them they wait.
+    for (origin, until) in [(1, 20), (2, 30), (3, 40)] {
+        assert!(matches!(offer(&mut assigner, MS, until * MS, origin), Offered::Held(_)));
+    }
+    assigner.tick(20 * MS - 1);
+    assert_eq!(dead(&mut assigner), None);
+    assigner.tick(20 * MS);
+    assert_eq!((dead(&mut assigner), dead(&mut assigner)), (Some((1, OVER.to_owned(), 0)), None));
+    // A node has no longer than the deadline, and says when it has ended one.
+    join(&mut assigner, 20 * MS, "n", 1);
+    assigner.pump(30 * MS - 5);
+    let mut limits = Vec::new();
+    let mut tickets = Vec::new();
+    while let Some((_, message)) = assigner.next_message() {
+        if let Some(DispatcherMessage::Events(list)) = DispatcherMessage::decode(&message) {
+            limits.extend(list.iter().map(|event| (event.id.to_owned(), event.limit_ns)));
+            tickets.extend(list.iter().map(|event| event.ticket));
+        }
+    }
+    assert_eq!(limits, [("e-2".to_owned(), 5), ("e-3".to_owned(), 7)]);
+    assigner.tick(30 * MS);
+    assert_eq!(dead(&mut assigner), None, "the node has it");
+    answer(&mut assigner, 31 * MS, 1, tickets[0], Outcome::Failed { reason: "too long" });
+    assert_eq!(dead(&mut assigner), Some((2, format!("{OVER}: too long"), 1)));
+    answer(&mut assigner, 39 * MS, 1, tickets[1], Outcome::Refused { reason: "no program" });
+    assigner.tick(39 * MS);
+    assert_eq!(dead(&mut assigner), None, "another node may do it");
+    assigner.tick(40 * MS);
+    assert_eq!((dead(&mut assigner), assigner.is_empty()), (Some((3, OVER.to_owned(), 0)), true));
 }

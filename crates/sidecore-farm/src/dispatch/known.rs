@@ -63,6 +63,8 @@ pub(super) struct Origin {
     pub(super) taken: Nanos,
     /// When it was fed by its feeder's clock, ns since 1970; 0: unknown.
     pub(super) fed: Nanos,
+    /// When its result is worth nothing any more, by the same clock; 0: never.
+    pub(super) deadline: Nanos,
 }
 
 #[cfg(test)]

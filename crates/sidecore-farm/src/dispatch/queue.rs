@@ -253,9 +253,10 @@ pub(super) fn event(
         (None, id) => id.map(str::to_owned),
     };
     let id = id.filter(|id| crate::wire::is_token(id, crate::wire::ID));
-    let fed = headers.and_then(|headers| headers.get(names::FED)?.as_str().parse().ok());
+    let number = |name| headers.and_then(|headers| headers.get(name)?.as_str().parse().ok()).unwrap_or_default();
+    let (fed, deadline) = (number(names::FED), number(names::DEADLINE));
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));
-    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed: fed.unwrap_or_default() };
+    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed, deadline };
     Some((id.into(), message.subject, message.payload, origin))
 }
 

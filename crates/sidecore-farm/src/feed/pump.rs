@@ -43,6 +43,8 @@ pub(super) struct Pump {
     stored_subject: usize,
     padding: Padding,
     kind: String,
+    /// Time from being fed, ns.
+    deadline: Option<u128>,
     /// Secret of this feeder. Without it another could have an event of the same id recognised in the place of this one.
     salt: String,
     inbox: String,
@@ -77,6 +79,7 @@ impl Pump {
             padding: Padding::of(&client),
             subject,
             kind: args.kind.clone(),
+            deadline: args.deadline.map(|deadline| deadline.as_nanos()),
             salt: keeper.as_ref().map_or_else(ids::secret, |keeper| Ok(keeper.salt().to_owned()))?,
             outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
             when_full: args.when_full,
@@ -143,7 +146,11 @@ impl Pump {
         let tag = ids::digest([self.salt.as_bytes(), self.kind.as_bytes(), body]);
         headers.insert(names::ID, format!("{}.{tag}", found.id));
         headers.insert(names::KIND, self.kind.as_str());
-        headers.insert(names::FED, unix_now().to_string());
+        let fed = unix_now();
+        headers.insert(names::FED, fed.to_string());
+        if let Some(deadline) = self.deadline {
+            headers.insert(names::DEADLINE, fed.saturating_add(deadline).to_string());
+        }
         self.padding.add(&mut headers, self.stored_subject, body.len());
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
         let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;

@@ -36,6 +36,8 @@ pub(crate) fn place(farm: &str, feeder: &str) -> String {
 pub(crate) const ID: &str = "Nats-Msg-Id";
 pub(crate) const KIND: &str = "Farm-Kind";
 pub(crate) const FED: &str = "Farm-Fed";
+/// Of an event: when its result is worth nothing any more, ns since 1970.
+pub(crate) const DEADLINE: &str = "Farm-Deadline";
 pub(crate) const REASON: &str = "Farm-Reason";
 pub(crate) const TRIES: &str = "Farm-Tries";
 /// Digest of a dead letter's event.

@@ -124,6 +124,34 @@ fn a_second_event_of_one_id_with_other_content_is_a_dead_letter_with_an_id_of_it
 }
 
 #[test]
+fn an_event_is_a_dead_letter_at_its_deadline_while_it_waits_and_while_it_is_done() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let feed = |name: &str, deadline: &[&str]| {
+        fine(&run_with(&url, &[&["feed", "--lines", "--name", name], deadline].concat(), b"60\n"));
+    };
+    feed("late", &["--deadline", "300ms"]);
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    until("nobody does it", || count(&url, "farm-dead") == 1);
+    let _node = Running::start(farm(&url, &["work", "--jobs", "2"]).args(["--", "sh", "-c", "sleep $(cat)"]));
+    feed("slow", &["--deadline", "2s"]);
+    until("its program is ended", || count(&url, "farm-dead") == 2);
+    let letters = fine(&run(&url, &["dead", "--json"]));
+    let reasons: Vec<String> =
+        letters.lines().map(|line| serde_json::from_str::<Value>(line).unwrap()["reason"].to_string()).collect();
+    assert!(reasons.iter().all(|reason| reason.contains("its deadline was over before it was done")), "{letters}");
+    assert!(reasons[1].contains("took longer than"), "{letters}");
+    assert_eq!(count(&url, "farm-events"), 0);
+    // Again without a deadline.
+    refused(&run(&url, &["dead", "--again", "late-0"]), 0, &["fed 1 of 1"]);
+    until("it is with the node", || {
+        let status: Value = serde_json::from_str(&fine(&run(&url, &["status", "--json"]))).unwrap();
+        status["nodes"][0]["in_flight"] == 1
+    });
+    assert_eq!(count(&url, "farm-dead"), 1);
+}
+
+#[test]
 fn a_letter_whose_name_is_no_id_is_left_alone() {
     let Some(server) = Server::start() else { return };
     fine(&run(&server.url(), &["feed"]));
