@@ -19,11 +19,15 @@ use async_nats::jetstream::stream::{Config, Info, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
 use error::StreamError;
 use serde::Serialize;
+use sidecore_terminal::output::tell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
 /// First server version with a limit of one message for each subject, and recognition of repeated ids.
 const OLDEST: (i64, i64, i64) = (2, 9, 0);
+/// First version whose replicas of a full stream take the same messages: before, each replica decides by itself, and one
+/// that becomes the leader may lack what the former one acknowledged (nats-server, pull requests 7607 and 7608).
+const AGREES: (i64, i64, i64) = (2, 14, 0);
 const LEADER_TIMEOUT: Duration = Duration::from_secs(20);
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -43,7 +47,25 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
         return Err(StreamError::OldServer { version, major, minor });
     }
     complete(js, farm, durability).await?;
+    warn_of_replicas(js, farm).await?;
     handles(js, farm).await
+}
+
+async fn warn_of_replicas(js: &Context, farm: &str) -> Result<(), StreamError> {
+    let (client, (major, minor, patch)) = (js.client(), AGREES);
+    if client.is_server_compatible(major, minor, patch) {
+        return Ok(());
+    }
+    let [events, ..] = names::streams(farm);
+    if let Response::Ok(info) = ask(js, format!("STREAM.INFO.{events}"), &()).await?
+        && info.config.num_replicas > 1
+    {
+        let version = client.server_info().version;
+        tell(format_args!(
+            "NATS {version} may lose acknowledged events and results of a full farm with replicas when one of its servers ends: give --max-bytes room enough, or take {major}.{minor} or later"
+        ));
+    }
+    Ok(())
 }
 
 /// Makes the missing streams of a farm, all of them or none, and checks the others. Returns the names of those made.

@@ -1,7 +1,7 @@
 //! The configuration for three servers, with TLS and an account for each role. It works unchanged from
 //! `packaging/farm`, and the death of one server loses nothing.
 
-use crate::program::{MAX_WAIT, MOMENT, Running, farm, fine, refused, run, run_with, until};
+use crate::program::{MAX_WAIT, MOMENT, Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::number;
 use sidecore_testing::skipped;
 use std::fs::File;
@@ -21,6 +21,14 @@ const USERS: [(&str, &str, &str); 4] = [
     ("dispatcher", "FARM_DISPATCHER_PASSWORD", "disp"),
     ("node", "FARM_NODE_PASSWORD", "work"),
 ];
+
+/// Of the servers: major and minor.
+fn version() -> [u32; 2] {
+    let output = Command::new("nats-server").arg("--version").output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    let (major, rest) = text.rsplit('v').next().unwrap().split_once('.').unwrap();
+    [major, rest.split('.').next().unwrap()].map(|number| number.parse().unwrap())
+}
 
 struct Cluster {
     scratch: TempDir,
@@ -117,7 +125,10 @@ fn three_servers_with_tls_and_accounts_serve_a_farm_and_one_may_die() {
     let ca = cluster.ca();
     let ca = ca.to_str().unwrap();
     let (operator, feeder) = (cluster.url("operator"), cluster.url("feeder"));
-    fine(&run(&operator, &["feed", "--tls-ca", ca, "--replicas", "3", "--max-bytes", "100MiB"]));
+    let made = run(&operator, &["feed", "--tls-ca", ca, "--replicas", "3", "--max-bytes", "100MiB"]);
+    fine(&made);
+    let is_warned = said(&made).2.contains("of a full farm with replicas when one of its servers ends");
+    assert_eq!(is_warned, version() < [2, 14], "{made:?}");
     // Each role may do its own work only.
     fine(&run_with(&feeder, &["feed", "--tls-ca", ca, "--lines", "--name", "first"], b"one\ntwo\n"));
     refused(&run(&cluster.url("node"), &["feed", "--tls-ca", ca]), 2, &["may not do that"]);
