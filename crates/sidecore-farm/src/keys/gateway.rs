@@ -191,7 +191,8 @@ impl Session<'_> {
     }
 
     fn take(&mut self, up: &Message) {
-        let Some(server) = token(&up.subject, 4) else { return };
+        // Names of others go into the log.
+        let Some(server) = token(&up.subject, 4).filter(|server| args::name(server).is_ok()) else { return };
         if let Some(version) = wire::other_version(&up.payload) {
             let line = another_version(&format!("key server {server}"), version);
             self.router.notes().note(clock::now(), server, Reason::Version, line);

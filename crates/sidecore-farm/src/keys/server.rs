@@ -200,7 +200,9 @@ impl Server {
         if let Some(presence) = wire::presence(&message.payload) {
             return self.links.meet(now, gateway, &presence);
         }
-        let Some(version) = wire::other_version(&message.payload) else { return };
+        let Some(version) = wire::other_version(&message.payload).filter(|_| args::name(gateway).is_ok()) else {
+            return;
+        };
         if self.links.may_know(gateway) && wire::is_first_presence(&message.payload) {
             return;
         }

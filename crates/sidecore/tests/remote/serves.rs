@@ -213,7 +213,7 @@ fn a_gateway_is_of_a_user_who_may_be_one_and_of_a_device_that_is_there() {
     let refused = Gateway::connect(&options(&service), "here").unwrap_err().to_string();
     assert!(refused.contains("no remote device \"here\""), "{refused}");
     let first = Line::to(&service);
-    assert_eq!((first.welcome.farm.as_str(), first.welcome.depth), ("keys", 64));
+    assert_eq!((first.welcome.farm.as_str(), first.welcome.depth), ("keys", 256));
     let refused = Gateway::connect(&options(&service), "far").unwrap_err().to_string();
     assert!(refused.contains("has a gateway already"), "{refused}");
     drop(first);

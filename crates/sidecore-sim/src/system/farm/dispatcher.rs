@@ -100,26 +100,27 @@ impl Dispatcher {
         stranger
     }
 
+    /// Places the first event that may go somewhere. Those before it wait to be alone, or for another node.
     fn place(&mut self, engine: &mut Engine<FarmEvent>, field: &mut Field) {
-        let Some(&number) = field.held.front() else { return };
-        let job = field.jobs[number as usize];
-        let size = job.units * field.set.event.unit_bytes.get();
-        let Some(tag) = job.tag.or_else(|| self.free_tags.pop()) else {
-            self.blocked = true;
-            return;
-        };
-        self.jobs[tag as usize] = number;
-        field.jobs[number as usize].tag = Some(tag);
-        match self.farm.place(engine.now(), tag, KIND, size) {
-            Placement::Assigned { member, ticket } => {
-                field.held.pop_front();
-                self.send(engine, field, tag, member, ticket);
+        self.blocked = !field.held.is_empty();
+        for at in 0..field.held.len() {
+            let number = field.held[at];
+            let job = field.jobs[number as usize];
+            let size = job.units * field.set.event.unit_bytes.get();
+            let Some(tag) = job.tag.or_else(|| self.free_tags.pop()) else { return };
+            self.jobs[tag as usize] = number;
+            field.jobs[number as usize].tag = Some(tag);
+            let placed = self.farm.place(engine.now(), tag, KIND, size);
+            if let Placement::Assigned { member, ticket } = placed {
+                field.held.remove(at);
+                self.blocked = false;
+                return self.send(engine, field, tag, member, ticket);
             }
-            Placement::Full | Placement::Avoided | Placement::NoNode => {
-                self.blocked = true;
-                if job.tag.is_none() {
-                    self.free(field, tag);
-                }
+            if job.tag.is_none() {
+                self.free(field, tag);
+            }
+            if placed != Placement::Avoided {
+                return;
             }
         }
     }
