@@ -229,15 +229,15 @@ impl NodePool {
 
     /// A message of a node shows that the way there and back took `way` ns. Where that is long, messages may be late by
     /// some round trips before the node counts as lost.
-    pub fn observe_path(&mut self, now: Nanos, member: NodeId, way: Nanos) {
+    pub fn observe_round_trip(&mut self, now: Nanos, member: NodeId, way: Nanos) {
         if let Some(node) = self.node_mut(member) {
-            node.observe_path(now, way);
+            node.observe_round_trip(now, way);
         }
     }
 
-    /// How much later than usual messages of a node may come, ns: some round trips.
-    pub fn repeats(&self, member: NodeId) -> Nanos {
-        self.nodes.get(member.number()).filter(|node| node.member == member).map_or(0, Node::repeats)
+    /// How much longer than the settings say a node's messages may be under way, ns: some round trips to it.
+    pub fn allowed_delay(&self, member: NodeId) -> Nanos {
+        self.nodes.get(member.number()).filter(|node| node.member == member).map_or(0, Node::allowed_delay)
     }
 
     /// Chooses the node for an event and counts it as handed over. An idle node without experience of this kind comes

@@ -16,11 +16,11 @@ const MAX_TYPICAL_LEASTS: Nanos = 4;
 /// Mean deviations of the round trip that are added to the window, up to `MAX_TYPICAL_LEASTS` least round trips in all.
 const DEVIATIONS: Nanos = 4;
 const MAX_LONG_LEASTS: Nanos = 16;
-/// Round trips for which messages may be late: a network repeats what it lost after one or two, and after more if it
-/// lost that as well.
-const REPEATS: Nanos = 4;
-/// Longest time for them, ns: nodes say part of their round trips themselves.
-const MAX_REPEATS: Nanos = 500_000_000;
+/// Round trips by which messages may be late: TCP sends what was lost again after one or two, and after more if that is
+/// lost as well.
+const ALLOWED_ROUND_TRIPS: Nanos = 4;
+/// Limit of that time, ns: a round trip is known in part from what the node says.
+const MAX_ALLOWED_DELAY: Nanos = 500_000_000;
 /// Decay of the largest work for each event, as a fraction: 1 in 256.
 const FORGET: Nanos = 256;
 /// Failures since the last event that it did, not yet judged, after which a node gets one event at a time.
@@ -103,9 +103,10 @@ pub(super) struct Node {
     pub(super) failures: u64,
     /// A time and the number of events given by then: all of them must have arrived by the end of the grace.
     mark: (Nanos, u64),
-    /// Of events, and of beats where the caller measures them.
+    /// Of events.
     way: RoundTrip,
-    path: RoundTrip,
+    /// Of beats, which come without events too, where the caller measures it.
+    beat_round_trip: RoundTrip,
     largest: Nanos,
     /// Since the last event that it did: failures that may be its own, and those that were.
     open: u32,
@@ -131,7 +132,7 @@ impl Node {
             failures: 0,
             mark: (now, 0),
             way: RoundTrip::new(now),
-            path: RoundTrip::new(now),
+            beat_round_trip: RoundTrip::new(now),
             largest: 0,
             open: 0,
             charges: 0,
@@ -149,7 +150,7 @@ impl Node {
         }
         // A node's messages arrive in order: an answer that a later beat overtook will not arrive.
         let is_lossy = answered > self.answers || received > self.sent;
-        let is_late = received < sent && now.saturating_sub(since) > grace.saturating_add(self.repeats());
+        let is_late = received < sent && now.saturating_sub(since) > grace.saturating_add(self.allowed_delay());
         if is_lossy || is_late { BeatOutcome::Lossy } else { BeatOutcome::Fine }
     }
 
@@ -159,17 +160,18 @@ impl Node {
 
     /// The time when it counts as silent, without a further message.
     pub(super) fn silent_at(&self) -> Nanos {
-        self.heard.saturating_add(self.silence).saturating_add(self.repeats()).saturating_add(1)
+        self.heard.saturating_add(self.silence).saturating_add(self.allowed_delay()).saturating_add(1)
     }
 
-    pub(super) fn observe_path(&mut self, now: Nanos, way: Nanos) {
-        self.path.observe(now, way);
+    pub(super) fn observe_round_trip(&mut self, now: Nanos, way: Nanos) {
+        self.beat_round_trip.observe(now, way);
     }
 
-    pub(super) fn repeats(&self) -> Nanos {
-        match self.path.least().min(self.way.least()) {
+    /// How long messages may be under way beyond the times of the settings: none where no round trip is known.
+    pub(super) fn allowed_delay(&self) -> Nanos {
+        match self.beat_round_trip.least().min(self.way.least()) {
             Nanos::MAX => 0,
-            least => least.saturating_mul(REPEATS).min(MAX_REPEATS),
+            least => least.saturating_mul(ALLOWED_ROUND_TRIPS).min(MAX_ALLOWED_DELAY),
         }
     }
 

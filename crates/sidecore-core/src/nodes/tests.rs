@@ -505,9 +505,9 @@ fn messages_that_were_lost_are_seen_by_counting() {
 fn of_a_node_far_away_messages_may_be_late_by_some_round_trips() {
     let mut farm = farm(Balance::Tokens);
     let (near, far, liar) = (join(&mut farm, 0), join(&mut farm, 0), join(&mut farm, 0));
-    farm.observe_path(0, far, 90 * MS);
-    farm.observe_path(0, far, 60 * MS);
-    farm.observe_path(0, liar, Nanos::MAX);
+    farm.observe_round_trip(0, far, 90 * MS);
+    farm.observe_round_trip(0, far, 60 * MS);
+    farm.observe_round_trip(0, liar, Nanos::MAX);
     let mut lost = |now| {
         let silent = farm.silent(now * MS)?;
         farm.lose(now * MS, silent, false);

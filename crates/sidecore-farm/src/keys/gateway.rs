@@ -31,7 +31,7 @@ const SEND: Duration = Duration::from_millis(20);
 type Denials = UnboundedReceiver<String>;
 const BATCH_LIMIT: usize = 256;
 /// Interval of presences for key servers of the first version, ns: they are named in the log.
-const HELLO: Nanos = 1_000_000_000;
+const FIRST_PRESENCE_INTERVAL: Nanos = 1_000_000_000;
 /// Part of the service's time limit that a request may take, percent.
 const OF_TIMEOUT: u64 = 75;
 
@@ -105,10 +105,11 @@ async fn serve(
         silence: args.silence * 1_000_000,
     };
     let gateway = watch_gateway(gateway).map_err(FarmError::system("cannot wait for the service"))?;
-    let outbox = Outbox { client, subjects, name, beat: Vec::new(), hello: Vec::new() };
+    let outbox = Outbox { client, subjects, name, beat: Vec::new(), first_presence: Vec::new() };
     let (router, silence) = (KeyRouter::new(settings), Duration::from_millis(args.silence));
     let heard = clock::now();
-    let session = Session { router, gateway, ups, denials, outbox, heard, blocked: false, silence, hello_due: 0 };
+    let session =
+        Session { router, gateway, ups, denials, outbox, heard, blocked: false, silence, first_presence_due: 0 };
     Ok(session.run().await)
 }
 
@@ -121,7 +122,7 @@ struct Session<'a> {
     heard: Nanos,
     blocked: bool,
     silence: Duration,
-    hello_due: Nanos,
+    first_presence_due: Nanos,
 }
 
 impl Session<'_> {
@@ -230,9 +231,9 @@ impl Session<'_> {
         self.take_all();
         self.router.tick(now);
         let presence = self.router.presence(now);
-        if now >= self.hello_due {
-            self.hello_due = now.saturating_add(HELLO);
-            self.outbox.hello = wire::first_presence(presence.gateway);
+        if now >= self.first_presence_due {
+            self.first_presence_due = now.saturating_add(FIRST_PRESENCE_INTERVAL);
+            self.outbox.first_presence = wire::first_presence(presence.gateway);
         }
         self.outbox.beat = wire::encode(&presence);
         if now.saturating_sub(self.heard) > PEER_TIMEOUT {
@@ -263,7 +264,7 @@ struct Outbox<'a> {
     subjects: Subjects,
     name: String,
     beat: Vec<u8>,
-    hello: Vec<u8>,
+    first_presence: Vec<u8>,
 }
 
 impl Outbox<'_> {
@@ -274,7 +275,7 @@ impl Outbox<'_> {
             messages.push_back((self.subjects.ask(&self.name, &ask.server, &ask.key), ask.body));
         }
         // The beat first: a key server that has heard it ignores the other one.
-        for body in [&mut self.beat, &mut self.hello].into_iter().filter(|body| !body.is_empty()) {
+        for body in [&mut self.beat, &mut self.first_presence].into_iter().filter(|body| !body.is_empty()) {
             messages.push_back((self.subjects.gateway(&self.name), std::mem::take(body)));
         }
         for (subject, body) in messages {

@@ -196,7 +196,7 @@ impl KeyRouter {
         let Some(server) = self.servers.iter_mut().find(is_it) else { return };
         server.heard = now;
         let member = server.member;
-        self.observe_path(now, member, message.echo);
+        self.observe_round_trip(now, member, message.echo);
         match &message.body {
             MessageBody::Beat { received, answered } => match self.entries.pool.beat(now, member, *received, *answered)
             {
@@ -346,9 +346,9 @@ impl KeyRouter {
         Some(Outgoing { server: server.name.clone(), key: key.clone(), body })
     }
 
-    fn observe_path(&mut self, now: Nanos, member: NodeId, echo: Echo) {
+    fn observe_round_trip(&mut self, now: Nanos, member: NodeId, echo: Echo) {
         if let Some(way) = echo.way(now) {
-            self.entries.pool.observe_path(now, member, way);
+            self.entries.pool.observe_round_trip(now, member, way);
         }
     }
 
@@ -373,7 +373,7 @@ impl KeyRouter {
             (!classes.is_empty()).then(|| self.entries.pool.join(now, slots, classes.iter().copied().collect(), 0));
         match member {
             Some(Some(member)) => {
-                self.observe_path(now, member, message.echo);
+                self.observe_round_trip(now, member, message.echo);
                 self.note(now, &name, Reason::Joined, &format!("offers {} keys", classes.len()));
                 self.servers.push(Server { name, incarnation, member, heard: now, offers: classes, refused });
             }
@@ -435,12 +435,12 @@ impl KeyRouter {
         self.entries.pool.leave(member);
         let server = self.servers.iter_mut().find(|server| server.member == member);
         let offers = server.map(|server| std::mem::take(&mut server.offers));
-        self.withdraw(now, &offers.unwrap_or_default(), self.entries.pool.repeats(member));
+        self.withdraw(now, &offers.unwrap_or_default(), self.entries.pool.allowed_delay(member));
     }
 
-    fn withdraw(&mut self, now: Nanos, classes: &[Class], repeats: Nanos) {
+    fn withdraw(&mut self, now: Nanos, classes: &[Class], delay: Nanos) {
         for class in classes {
-            self.catalog.withdraw(now, *class, repeats);
+            self.catalog.withdraw(now, *class, delay);
         }
     }
 
@@ -483,7 +483,7 @@ impl KeyRouter {
     fn remove(&mut self, now: Nanos, member: NodeId) {
         if let Some(place) = self.servers.iter().position(|server| server.member == member) {
             let server = self.servers.swap_remove(place);
-            self.withdraw(now, &server.offers, self.entries.pool.repeats(member));
+            self.withdraw(now, &server.offers, self.entries.pool.allowed_delay(member));
         }
         self.entries.pool.lose(now, member, false);
         self.settle(now);

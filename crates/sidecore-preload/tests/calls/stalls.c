@@ -215,15 +215,23 @@ static void floods(void) {
 
 static void errors(void) {
     char byte = 'x';
+    static char large[16384];
     signal(SIGPIPE, raises);
     floods();
-    for (int way = 0; way < 4; way++) {
+    for (int way = 0; way < 5; way++) {
         struct connection on = stuffed();
         struct pollfd one = {on.here, POLLIN | POLLOUT, 0};
         int error = 0;
         socklen_t len = sizeof error;
         raised = 0;
+        // Four large sends in a row leave a ring.
+        for (int number = 0; way == 4 && number < 3; number++)
+            tell("a large send without room", send(on.here, large, sizeof large, 0));
         reset(&on);
+        if (way == 4) {
+            tell("a large send after a reset", send(on.here, large, sizeof large, 0));
+            tell("signals", raised);
+        }
         if (way == 3) {
             poll(&one, 1, 5000);
             tell("poll after a reset", one.revents);

@@ -149,6 +149,14 @@ fn what_cannot_be_known_resets_the_connection() {
     assert_eq!(error.kind(), ErrorKind::ConnectionReset);
 }
 
+/// Writes until the service meets the reset of a peer that is gone.
+fn until_reset(stream: &mut Stream<'_>) {
+    until("the reset arrives", || {
+        let _ = stream.room() > 0 && stream.write(b"x");
+        stream.state() == Some(PlaceState::Ended)
+    });
+}
+
 #[test]
 fn an_error_of_the_kernel_is_told_at_the_place() {
     let service = start(&config());
@@ -157,10 +165,7 @@ fn an_error_of_the_kernel_is_told_at_the_place() {
     let mut stream = program.promote(0, 1, &here);
     stream.until_state(PlaceState::Open);
     drop(there);
-    until("the reset arrives", || {
-        let _ = stream.room() > 0 && stream.write(b"x");
-        stream.state() == Some(PlaceState::Ended)
-    });
+    until_reset(&mut stream);
     assert!([libc::EPIPE, libc::ECONNRESET].contains(&(stream.read(SHARED, ERROR) as i32)));
     assert!(!stream.ring(), "who writes learns it at once");
     // The place serves the next stream.
@@ -180,10 +185,7 @@ fn an_error_that_the_program_met_first_is_kept() {
     let met = libc::ETIMEDOUT as u64;
     stream.word(SHARED, ERROR).store(met, Ordering::Relaxed);
     drop(there);
-    until("the reset arrives", || {
-        let _ = stream.room() > 0 && stream.write(b"x");
-        stream.state() == Some(PlaceState::Ended)
-    });
+    until_reset(&mut stream);
     assert_eq!(stream.read(SHARED, ERROR), met);
 }
 

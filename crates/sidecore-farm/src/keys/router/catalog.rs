@@ -86,11 +86,11 @@ impl KeyCatalog {
         self.kinds.iter().flatten().any(|kind| *kind.key == *key && kind.servers > 0)
     }
 
-    /// `repeats`: how much later than usual messages of the key server may come.
-    pub(super) fn withdraw(&mut self, now: Nanos, class: Class, repeats: Nanos) {
+    /// `delay`: how much longer than others the key server's messages may be under way.
+    pub(super) fn withdraw(&mut self, now: Nanos, class: Class, delay: Nanos) {
         if let Some(kind) = &mut self.kinds[class.index()] {
             kind.servers -= 1;
-            kind.until = (kind.servers == 0).then(|| now.saturating_add(LINGER).saturating_add(repeats));
+            kind.until = (kind.servers == 0).then(|| now.saturating_add(LINGER).saturating_add(delay));
         }
     }
 

@@ -103,7 +103,7 @@ struct Found {
 }
 
 /// Keeps [`IN_FLIGHT`] requests under way for [`SPAN`]. `halfway` is called once.
-fn found(user: &mut User, halfway: impl FnOnce()) -> Found {
+fn under_load(user: &mut User, halfway: impl FnOnce()) -> Found {
     let input = user.client.alloc(64).unwrap();
     user.client.write(&input, 0, MESSAGE).unwrap();
     let outputs: Vec<Buffer> = (0..IN_FLIGHT).map(|_| user.client.alloc(256).unwrap()).collect();
@@ -149,7 +149,7 @@ fn tell(what: &str, found: &Found, delay_ms: u32) {
 fn neither_latency_nor_losses_of_the_network_fail_a_request() {
     for (delay_ms, loss_percent) in [(10, "0"), (50, "0"), (10, "1"), (50, "1")] {
         let Some(mut distant) = Distant::start(delay_ms, loss_percent) else { return };
-        let found = found(&mut distant.user, || ());
+        let found = under_load(&mut distant.user, || ());
         tell(&format!("{delay_ms} ms each way, {loss_percent} % lost"), &found, delay_ms);
         assert_eq!((found.failed, found.done > 0), (0, true));
     }
@@ -159,7 +159,7 @@ fn neither_latency_nor_losses_of_the_network_fail_a_request() {
 fn far_away_a_dead_key_servers_requests_are_done_by_another() {
     let Some(mut distant) = Distant::start(50, "0") else { return };
     let key_server = &mut distant.key_servers[0];
-    let found = found(&mut distant.user, || key_server.kill());
+    let found = under_load(&mut distant.user, || key_server.kill());
     tell("50 ms each way, one of two killed", &found, 50);
     assert_eq!((found.failed, found.done > 0), (0, true));
 }
