@@ -2,12 +2,15 @@
 
 use crate::args;
 use crate::connect::{self, denied};
-use crate::error::FarmError;
+use crate::error::{Cause, FarmError};
 use crate::status::Status;
 use crate::streams::{self, names};
-use async_nats::jetstream;
+use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::Stream;
-use futures_util::{StreamExt, TryStreamExt};
+use async_nats::jetstream::{self, Context};
+use futures_util::{StreamExt, TryStreamExt, stream};
+use serde::Deserialize;
+use serde_json::json;
 use sidecore_terminal::output::{print, tell};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -15,6 +18,12 @@ use tokio::time::timeout;
 
 /// An active dispatcher publishes its state four times in this time.
 const DISPATCHER_WAIT: Duration = Duration::from_secs(1);
+
+/// First version whose takers still get what was delivered and not acknowledged when older results are purged
+/// (nats-server, commit 6c9a9fb4). To earlier ones such a result counts as acknowledged: results are deleted one by one.
+const PURGES: (i64, i64, i64) = (2, 9, 15);
+/// Deletions under way at once.
+const AT_ONCE: usize = 64;
 
 /// Who takes results, and up to which number.
 #[derive(Debug)]
@@ -32,16 +41,38 @@ pub(crate) struct Pruned {
 }
 
 /// Removes the results that every taker has acknowledged. Without a taker nothing is removed.
-pub(crate) async fn remove_taken(results: &Stream<()>) -> Result<Pruned, FarmError> {
+pub(crate) async fn remove_taken(js: &Context, results: &Stream<()>) -> Result<Pruned, FarmError> {
     let takers = takers(results).await?;
     let Some(floor) = takers.iter().map(|taker| taker.floor).min().filter(|floor| *floor > 0) else {
         return Ok(Pruned { removed: 0, takers });
     };
-    let purged = tokio::select! {
-        purged = results.purge().sequence(floor + 1) => purged.map_err(FarmError::nats("cannot remove taken results"))?,
+    let removed = tokio::select! {
+        removed = remove_to(js, results, floor) => removed.map_err(FarmError::nats("cannot remove taken results"))?,
         said = denied() => return Err(FarmError::denied("remove taken results", said)),
     };
-    Ok(Pruned { removed: purged.purged, takers })
+    Ok(Pruned { removed, takers })
+}
+
+/// Removes the messages up to the number `floor`. Returns how many.
+async fn remove_to(js: &Context, results: &Stream<()>, floor: u64) -> Result<u64, Cause> {
+    let (major, minor, patch) = PURGES;
+    if js.client().is_server_compatible(major, minor, patch) {
+        return Ok(results.purge().sequence(floor + 1).await?.purged);
+    }
+    let info = results.get_info().await?;
+    let what = &format!("STREAM.MSG.DELETE.{}", info.config.name);
+    let delete = async |seq: u64| -> Result<u64, Cause> {
+        let deleted: Response<Deleted> = js.request(what.clone(), &json!({ "seq": seq, "no_erase": true })).await?;
+        // One that is not there was removed by another taker.
+        Ok(u64::from(matches!(deleted, Response::Ok(Deleted { success: true }))))
+    };
+    let deleted = stream::iter(info.state.first_sequence..=floor).map(delete).buffer_unordered(AT_ONCE);
+    deleted.try_fold(0, async |sum, one| Ok(sum + one)).await
+}
+
+#[derive(Deserialize)]
+struct Deleted {
+    success: bool,
 }
 
 async fn takers(results: &Stream<()>) -> Result<Vec<Taker>, FarmError> {
@@ -65,7 +96,7 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
         gone.map_err(FarmError::nats(format!("cannot forget the taker {name}")))?;
         tell(format_args!("forgot the taker {name}; if it takes again, it begins with the results that are left"));
     }
-    let Pruned { removed, takers } = remove_taken(&streams.results).await?;
+    let Pruned { removed, takers } = remove_taken(&js, &streams.results).await?;
     let mut text = format!("taken results removed: {removed}\n");
     for Taker { name, left, .. } in &takers {
         let _ = match left {

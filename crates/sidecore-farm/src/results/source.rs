@@ -59,7 +59,7 @@ impl Source {
 
     pub(super) async fn prune(&self) -> Result<(), FarmError> {
         let results = streams::handles(&self.js, &self.farm).await?.results;
-        removal::remove_taken(&results).await.map(drop)
+        removal::remove_taken(&self.js, &results).await.map(drop)
     }
 
     pub(super) fn remembers_much(&self) -> bool {

@@ -1,9 +1,11 @@
 //! Taking results: each once for each taker, as a file, a frame or a line.
 
 use crate::program::{Running, farm, fine, refused, run, until};
-use crate::queue::{COMMITTED, count, publish};
+use crate::queue::{COMMITTED, count, publish, with};
 use crate::server::Server;
-use std::collections::BTreeMap;
+use async_nats::jetstream::consumer::pull;
+use futures_util::StreamExt;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::thread;
@@ -170,6 +172,24 @@ fn a_taker_that_follows_is_killed_and_goes_on() {
     taker.stop();
     fine(&taker.end());
     assert_eq!(files(&to).len(), 2);
+}
+
+#[test]
+fn a_result_that_died_with_its_taker_comes_again_although_earlier_ones_are_removed() {
+    let Some(server) = Server::start() else { return };
+    farm_with(&server, &[("f-1", "one"), ("f-2", "two"), ("f-3", "three")]);
+    assert_eq!(fine(&run(&server.url(), &["results", "--stdout", "--lines", "--count", "1", "--keep"])), "one\n");
+    with(&server.url(), async |js| {
+        let stream = js.get_stream("farm-results").await.unwrap();
+        let consumer = stream.get_consumer::<pull::Config>("results").await.unwrap();
+        let mut delivered = consumer.fetch().max_messages(1).messages().await.unwrap();
+        let message = delivered.next().await.unwrap().unwrap();
+        assert_eq!(message.payload, "two");
+    });
+    assert!(fine(&run(&server.url(), &["prune"])).starts_with("taken results removed: 1\n"));
+    assert_eq!(count(&server.url(), "farm-results"), 2);
+    let rest = fine(&run(&server.url(), &["results", "--stdout", "--lines"]));
+    assert_eq!(rest.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["three", "two"]));
 }
 
 #[test]

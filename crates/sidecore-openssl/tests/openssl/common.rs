@@ -70,6 +70,7 @@ impl Site {
     fn started(mut self) -> Self {
         self.service = Some(Service::start(self.config()).unwrap());
         let cnf = include_str!("../../openssl-sidecore.cnf")
+            .replace("#timeout_ms = 2000", "timeout_ms = 40000")
             .replace("module = sidecore.so", &format!("module = {}", module().display()))
             .replace("socket = /run/sidecore/sidecore.sock", &format!("socket = {}", self.path("socket").display()));
         fs::write(self.path("openssl.cnf"), &cnf).unwrap();
@@ -139,6 +140,14 @@ impl Site {
     pub(crate) fn restart(&mut self) {
         self.service = None;
         self.service = Some(Service::start(self.config()).unwrap());
+    }
+
+    /// Operations wait this long for a service that is away: on a loaded machine the next one's start takes seconds.
+    pub(crate) fn waits_ms(&self, wait_ms: u32) {
+        let cnf = fs::read_to_string(self.path("openssl.cnf")).unwrap();
+        let (default, wanted) = ("#restart_wait_ms = 2000", format!("restart_wait_ms = {wait_ms}"));
+        assert!(cnf.contains(default));
+        fs::write(self.path("openssl.cnf"), cnf.replace(default, &wanted)).unwrap();
     }
 
     /// As if a program had all its other lanes in use.

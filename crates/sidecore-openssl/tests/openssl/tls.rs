@@ -83,6 +83,7 @@ fn old_handshakes_decrypt_the_premaster_secret_and_sign_old_digests() {
 fn a_server_goes_on_when_the_service_starts_again_or_its_key_goes() {
     for mode in [&[][..], &["-async"]] {
         let mut site = Site::with(&["p256"]);
+        site.waits_ms(15_000);
         let server = Server::start(&site, "p256", mode);
         site.plain(&server.connect(&[]));
         site.restart();
