@@ -29,6 +29,7 @@ pub(crate) mod signals;
 pub(crate) mod slot;
 pub(crate) mod socket;
 mod trampoline;
+mod unwinding;
 mod uring;
 mod users;
 #[cfg(target_arch = "x86_64")]

@@ -1,7 +1,7 @@
 //! Each function of the C library is intercepted, or listed in `exports.txt` with the reason for not intercepting it.
 
-use object::elf::{FileHeader64, SHT_DYNSYM, STT_FUNC, STT_GNU_IFUNC};
-use object::read::elf::{FileHeader, Sym};
+use object::elf::{DT_NEEDED, FileHeader64, SHT_DYNSYM, STT_FUNC, STT_GNU_IFUNC};
+use object::read::elf::{Dyn, FileHeader, Sym};
 use object::{Endianness, SymbolIndex};
 use std::collections::BTreeSet;
 use std::fs;
@@ -87,4 +87,23 @@ fn no_line_names_a_function_that_is_intercepted() {
     let (ours, named) = (functions(&library()), named());
     let stale: Vec<&&str> = named.iter().filter(|name| ours.iter().any(|function| is_named(function, name))).collect();
     assert!(stale.is_empty(), "intercepted, so tests/exports.txt need not name it: {stale:?}");
+}
+
+#[test]
+fn nothing_but_the_c_library_is_loaded_with_each_program() {
+    let bytes = fs::read(library()).unwrap();
+    let needed = read_needed(&bytes).unwrap();
+    let is_of_it = |name: &str| name.starts_with("libc.so.") || name.starts_with("ld-linux");
+    assert!(!needed.is_empty() && needed.iter().all(|name| is_of_it(name)), "{needed:?}");
+    assert!(!functions(&library()).iter().any(|name| name.starts_with("_Unwind")), "another library would find them");
+}
+
+fn read_needed(bytes: &[u8]) -> object::read::Result<Vec<String>> {
+    let header = FileHeader64::<Endianness>::parse(bytes)?;
+    let endian = header.endian()?;
+    let sections = header.sections(endian, bytes)?;
+    let symbols = sections.symbols(endian, bytes, SHT_DYNSYM)?;
+    let entries = sections.dynamic(endian, bytes)?.map_or(&[][..], |(entries, _)| entries);
+    let needed = entries.iter().filter(|entry| entry.d_tag(endian) == i64::from(DT_NEEDED));
+    needed.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, symbols.strings())?).into_owned())).collect()
 }

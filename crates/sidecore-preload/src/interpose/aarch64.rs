@@ -133,7 +133,23 @@ macro_rules! instead {
     };
 }
 
-pub(super) use {after, instead, listed, vforked};
+/// A name for a function that only this library sees.
+macro_rules! hidden {
+    ($symbol:literal, $function:path) => {
+        std::arch::global_asm!(
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ",@function"),
+            concat!($symbol, ":"),
+            ".cfi_startproc",
+            "b {function}",
+            ".cfi_endproc",
+            function = sym $function,
+        );
+    };
+}
+
+pub(super) use {after, hidden, instead, listed, vforked};
 
 /// Whether a word of the stack begins the registers for floating-point numbers in a signal handler's frame. They are the
 /// first record after the interrupted context (`struct rt_sigframe` of Linux's `arch/arm64/kernel/signal.c`). Handlers

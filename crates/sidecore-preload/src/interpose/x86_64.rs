@@ -136,7 +136,23 @@ macro_rules! instead {
     };
 }
 
-pub(super) use {after, instead, listed, vforked};
+/// A name for a function that only this library sees.
+macro_rules! hidden {
+    ($symbol:literal, $function:path) => {
+        std::arch::global_asm!(
+            concat!(".globl ", $symbol),
+            concat!(".hidden ", $symbol),
+            concat!(".type ", $symbol, ",@function"),
+            concat!($symbol, ":"),
+            ".cfi_startproc",
+            "jmp {function}",
+            ".cfi_endproc",
+            function = sym $function,
+        );
+    };
+}
+
+pub(super) use {after, hidden, instead, listed, vforked};
 
 /// Whether a signal handler's frame begins at a word of the stack.
 ///
