@@ -37,6 +37,7 @@ use std::rc::Rc;
 /// Most bytes that a message adds to an event's texts and octets.
 const BESIDE: usize = wire::HEAD;
 const OVER: &str = "its deadline was over before it was done";
+const CANCELLED: &str = "cancelled";
 /// A node is lost if it answers nothing for the time limit of an event and this time, ns.
 const STALL: Nanos = 5_000_000_000;
 
@@ -89,6 +90,10 @@ pub(crate) enum End {
 impl End {
     fn over() -> Self {
         Self::Dead { reason: OVER.to_owned(), tries: 0 }
+    }
+
+    fn cancelled() -> Self {
+        Self::Dead { reason: CANCELLED.to_owned(), tries: 0 }
     }
 }
 
@@ -215,6 +220,24 @@ impl<T> Assigner<T> {
             }
             Err(pending) => Offered::NoRoom(pending.event.origin),
         }
+    }
+
+    /// Ends an event that was cancelled before it came.
+    pub(crate) fn cancel_at_once(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) {
+        let (kind, _) = self.kinds.number(kind);
+        self.totals.seen += 1;
+        self.end(now, Event { id, kind, body, until: None, origin }, End::cancelled(), None);
+    }
+
+    /// Ends the events that wait and are meant. Returns how many these are, and how many are with nodes, which do them.
+    pub(crate) fn cancel(&mut self, now: Nanos, is_meant: impl Fn(&str, &T) -> bool) -> (u64, u64) {
+        let is_one = |held: &PendingEvent<T>| is_meant(&held.event.id, &held.event.origin);
+        let waiting: Vec<u32> = self.held.waiting_tags(is_one).collect();
+        for tag in &waiting {
+            self.end_tag(now, *tag, End::cancelled(), None);
+        }
+        let left = self.held.slots().flatten().filter(|held| is_meant(&held.event.id, &held.event.origin)).count();
+        (waiting.len() as u64, left as u64)
     }
 
     pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {

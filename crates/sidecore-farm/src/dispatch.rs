@@ -4,6 +4,7 @@
 //! One dispatcher is active. Its death loses nothing: the server redelivers unacknowledged events to the next
 //! dispatcher, and refuses a second result of an event. One task does everything: it takes inputs, decides, and sends.
 
+mod cancelled;
 mod commits;
 mod counts;
 mod depth;
@@ -17,6 +18,7 @@ mod stream_care;
 
 use crate::args::{self, Keep};
 use crate::assign::{Assigner, End, Ended, Offered, Room, Settings};
+use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
 use crate::quiet::Quiet;
@@ -29,6 +31,7 @@ use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, Message, Subject};
 use bytes::Bytes;
+use cancelled::Cancelled;
 use commits::{Commits, Stored};
 use counts::Counts;
 use depth::{Depth, Queued};
@@ -97,6 +100,8 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         pace: Pace::default(),
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
+        cancelled: Cancelled::default(),
+        cancel_answer: Answer::default(),
         begun: now,
         context,
         client,
@@ -132,6 +137,10 @@ struct Dispatcher<'a> {
     pace: Pace,
     depth: Depth,
     care: StreamCare,
+    /// Of this term.
+    cancelled: Cancelled,
+    /// The last answer about it. Its request comes again if the answer was lost.
+    cancel_answer: Answer,
     begun: Instant,
 }
 
@@ -156,6 +165,7 @@ impl Dispatcher<'_> {
         match input {
             Input::Beat => self.beat(now),
             Input::Lead(message) => self.hear_lead(now, &message),
+            Input::Cancel(message) => self.cancel(now, &message),
             Input::Node(message) => {
                 if let Some(assigner) = &mut self.assigner {
                     assigner.hear(now, &message.payload);
@@ -235,6 +245,9 @@ impl Dispatcher<'_> {
             return;
         }
         let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
+        if !self.cancelled.is_empty() && self.cancelled.has(&id, position.number) {
+            return assigner.cancel_at_once(now, id, kind, body, origin);
+        }
         let left = |deadline: Nanos| now.saturating_add(deadline.saturating_sub(since_1970()));
         let until = (origin.deadline > 0).then(|| left(origin.deadline));
         match assigner.offer(now, id, kind, body, until, origin) {
@@ -243,6 +256,22 @@ impl Dispatcher<'_> {
             // An abandoned request still exists at the server, so more events arrived than the last request asked for.
             Offered::NoRoom(origin) => queue::give_back_for_later(&self.outbox, &origin),
         }
+    }
+
+    fn cancel(&mut self, now: Nanos, message: &Message) {
+        let Ok(request) = serde_json::from_slice::<Request>(&message.payload) else { return };
+        let Some(assigner) = self.assigner.as_mut().filter(|_| self.leadership.active().is_some()) else { return };
+        if self.cancel_answer.number != request.number {
+            let mut asked = Cancelled::default();
+            let refused = asked.note(&request).max(self.cancelled.note(&request));
+            let is_meant = |id: &str, origin: &Origin| asked.has(id, origin.position.number);
+            let (cancelled, with_nodes) = assigner.cancel(now, is_meant);
+            let (prefixes, ids) = asked.counts();
+            let noted = prefixes + ids.saturating_sub(cancelled + with_nodes);
+            self.cancel_answer = Answer { number: request.number, cancelled, with_nodes, noted, refused };
+        }
+        let body = serde_json::to_vec(&self.cancel_answer).unwrap_or_default();
+        self.outbox.send(cancel::answers(&self.args.farm.farm).into(), body.into());
     }
 
     fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
@@ -419,6 +448,7 @@ impl Dispatcher<'_> {
         self.give_all_back();
         self.totals = self.assigner.take().map_or(self.totals, |assigner| assigner.totals());
         self.inputs.unsubscribe_all();
+        self.cancelled = Cancelled::default();
         self.commits.forget();
     }
 

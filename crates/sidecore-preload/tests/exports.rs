@@ -104,6 +104,6 @@ fn read_needed(bytes: &[u8]) -> object::read::Result<Vec<String>> {
     let sections = header.sections(endian, bytes)?;
     let symbols = sections.symbols(endian, bytes, SHT_DYNSYM)?;
     let entries = sections.dynamic(endian, bytes)?.map_or(&[][..], |(entries, _)| entries);
-    let needed = entries.iter().filter(|entry| entry.d_tag(endian) == i64::from(DT_NEEDED));
+    let needed = entries.iter().filter(|entry| entry.d_tag(endian) == DT_NEEDED);
     needed.map(|entry| Ok(String::from_utf8_lossy(entry.string(endian, symbols.strings())?).into_owned())).collect()
 }

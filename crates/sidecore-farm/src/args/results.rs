@@ -1,4 +1,4 @@
-//! `sidecore farm results` and `sidecore farm result`.
+//! `sidecore farm results`, `sidecore farm result` and `sidecore farm cancel`.
 
 use super::error::ArgumentError;
 use super::{Farm, name};
@@ -49,6 +49,24 @@ pub(crate) struct Outcome {
     /// Wait so long for its result, as 60s; without it, not at all
     #[arg(long, value_name = "TIME", value_parser = measures::age)]
     pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Cancel {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// Ids of events, or beginnings of ids with a * behind them
+    #[arg(value_name = "ID", value_parser = pattern, required = true)]
+    pub(crate) patterns: Vec<String>,
+}
+
+/// An id, or the beginning of ids, which may be empty, and a `*`.
+fn pattern(text: &str) -> Result<String, ArgumentError> {
+    match text.strip_suffix('*') {
+        Some("") => Ok(text.to_owned()),
+        Some(prefix) => id(prefix).map(|_| text.to_owned()),
+        None => id(text),
+    }
 }
 
 fn id(text: &str) -> Result<String, ArgumentError> {

@@ -345,6 +345,34 @@ fn who_leaves_is_given_nothing_more_and_all_are_told_when_the_dispatcher_ends() 
 }
 
 #[test]
+fn what_waits_is_cancelled_and_what_a_node_has_is_done() {
+    let mut assigner = assigner();
+    join(&mut assigner, MS, "n", 1);
+    offer(&mut assigner, 1).unwrap();
+    let given = events(&mut assigner, MS, "farm.f.down.n.1");
+    assert_eq!(given.len(), 1);
+    for number in 2..=5 {
+        offer(&mut assigner, number).unwrap();
+    }
+    // `e-2` of another number is not meant.
+    let is_meant = |id: &str, number: &u32| ["e-1", "e-2", "e-3", "e-5"].contains(&id) && *number != 2;
+    assert_eq!(assigner.cancel(2 * MS, is_meant), (2, 1));
+    assert_eq!(assigner.cancel(2 * MS, is_meant), (0, 1));
+    assigner.cancel_at_once(2 * MS, "e-6".into(), "k", Bytes::from("body"), 6);
+    let mut dead = Vec::new();
+    while let Some(ended) = assigner.next_ended() {
+        assert_eq!(ended.end, End::cancelled());
+        dead.push(ended.event.origin);
+    }
+    dead.sort_unstable();
+    assert_eq!((dead, assigner.totals().dead), (vec![3, 5, 6], 3));
+    answer(&mut assigner, 3 * MS, 1, given[0].1, Outcome::Done(Octets(b"r")));
+    assert_eq!(assigner.next_ended().map(|ended| ended.event.origin), Some(1));
+    let rest: Vec<String> = events(&mut assigner, 3 * MS, "farm.f.down.n.1").into_iter().map(|(id, _)| id).collect();
+    assert_eq!(rest, ["e-2", "e-4"]);
+}
+
+#[test]
 fn an_event_is_dead_at_its_deadline_wherever_it_is() {
     let mut assigner = assigner();
     let offer = |assigner: &mut Assigner<u32>, now, until, origin| {

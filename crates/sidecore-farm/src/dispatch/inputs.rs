@@ -1,6 +1,7 @@
 //! All inputs of a dispatcher.
 
 use super::queue::{Consumer, NotTaken};
+use crate::cancel;
 use crate::error::FarmError;
 use crate::subscribe::{next, subscribe};
 use async_nats::{Client, Message, Subscriber};
@@ -15,6 +16,7 @@ const BEAT: Duration = Duration::from_millis(10);
 pub(super) enum Input {
     Beat,
     Lead(Message),
+    Cancel(Message),
     Node(Message),
     Queue(Message),
     Confirmed(Message),
@@ -30,6 +32,7 @@ pub(super) struct Begun {
 pub(super) struct Inputs {
     beats: Interval,
     leads: Subscriber,
+    cancels: Subscriber,
     confirmed: Subscriber,
     beginning: Option<(u64, oneshot::Receiver<Result<Begun, NotTaken>>)>,
     nodes: Option<Subscriber>,
@@ -39,9 +42,10 @@ pub(super) struct Inputs {
 impl Inputs {
     pub(super) async fn new(client: &Client, farm: &str, confirmed: Subscriber) -> Result<Self, FarmError> {
         let leads = subscribe(client, format!("farm.{farm}.dispatcher")).await?;
+        let cancels = subscribe(client, cancel::subject(farm)).await?;
         let mut beats = interval(BEAT);
         beats.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        Ok(Self { beats, leads, confirmed, beginning: None, nodes: None, queue: None })
+        Ok(Self { beats, leads, cancels, confirmed, beginning: None, nodes: None, queue: None })
     }
 
     pub(super) fn wait_for(&mut self, term: u64, queue: oneshot::Receiver<Result<Begun, NotTaken>>) {
@@ -68,6 +72,7 @@ impl Inputs {
             _ = self.beats.tick() => Input::Beat,
             message = next(Some(&mut self.leads)) => Input::Lead(message),
             (term, begun) = begun(&mut self.beginning) => Input::Begun(term, begun),
+            message = next(Some(&mut self.cancels)) => Input::Cancel(message),
             message = next(Some(&mut self.confirmed)) => Input::Confirmed(message),
             message = next(self.nodes.as_mut()) => Input::Node(message),
             message = next(self.queue.as_mut()) => Input::Queue(message),

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const ROLES: [&str; 4] = ["operator", "feeder", "dispatcher", "node"];
 
 /// Subjects, and whether each of [`ROLES`] may listen to them.
-const HEARS: [(&str, [bool; 4]); 18] = [
+const HEARS: [(&str, [bool; 4]); 20] = [
     ("_INBOX.>", [true, false, false, false]),
     ("_INBOX.*.>", [true, false, false, false]),
     ("_INBOX.operator.1.*", [true, false, false, false]),
@@ -32,11 +32,13 @@ const HEARS: [(&str, [bool; 4]); 18] = [
     ("farm.farm.down.*.*", [true, false, false, true]),
     ("farm.farm.dispatcher", [true, false, true, true]),
     ("farm.farm.status", [true, false, true, false]),
+    ("farm.farm.cancel", [true, false, true, false]),
+    ("farm.farm.cancelled", [true, false, false, false]),
     ("$JS.ACK.farm-events.>", [false; 4]),
 ];
 
 /// The same for publishing.
-const SAYS: [(&str, [bool; 4]); 32] = [
+const SAYS: [(&str, [bool; 4]); 34] = [
     ("farm.farm.events.default", [true, true, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
     ("farm.farm.fed.feeder.default", [true, false, false, false]),
@@ -48,6 +50,8 @@ const SAYS: [(&str, [bool; 4]); 32] = [
     ("farm.farm.up", [true, false, false, true]),
     ("farm.farm.dispatcher", [true, false, true, false]),
     ("farm.farm.status", [true, false, true, false]),
+    ("farm.farm.cancel", [true, false, false, false]),
+    ("farm.farm.cancelled", [true, false, true, false]),
     ("_INBOX.dispatcher.1.1", [false; 4]),
     ("_INBOX.feeder.1.1", [false; 4]),
     ("$JS.API.STREAM.INFO.farm-events", [true, false, true, false]),
@@ -72,7 +76,7 @@ const SAYS: [(&str, [bool; 4]); 32] = [
 ];
 
 /// Requests of JetStream's interface that change something, and subjects of the farm itself.
-const REPLIES: [&str; 24] = [
+const REPLIES: [&str; 25] = [
     "$JS.API.STREAM.CREATE.farm-events",
     "$JS.API.STREAM.UPDATE.farm-events",
     "$JS.API.STREAM.DELETE.farm-events",
@@ -96,6 +100,7 @@ const REPLIES: [&str; 24] = [
     "farm.farm.up",
     "farm.farm.dispatcher",
     "farm.farm.status",
+    "farm.farm.cancel",
     "farm.farm.places.feeder.f",
 ];
 

@@ -4,6 +4,7 @@ use crate::program::{Running, farm, fine, refused, run, run_with, until};
 use crate::queue::{COMMITTED, Event, count, publish, take};
 use crate::server::Server;
 use serde_json::Value;
+use std::collections::BTreeSet;
 
 const HEADERS: [(&str, &str); 3] = [("Farm-Kind", "image"), ("Farm-Tries", "3"), ("Farm-Reason", "exit code 1")];
 
@@ -149,6 +150,43 @@ fn an_event_is_a_dead_letter_at_its_deadline_while_it_waits_and_while_it_is_done
         status["nodes"][0]["in_flight"] == 1
     });
     assert_eq!(count(&url, "farm-dead"), 1);
+}
+
+#[test]
+fn events_that_wait_are_cancelled_wherever_they_are_and_what_is_fed_later_is_done() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let feed = |name: &str, lines: &[u8]| {
+        fine(&run_with(&url, &["feed", "--lines", "--name", name], lines));
+    };
+    let cancel = |patterns: &[&str]| fine(&run(&url, &[&["cancel"], patterns].concat()));
+    feed("a", b"1\n2\n3\n4\n5\n");
+    refused(&run(&url, &["cancel", "a-1"]), 1, &["no dispatcher of the farm farm answers: start one"]);
+    // It holds two events. The first one goes to the node, and the last three wait in the queue.
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--hold", "2"]));
+    let gate = tempfile::tempdir().unwrap();
+    let open = gate.path().join("open");
+    let command = format!("until [ -e {} ]; do sleep 0.02; done; cat", open.display());
+    let _node = Running::start(farm(&url, &["work", "--jobs", "1"]).args(["--", "sh", "-c", &command]));
+    until("it is with the node", || {
+        let status = run(&url, &["status", "--json"]);
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        status["nodes"][0]["in_flight"].as_u64() > Some(0)
+    });
+    let said = cancel(&["a-0", "a-3"]);
+    assert!(said.starts_with("cancelled: 0\nwith a node, which does them: 1\nof the others, "), "{said}");
+    assert!(cancel(&["b-*"]).starts_with("cancelled: 0\nof the others, "));
+    feed("b", b"later\n");
+    std::fs::write(&open, "").unwrap();
+    until("the others are done", || count(&url, "farm-results") == 5);
+    let results = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--keep"]));
+    assert_eq!(
+        results.lines().collect::<BTreeSet<_>>(),
+        BTreeSet::from(["a-0\t1", "a-1\t2", "a-2\t3", "a-4\t5", "b-0\tlater"])
+    );
+    refused(&run(&url, &["result", "a-3"]), 1, &["a-3 is a dead letter: cancelled; `sidecore farm dead --again a-3`"]);
+    refused(&run(&url, &["dead", "--again"]), 0, &["fed 1 of 1"]);
+    until("what was cancelled is done once it is fed again", || count(&url, "farm-results") == 6);
 }
 
 #[test]
