@@ -71,17 +71,19 @@ fn find(symbol: &'static str, found: &AtomicUsize) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::panic;
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::rc::Rc;
+
+    fn fails(_held: Rc<()>) {
+        panic!("meant");
+    }
 
     #[test]
     fn a_panic_is_unwound_and_what_it_passes_is_dropped() {
-        let held = std::rc::Rc::new(());
+        let held = Rc::new(());
         let passed = held.clone();
-        let caught = panic::catch_unwind(panic::AssertUnwindSafe(move || {
-            let _passed = passed;
-            panic!("meant");
-        }));
+        let caught = catch_unwind(AssertUnwindSafe(move || fails(passed)));
         assert_eq!(caught.unwrap_err().downcast_ref::<&str>(), Some(&"meant"));
-        assert_eq!(std::rc::Rc::strong_count(&held), 1);
+        assert_eq!(Rc::strong_count(&held), 1);
     }
 }
