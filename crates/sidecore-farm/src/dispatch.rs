@@ -7,6 +7,7 @@
 mod cancelled;
 mod commits;
 mod counts;
+mod delays;
 mod depth;
 mod inputs;
 mod known;
@@ -34,6 +35,7 @@ use bytes::Bytes;
 use cancelled::Cancelled;
 use commits::{Commits, Stored};
 use counts::Counts;
+use delays::Delays;
 use depth::{Depth, Queued};
 use inputs::{Begun, Input, Inputs};
 use known::{Known, MessageState, Origin};
@@ -100,6 +102,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         pace: Pace::default(),
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
+        delays: Delays::default(),
         cancelled: Cancelled::default(),
         cancel_answer: Answer::default(),
         begun: now,
@@ -136,6 +139,8 @@ struct Dispatcher<'a> {
     counts: Counts,
     pace: Pace,
     depth: Depth,
+    /// Of this term.
+    delays: Delays,
     care: StreamCare,
     /// Of this term.
     cancelled: Cancelled,
@@ -247,6 +252,11 @@ impl Dispatcher<'_> {
         let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
         if !self.cancelled.is_empty() && self.cancelled.has(&id, position.number) {
             return assigner.cancel_at_once(now, id, kind, body, origin);
+        }
+        let wait = origin.not_before.saturating_sub(since_1970());
+        if wait > 0 {
+            self.delays.add(origin.not_before);
+            return queue::give_back_until_due(&self.outbox, &origin, wait);
         }
         let left = |deadline: Nanos| now.saturating_add(deadline.saturating_sub(since_1970()));
         let until = (origin.deadline > 0).then(|| left(origin.deadline));
@@ -449,6 +459,7 @@ impl Dispatcher<'_> {
         self.totals = self.assigner.take().map_or(self.totals, |assigner| assigner.totals());
         self.inputs.unsubscribe_all();
         self.cancelled = Cancelled::default();
+        self.delays = Delays::default();
         self.commits.forget();
     }
 
@@ -471,11 +482,13 @@ impl Dispatcher<'_> {
         status.connected = self.connected;
         status.committing = self.commits.len() as u64;
         let queued = self.depth.now();
-        self.look_for_stranded(now, queued.unwrap_or_default());
+        status.delayed = self.delays.len(since_1970());
+        self.look_for_stranded(now, queued.unwrap_or_default(), status.delayed);
         status.queued = queued.map(|queued| queued.events);
         status.unacknowledged = queued.map(|queued| queued.unacknowledged);
         status.rate = self.pace.observe(now, status.totals.committed);
-        status.left_s = status.queued.filter(|_| status.rate > 0.0).map(|queued| queued as f64 / status.rate);
+        let due = status.queued.map(|queued| queued.saturating_sub(status.delayed));
+        status.left_s = due.filter(|_| status.rate > 0.0).map(|due| due as f64 / status.rate);
         self.commits.why().clone_into(&mut status.holds);
         if self.denied.has_changed().unwrap_or(false) {
             let said = self.denied.borrow_and_update();
@@ -493,9 +506,9 @@ impl Dispatcher<'_> {
     }
 
     /// A killed server may lose a consumer's state: some events are then neither delivered nor in flight.
-    fn look_for_stranded(&mut self, now: Nanos, queued: Queued) {
+    fn look_for_stranded(&mut self, now: Nanos, queued: Queued, delayed: u64) {
         let has_nothing = self.commits.len() == 0 && self.assigner.as_ref().is_some_and(Assigner::is_empty);
-        let stands_still = queued.stranded > 0 || queued.events > 0 && has_nothing;
+        let stands_still = queued.stranded > 0 || queued.events > delayed && has_nothing;
         if !stands_still || self.leadership.active().is_none() {
             self.moving = now;
         } else if now.saturating_sub(self.moving) >= STRANDED {

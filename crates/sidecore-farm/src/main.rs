@@ -68,7 +68,7 @@ const EXAMPLES: [(&str, &str); 10] = [
     ("sidecore farm feed --dir images --kind image --name camera", "Each file is an event."),
     ("sidecore farm results --to out --follow", "A file for each result, and further ones as they come."),
     ("sidecore farm dead --again", "Dead letters are fed once more, under their ids."),
-    ("sidecore farm cancel 'camera-*'", "Events of this feeder that wait are not done."),
+    ("sidecore farm cancel camera-17", "This event is not done if it still waits."),
     ("sidecore farm status --json", "One object; exit code 1 without a dispatcher."),
     ("sidecore farm export --listen 127.0.0.1:9788", "Metrics at /metrics for Prometheus."),
 ];

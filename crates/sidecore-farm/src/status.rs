@@ -16,6 +16,8 @@ pub(crate) struct Status {
     /// Events in the events stream, and those of them that a dispatcher has; `null`: the server does not answer.
     pub(crate) queued: Option<u64>,
     pub(crate) unacknowledged: Option<u64>,
+    /// Events that wait in the stream until they are due, as far as this dispatcher has met them.
+    pub(crate) delayed: u64,
     /// Results committed in a second, over half a minute at most, and seconds until the queue is empty at that pace;
     /// `null`: it is not known.
     pub(crate) rate: f64,

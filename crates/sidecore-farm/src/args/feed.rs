@@ -31,6 +31,9 @@ pub(crate) struct Feed {
     /// clocks that agree
     #[arg(long, value_name = "TIME", value_parser = measures::age)]
     pub(crate) deadline: Option<Duration>,
+    /// Have events done this time after they were fed, at the earliest. Needs clocks that agree
+    #[arg(long, value_name = "TIME", value_parser = measures::age)]
+    pub(crate) delay: Option<Duration>,
     /// This feeder's name: with it, one that was stopped goes on where it was when the same source is given again
     #[arg(long, value_name = "FEEDER", value_parser = name)]
     pub(crate) name: Option<String>,

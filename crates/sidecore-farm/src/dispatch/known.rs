@@ -65,6 +65,8 @@ pub(super) struct Origin {
     pub(super) fed: Nanos,
     /// When its result is worth nothing any more, by the same clock; 0: never.
     pub(super) deadline: Nanos,
+    /// When it may be done at the earliest, by the same clock.
+    pub(super) not_before: Nanos,
 }
 
 #[cfg(test)]

@@ -235,6 +235,12 @@ pub(super) fn give_back_for_later(outbox: &Outbox, message: &Origin) {
     outbox.send(message.acknowledge.clone(), Bytes::from_static(LATER));
 }
 
+/// The server delivers it again after `delay`, ns.
+pub(super) fn give_back_until_due(outbox: &Outbox, message: &Origin, delay: Nanos) {
+    let delay = delay.min(i64::MAX.cast_unsigned());
+    outbox.send(message.acknowledge.clone(), format!("-NAK {{\"delay\": {delay}}}").into());
+}
+
 pub(super) fn event(
     now: Nanos,
     message: Message,
@@ -254,9 +260,9 @@ pub(super) fn event(
     };
     let id = id.filter(|id| crate::wire::is_token(id, crate::wire::ID));
     let number = |name| headers.and_then(|headers| headers.get(name)?.as_str().parse().ok()).unwrap_or_default();
-    let (fed, deadline) = (number(names::FED), number(names::DEADLINE));
+    let (fed, deadline, not_before) = (number(names::FED), number(names::DEADLINE), number(names::NOT_BEFORE));
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));
-    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed, deadline };
+    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed, deadline, not_before };
     Some((id.into(), message.subject, message.payload, origin))
 }
 

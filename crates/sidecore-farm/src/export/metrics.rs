@@ -23,8 +23,14 @@ use Kind::{Bytes, Count, Level, Seconds};
 
 type Row<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
-const FARM: [Row<Status>; 14] = [
+const FARM: [Row<Status>; 15] = [
     ("connected", "Whether the dispatcher has a connection to JetStream: 1 or 0.", Level, |farm| flag(farm.connected)),
+    (
+        "delayed_events",
+        "Events in the events stream that are not due yet, as far as the dispatcher has met them.",
+        Level,
+        |farm| farm.delayed as f64,
+    ),
     ("held_up", "Whether the dispatcher does not go on, as where a stream is full: 1 or 0.", Level, |farm| {
         flag(!farm.holds.is_empty())
     }),

@@ -43,8 +43,9 @@ pub(super) struct Pump {
     stored_subject: usize,
     padding: Padding,
     kind: String,
-    /// Time from being fed, ns.
+    /// Times from being fed, ns.
     deadline: Option<u128>,
+    delay: Option<u128>,
     /// Secret of this feeder. Without it another could have an event of the same id recognised in the place of this one.
     salt: String,
     inbox: String,
@@ -80,6 +81,7 @@ impl Pump {
             subject,
             kind: args.kind.clone(),
             deadline: args.deadline.map(|deadline| deadline.as_nanos()),
+            delay: args.delay.map(|delay| delay.as_nanos()),
             salt: keeper.as_ref().map_or_else(ids::secret, |keeper| Ok(keeper.salt().to_owned()))?,
             outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
             when_full: args.when_full,
@@ -148,8 +150,10 @@ impl Pump {
         headers.insert(names::KIND, self.kind.as_str());
         let fed = unix_now();
         headers.insert(names::FED, fed.to_string());
-        if let Some(deadline) = self.deadline {
-            headers.insert(names::DEADLINE, fed.saturating_add(deadline).to_string());
+        for (name, after) in [(names::DEADLINE, self.deadline), (names::NOT_BEFORE, self.delay)] {
+            if let Some(after) = after {
+                headers.insert(name, fed.saturating_add(after).to_string());
+            }
         }
         self.padding.add(&mut headers, self.stored_subject, body.len());
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);

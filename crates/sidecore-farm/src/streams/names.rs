@@ -38,6 +38,8 @@ pub(crate) const KIND: &str = "Farm-Kind";
 pub(crate) const FED: &str = "Farm-Fed";
 /// Of an event: when its result is worth nothing any more, ns since 1970.
 pub(crate) const DEADLINE: &str = "Farm-Deadline";
+/// Of an event: when it may be done at the earliest, ns since 1970.
+pub(crate) const NOT_BEFORE: &str = "Farm-Not-Before";
 pub(crate) const REASON: &str = "Farm-Reason";
 pub(crate) const TRIES: &str = "Farm-Tries";
 /// Digest of a dead letter's event.

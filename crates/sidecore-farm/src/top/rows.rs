@@ -71,8 +71,9 @@ fn queue(status: &Status) -> String {
     let left = status.left_s.filter(|_| status.queued.is_some_and(|queued| queued > 0));
     let left =
         left.map_or_else(String::new, |left| format!("; done in {} at {}/s", time(left * 1e9), amount(status.rate)));
+    let delayed = if status.delayed > 0 { format!(", not due: {}", status.delayed) } else { String::new() };
     format!(
-        "queue, up to a second ago: {} events, not acknowledged: {}{left}",
+        "queue, up to a second ago: {} events, not acknowledged: {}{delayed}{left}",
         known(status.queued),
         known(status.unacknowledged)
     )

@@ -5,6 +5,7 @@ use crate::queue::{COMMITTED, Event, count, publish, take};
 use crate::server::Server;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::time::{Duration, SystemTime};
 
 const HEADERS: [(&str, &str); 3] = [("Farm-Kind", "image"), ("Farm-Tries", "3"), ("Farm-Reason", "exit code 1")];
 
@@ -150,6 +151,29 @@ fn an_event_is_a_dead_letter_at_its_deadline_while_it_waits_and_while_it_is_done
         status["nodes"][0]["in_flight"] == 1
     });
     assert_eq!(count(&url, "farm-dead"), 1);
+}
+
+#[test]
+fn an_event_with_a_delay_is_done_later_and_holds_up_no_other() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    let _node = Running::start(farm(&url, &["work"]).args(["--", "cat"]));
+    let fed = SystemTime::now();
+    fine(&run_with(&url, &["feed", "--lines", "--name", "later", "--delay", "3s"], b"1\n2\n"));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "hour", "--delay", "1h"], b"3\n"));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "now"], b"4\n"));
+    until("all but one", || count(&url, "farm-results") == 3);
+    assert!(fed.elapsed().unwrap() >= Duration::from_secs(3));
+    let names = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--keep"]));
+    assert!(names.starts_with("now-0\t4\n"), "{names}");
+    until("one is left", || {
+        let status = run(&url, &["status", "--json"]);
+        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        (&status["queued"], &status["delayed"]) == (&1.into(), &1.into())
+    });
+    let status = fine(&run(&url, &["status"]));
+    assert!(status.contains("queue, up to a second ago: 1 events, not acknowledged: 1, not due: 1"), "{status}");
 }
 
 #[test]
