@@ -39,7 +39,7 @@ pub(crate) async fn run(args: Arguments) -> Result<u8, FarmError> {
     sys::keep_memory().map_err(FarmError::system("cannot keep this process's memory to itself"))?;
     let line = Line::find(&args.command)?.with_environment(std::env::vars_os(), &args.env);
     if !args.pipe {
-        return serve(&args, Each::new(line, limit, most)?).await;
+        return serve(&args, Each::new(line, args.arguments, limit, most)?).await;
     }
     let pipes = Rc::new(Pipes::start(line, jobs(&args), limit, most).await?);
     let code = serve(&args, Rc::clone(&pipes)).await?;

@@ -26,6 +26,9 @@ pub(crate) struct Work {
     /// they answer likewise
     #[arg(long, requires = "command")]
     pub(crate) pipe: bool,
+    /// Give the program each line of the event as an argument, behind those of the command, and an empty standard input
+    #[arg(long, requires = "command", conflicts_with = "pipe")]
+    pub(crate) arguments: bool,
     /// Give programs this variable of the node's environment too; may be given again and again. They get PATH, HOME, USER,
     /// LOGNAME, SHELL, LANG, LANGUAGE, LC_*, TZ and TMPDIR anyway
     #[arg(long, value_name = "NAME", value_parser = variable, requires = "command")]

@@ -11,7 +11,7 @@ use std::time::Duration;
 const SHORT: Duration = Duration::from_millis(200);
 
 fn each(words: &[&str], limit: Duration) -> Each {
-    Each::new(line(words), limit, MAX_RESULT_BYTES).unwrap()
+    Each::new(line(words), false, limit, MAX_RESULT_BYTES).unwrap()
 }
 
 fn shell(script: &str) -> Each {
@@ -39,6 +39,18 @@ async fn the_event_goes_in_and_the_result_comes_out() {
     let large = vec![7; MAX_RESULT_BYTES];
     assert_eq!(each(&["cat"], LONG).run(&task("a-3", large.clone())).await, done(large));
     assert_eq!(shell("cat >&2; echo done").run(&task("a-4", vec![b'x'; MAX_RESULT_BYTES])).await, done("done\n"));
+}
+
+#[tokio::test]
+async fn each_line_is_an_argument_where_that_is_asked_for() {
+    let script = "cat; for argument; do echo \"<$argument>\"; done";
+    let each = Each::new(line(&["sh", "-c", script, "sh", "first"]), true, LONG, MAX_RESULT_BYTES).unwrap();
+    for (body, rest) in [("", ""), ("\n", ""), ("-x", "<-x>\n"), ("a b\n\n$(c)\n", "<a b>\n<>\n<$(c)>\n")] {
+        assert_eq!(each.run(&task("a-1", body)).await, done(format!("<first>\n{rest}")), "{body:?}");
+    }
+    assert_eq!(each.run(&task("a-2", "a\0b")).await, failed("an argument cannot have a zero byte"));
+    let long = vec![b'x'; 200_000];
+    assert_eq!(each.run(&task("a-3", long)).await, failed("its arguments are longer than the kernel takes"));
 }
 
 #[tokio::test]
