@@ -279,6 +279,11 @@ impl Dispatcher<'_> {
             let (prefixes, ids) = asked.counts();
             let noted = prefixes + ids.saturating_sub(cancelled + with_nodes);
             self.cancel_answer = Answer { number: request.number, cancelled, with_nodes, noted, refused };
+            if noted > 0 && self.delays.len(since_1970()) > 0 {
+                // A new consumer is given the delayed events at once, and those that are meant end.
+                self.delays = Delays::default();
+                self.leadership.cut_off(now);
+            }
         }
         let body = serde_json::to_vec(&self.cancel_answer).unwrap_or_default();
         self.outbox.send(cancel::answers(&self.args.farm.farm).into(), body.into());

@@ -174,6 +174,8 @@ fn an_event_with_a_delay_is_done_later_and_holds_up_no_other() {
     });
     let status = fine(&run(&url, &["status"]));
     assert!(status.contains("queue, up to a second ago: 1 events, not acknowledged: 1, not due: 1"), "{status}");
+    fine(&run(&url, &["cancel", "hour-*"]));
+    until("it need not be due to be cancelled", || (count(&url, "farm-dead"), count(&url, "farm-events")) == (1, 0));
 }
 
 #[test]
