@@ -51,29 +51,6 @@ const SEMVER: Tool = Tool { name: "cargo-semver-checks", has_defaults: true };
 const LOADED: [&str; 5] =
     ["sidecore-ipc", "sidecore-client", "sidecore-openssl", "sidecore-pkcs11", "sidecore-preload"];
 
-/// A preloaded library whose `send` says once in a while that there is no room, and never that there is again.
-const PRELOADED: &str = "
-use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
-static SENDS: AtomicU32 = AtomicU32::new(0);
-unsafe extern \"C\" {
-    fn __errno_location() -> *mut i32;
-    fn fcntl(fd: i32, command: i32) -> i32;
-    fn sendto(fd: i32, bytes: *const u8, len: usize, flags: i32, to: *const u8, to_len: u32) -> isize;
-}
-#[unsafe(no_mangle)]
-unsafe extern \"C\" fn send(fd: i32, bytes: *const u8, len: usize, flags: i32) -> isize {
-    unsafe {
-        // F_GETFL and O_NONBLOCK.
-        if SENDS.fetch_add(1, Relaxed) % 1000 == 999 && fcntl(fd, 3) & 0x800 != 0 {
-            *__errno_location() = 11;
-            return -1;
-        }
-        sendto(fd, bytes, len, flags, std::ptr::null(), 0)
-    }
-}
-fn main() {}
-";
-
 struct Check {
     name: &'static str,
     about: &'static str,
@@ -269,14 +246,17 @@ const CHECKS: [Check; 9] = [
             Ok(vec![random])
         },
         plant: Plant {
-            source: PRELOADED,
-            manifest: "[lib]\nname = \"planted\"\ncrate-type = [\"cdylib\"]\npath = \"src/main.rs\"",
+            source: "fn main() {}",
+            manifest: "",
             command: |site| {
-                let program = site.root.join("crates/sidecore-preload/tests/calls/random.c");
                 let mut shell = Command::new("sh");
-                let line = "cargo build -q --lib --target-dir built && cc -O1 -w -o random \"$0\" -lpthread && \
-                            LD_PRELOAD=$PWD/built/debug/libplanted.so ./random 1 40";
-                shell.args(["-c", line]).arg(program).env("PATH", &site.path);
+                let line = "cc -O1 -w -shared -fPIC -o planted.so \"$0/planted.c\" && \
+                            cc -O1 -w -o random \"$0/random.c\" -lpthread && \
+                            LD_PRELOAD=$PWD/planted.so PLANTED=edges ./random 1 40";
+                shell
+                    .args(["-c", line])
+                    .arg(site.root.join("crates/sidecore-preload/tests/calls"))
+                    .env("PATH", &site.path);
                 Ok(shell)
             },
             found: "never writable again",

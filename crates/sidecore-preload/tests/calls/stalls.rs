@@ -6,7 +6,7 @@ use super::same;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::thread;
 use std::time::Duration;
 use tempfile::TempDir;
@@ -115,6 +115,32 @@ fn whatever_a_program_calls_it_gets_what_the_kernel_promises() {
             service.kill();
             service = Apart::start(directory.path());
         });
+    });
+}
+
+#[test]
+fn what_breaks_a_promise_is_found() {
+    let directory = TempDir::new().unwrap();
+    let program = compiled(directory.path(), &["random.c"]);
+    let library = directory.path().join("planted.so");
+    let planted = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/calls/planted.c");
+    let built = Command::new("cc").args(["-O1", "-w", "-shared", "-fPIC", "-o"]).args([&library, &planted]).status();
+    assert!(built.unwrap().success());
+    thread::scope(|scope| {
+        for (name, found) in [
+            ("edges", "never writable again: "),
+            ("aborts", "abort: "),
+            ("ends", ": -104, after "),
+            ("reasons", "another first error: "),
+        ] {
+            let mut command = command_for(&program, &["1", "100"], None, "240");
+            command.env("LD_PRELOAD", &library).env("PLANTED", name);
+            scope.spawn(move || {
+                let output = command.output().unwrap();
+                let said = String::from_utf8_lossy(&output.stdout);
+                assert!(said.contains(found) && said.ends_with("breaches: 1\n"), "{name}: {said}");
+            });
+        }
     });
 }
 
