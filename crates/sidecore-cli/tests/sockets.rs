@@ -7,6 +7,8 @@ mod erlang;
 mod library;
 #[path = "sockets/listed.rs"]
 mod listed;
+#[path = "sockets/nginx.rs"]
+mod nginx;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
 use serde_json::Value;
