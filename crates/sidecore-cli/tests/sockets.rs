@@ -20,8 +20,11 @@ use std::os::unix::fs::{PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+/// Limit for what must come, as a server's start. No result depends on it.
+const BOUND: Duration = Duration::from_secs(120);
 
 /// A directory with a fake library: the loader reports that it is none, and starts programs without it.
 struct TestFolder(TempDir);
@@ -95,6 +98,15 @@ impl Drop for Ending {
         // The process may have ended already.
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Waits until a server listens, and shows its log where it never does.
+fn wait_until_listening(port: u16, log: &Path) {
+    let until = Instant::now() + BOUND;
+    while TcpStream::connect(("127.0.0.1", port)).is_err() {
+        assert!(Instant::now() < until, "nobody listens: {}", fs::read_to_string(log).unwrap_or_default());
+        thread::sleep(Duration::from_millis(20));
     }
 }
 

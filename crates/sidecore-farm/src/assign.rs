@@ -232,12 +232,12 @@ impl<T> Assigner<T> {
     /// Ends the events that wait and are meant. Returns how many these are, and how many are with nodes, which do them.
     pub(crate) fn cancel(&mut self, now: Nanos, is_meant: impl Fn(&str, &T) -> bool) -> (u64, u64) {
         let is_one = |held: &PendingEvent<T>| is_meant(&held.event.id, &held.event.origin);
-        let waiting: Vec<u32> = self.held.waiting_tags(is_one).collect();
+        let waiting: Vec<u32> = self.held.waiting_tags(&is_one).collect();
         for tag in &waiting {
             self.end_tag(now, *tag, End::cancelled(), None);
         }
-        let left = self.held.slots().flatten().filter(|held| is_meant(&held.event.id, &held.event.origin)).count();
-        (waiting.len() as u64, left as u64)
+        let with_nodes = self.held.slots().flatten().filter(|held| is_one(held)).count();
+        (waiting.len() as u64, with_nodes as u64)
     }
 
     pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {

@@ -1,8 +1,9 @@
-//! `farm cancel`: events that wait are not done any more. They become dead letters, from which they can be fed again.
+//! `farm cancel`: takes events out of the queue before a node has them. They become dead letters.
 //!
-//! The command asks the active dispatcher, which ends what waits with it at once. What it has not come to yet it ends
-//! when it does. It remembers that for its term and only up to the queue's last event at the time of the request:
-//! what is fed later under the same name is done.
+//! The command asks the active dispatcher. Events that it holds and no node has end at once. Most of a long queue is still
+//! in the stream, where nothing finds an event by its id. So the dispatcher remembers the request for its term, and
+//! ends matching events as the stream delivers them, up to the last one that was there at the time of the request: a
+//! feeder may use the same ids again later.
 
 use crate::args;
 use crate::connect::{self, Role};
@@ -69,7 +70,10 @@ pub(crate) async fn run(args: args::Cancel) -> Result<u8, FarmError> {
         let request = Request { number, up_to: info.state.last_sequence, patterns };
         let Some(answer) = ask(&client, farm, &request, &mut heard).await? else {
             tell(format_args!(
-                "no dispatcher of the farm {farm} answers: start one with `sidecore farm dispatch`, and cancel then"
+                "no dispatcher of the farm {farm} answers: start one with `sidecore farm dispatch`; one that runs may lack the \
+                 subjects {} and {}, which packaging/farm/accounts.conf gives it",
+                subject(farm),
+                answers(farm)
             ));
             return Ok(REFUSED);
         };

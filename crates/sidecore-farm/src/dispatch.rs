@@ -139,7 +139,7 @@ struct Dispatcher<'a> {
     counts: Counts,
     pace: Pace,
     depth: Depth,
-    /// Of this term.
+    /// Of this consumer, which delivers each delayed event once before it is due.
     delays: Delays,
     care: StreamCare,
     /// Of this term.
@@ -250,11 +250,12 @@ impl Dispatcher<'_> {
             return;
         }
         let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
-        if !self.cancelled.is_empty() && self.cancelled.has(&id, position.number) {
+        if self.cancelled.has(&id, position.number) {
             return assigner.cancel_at_once(now, id, kind, body, origin);
         }
-        let wait = origin.not_before.saturating_sub(since_1970());
-        if wait > 0 {
+        if origin.not_before > 0
+            && let wait @ 1.. = origin.not_before.saturating_sub(since_1970())
+        {
             self.delays.add(origin.not_before);
             return queue::give_back_until_due(&self.outbox, &origin, wait);
         }
@@ -279,10 +280,12 @@ impl Dispatcher<'_> {
             let (prefixes, ids) = asked.counts();
             let noted = prefixes + ids.saturating_sub(cancelled + with_nodes);
             self.cancel_answer = Answer { number: request.number, cancelled, with_nodes, noted, refused };
-            if noted > 0 && self.delays.len(since_1970()) > 0 {
-                // A new consumer is given the delayed events at once, and those that are meant end.
-                self.delays = Delays::default();
-                self.leadership.cut_off(now);
+            // A new consumer is given the delayed events at once, and those that are meant end.
+            if noted > 0
+                && self.delays.len(since_1970()) > 0
+                && let Some(term) = self.leadership.begin_again()
+            {
+                self.begin(term);
             }
         }
         let body = serde_json::to_vec(&self.cancel_answer).unwrap_or_default();
@@ -423,6 +426,7 @@ impl Dispatcher<'_> {
             return;
         }
         self.queue.begin(&consumer.name, consumer.inbox);
+        self.delays = Delays::default();
         self.inputs.listen(nodes, consumer.messages);
         let settings = self.settings(term);
         if let Some(assigner) = &mut self.assigner {
@@ -464,7 +468,6 @@ impl Dispatcher<'_> {
         self.totals = self.assigner.take().map_or(self.totals, |assigner| assigner.totals());
         self.inputs.unsubscribe_all();
         self.cancelled = Cancelled::default();
-        self.delays = Delays::default();
         self.commits.forget();
     }
 

@@ -5,12 +5,9 @@ use crate::connect::{self, denied};
 use crate::error::{Cause, FarmError};
 use crate::status::Status;
 use crate::streams::{self, names};
-use async_nats::jetstream::response::Response;
-use async_nats::jetstream::stream::Stream;
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::stream::{DeleteMessageError, DeleteMessageErrorKind, Stream};
+use async_nats::jetstream::{self, Context, ErrorCode};
 use futures_util::{StreamExt, TryStreamExt, stream};
-use serde::Deserialize;
-use serde_json::json;
 use sidecore_terminal::output::{print, tell};
 use std::fmt::Write as _;
 use std::time::Duration;
@@ -19,11 +16,11 @@ use tokio::time::timeout;
 /// An active dispatcher publishes its state four times in this time.
 const DISPATCHER_WAIT: Duration = Duration::from_secs(1);
 
-/// First version whose takers still get what was delivered and not acknowledged when older results are purged
-/// (nats-server, commit 6c9a9fb4). To earlier ones such a result counts as acknowledged: results are deleted one by one.
-const PURGES: (i64, i64, i64) = (2, 9, 15);
-/// Deletions under way at once.
-const AT_ONCE: usize = 64;
+/// First version that can purge older results without a loss. Earlier ones then forget the results that a taker has
+/// received and not acknowledged, and never deliver them again (nats-server, commit 6c9a9fb4).
+const PURGES_SAFELY: (i64, i64, i64) = (2, 9, 15);
+/// Deletions in flight, where results are deleted one by one instead.
+const MAX_DELETIONS: usize = 64;
 
 /// Who takes results, and up to which number.
 #[derive(Debug)]
@@ -46,33 +43,34 @@ pub(crate) async fn remove_taken(js: &Context, results: &Stream<()>) -> Result<P
     let Some(floor) = takers.iter().map(|taker| taker.floor).min().filter(|floor| *floor > 0) else {
         return Ok(Pruned { removed: 0, takers });
     };
+    let (major, minor, patch) = PURGES_SAFELY;
+    let purges = js.client().is_server_compatible(major, minor, patch);
     let removed = tokio::select! {
-        removed = remove_to(js, results, floor) => removed.map_err(FarmError::nats("cannot remove taken results"))?,
+        removed = remove_to(results, floor, purges) => removed.map_err(FarmError::nats("cannot remove taken results"))?,
         said = denied() => return Err(FarmError::denied("remove taken results", said)),
     };
     Ok(Pruned { removed, takers })
 }
 
-/// Removes the messages up to the number `floor`. Returns how many.
-async fn remove_to(js: &Context, results: &Stream<()>, floor: u64) -> Result<u64, Cause> {
-    let (major, minor, patch) = PURGES;
-    if js.client().is_server_compatible(major, minor, patch) {
+/// Removes the results up to the number `floor`. Returns how many.
+async fn remove_to(results: &Stream<()>, floor: u64, purges: bool) -> Result<u64, Cause> {
+    if purges {
         return Ok(results.purge().sequence(floor + 1).await?.purged);
     }
-    let info = results.get_info().await?;
-    let what = &format!("STREAM.MSG.DELETE.{}", info.config.name);
-    let delete = async |seq: u64| -> Result<u64, Cause> {
-        let deleted: Response<Deleted> = js.request(what.clone(), &json!({ "seq": seq, "no_erase": true })).await?;
-        // One that is not there was removed by another taker.
-        Ok(u64::from(matches!(deleted, Response::Ok(Deleted { success: true }))))
+    let first = results.get_info().await?.state.first_sequence;
+    let delete = async |number| match results.delete_message(number).await {
+        Ok(_) => Ok(1),
+        Err(error) if is_gone(&error) => Ok(0),
+        Err(error) => Err(Cause::from(error)),
     };
-    let deleted = stream::iter(info.state.first_sequence..=floor).map(delete).buffer_unordered(AT_ONCE);
+    let deleted = stream::iter(first..=floor).map(delete).buffer_unordered(MAX_DELETIONS);
     deleted.try_fold(0, async |sum, one| Ok(sum + one)).await
 }
 
-#[derive(Deserialize)]
-struct Deleted {
-    success: bool,
+/// Whether another taker has removed the result meanwhile.
+fn is_gone(error: &DeleteMessageError) -> bool {
+    let gone = [ErrorCode::SEQUENCE_NOT_FOUND, ErrorCode::STREAM_MESSAGE_DELETE_FAILED];
+    matches!(error.kind(), DeleteMessageErrorKind::JetStream(error) if gone.contains(&error.error_code()))
 }
 
 async fn takers(results: &Stream<()>) -> Result<Vec<Taker>, FarmError> {

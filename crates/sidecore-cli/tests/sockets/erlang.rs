@@ -1,6 +1,6 @@
 //! Erlang's connections, alone and in ejabberd, both from Debian packages.
 
-use super::{Ending, MESSAGES, TestFolder, library};
+use super::{BOUND, Ending, MESSAGES, TestFolder, library, wait_until_listening};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -13,8 +13,6 @@ use std::time::{Duration, Instant};
 const PEERS: usize = 8;
 /// Least number of messages for each call: fewer save no CPU time.
 const TOGETHER: f64 = 1.5;
-/// Limit for the broker's start, and for most messages to go together. No result depends on it.
-const BOUND: Duration = Duration::from_secs(60);
 
 /// Sends numbered messages of 64 bytes to each connection in turn, until a peer sends something.
 const GEN_TCP: &str = r#"
@@ -108,12 +106,7 @@ fn ejabberd(folder: &TestFolder) -> (Ending, u16) {
         .env("EJABBERD_CONFIG_PATH", folder.file("ejabberd.yml"))
         .env("EJABBERD_LOG_PATH", folder.file("ejabberd.log"));
     let broker = Ending(command.stdout(Stdio::null()).spawn().unwrap());
-    let until = Instant::now() + BOUND;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let log = fs::read_to_string(folder.file("ejabberd.log")).unwrap_or_default();
-        assert!(Instant::now() < until, "ejabberd does not listen: {log}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until_listening(port, &folder.file("ejabberd.log"));
     (broker, port)
 }
 

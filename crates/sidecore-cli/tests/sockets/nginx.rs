@@ -1,6 +1,6 @@
 //! nginx whose clients read too slowly: it resets them, and goes on with others.
 
-use super::{Ending, TestFolder, library};
+use super::{BOUND, Ending, TestFolder, library, wait_until_listening};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_error;
 use rustix::time::Timespec;
@@ -13,8 +13,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 const SLOW: usize = 12;
-/// Limit for what must come. No result depends on it.
-const BOUND: Duration = Duration::from_secs(120);
 
 /// Answers each request with small pieces, for as long as they are taken.
 fn drip(mut connection: TcpStream, ends: &AtomicBool) {
@@ -43,12 +41,7 @@ fn nginx(folder: &TestFolder, upstream: u16) -> (Ending, u16) {
     command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LD_PRELOAD", library::built("sidecore-preload"));
     command.env("SIDECORE_SOCKETS", folder.file("socket"));
     let server = Ending(command.spawn().expect("no nginx here: apt-get install nginx"));
-    let until = Instant::now() + BOUND;
-    while TcpStream::connect(("127.0.0.1", port)).is_err() {
-        let errors = fs::read_to_string(folder.file("errors")).unwrap_or_default();
-        assert!(Instant::now() < until, "nginx does not listen: {errors}");
-        thread::sleep(Duration::from_millis(20));
-    }
+    wait_until_listening(port, &folder.file("errors"));
     (server, port)
 }
 

@@ -129,6 +129,13 @@ impl Leadership {
         };
     }
 
+    /// The active dispatcher takes the queue over again for its own term, which it goes on announcing: no standby begins.
+    pub(super) fn begin_again(&mut self) -> Option<u64> {
+        let term = self.active()?;
+        self.state = LeadState::Begins(term);
+        Some(term)
+    }
+
     pub(super) fn lost(&mut self, now: Nanos) {
         self.wait(now);
     }
@@ -197,6 +204,14 @@ mod tests {
         assert_eq!(lead.hear(450 * MS, term(8)), Turn::End);
         assert_eq!(lead.tick(549 * MS, 1), Turn::Nothing);
         assert_eq!(lead.tick(550 * MS, 1), Turn::Begin(term(9)));
+    }
+
+    #[test]
+    fn a_leader_that_begins_its_term_again_is_announced_meanwhile() {
+        let mut lead = active(7);
+        assert_eq!(lead.begin_again(), Some(term(7)));
+        assert_eq!((lead.announced(), lead.active(), lead.begin_again()), (Some(term(7)), None, None));
+        assert!(lead.has_begun(term(7)) && lead.active() == Some(term(7)));
     }
 
     #[test]

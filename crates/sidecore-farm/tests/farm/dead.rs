@@ -158,6 +158,7 @@ fn an_event_with_a_delay_is_done_later_and_holds_up_no_other() {
     let Some(server) = Server::start() else { return };
     let url = server.url();
     let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    let _standby = Running::start(&mut farm(&url, &["dispatch"]));
     let _node = Running::start(farm(&url, &["work"]).args(["--", "cat"]));
     let fed = SystemTime::now();
     fine(&run_with(&url, &["feed", "--lines", "--name", "later", "--delay", "3s"], b"1\n2\n"));

@@ -31,7 +31,17 @@ macro_rules! unwinder {
                 processor::after!($before)
             }
 
-            processor::hidden!($symbol, $name);
+            // The name that the linker finds: hidden, which an attribute of Rust cannot say.
+            std::arch::global_asm!(
+                concat!(".globl ", $symbol),
+                concat!(".hidden ", $symbol),
+                concat!(".type ", $symbol, ",@function"),
+                concat!($symbol, ":"),
+                ".cfi_startproc",
+                processor::jump_to!(),
+                ".cfi_endproc",
+                function = sym $name,
+            );
         )*
     };
 }

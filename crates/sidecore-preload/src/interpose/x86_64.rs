@@ -129,30 +129,21 @@ macro_rules! vforked {
     };
 }
 
+/// The instruction that jumps to `function`.
+macro_rules! jump_to {
+    () => {
+        "jmp {function}"
+    };
+}
+
 /// Jumps to a function.
 macro_rules! instead {
     ($function:path) => {
-        std::arch::naked_asm!("jmp {function}", function = sym $function)
+        std::arch::naked_asm!($crate::interpose::processor::jump_to!(), function = sym $function)
     };
 }
 
-/// A name for a function that only this library sees.
-macro_rules! hidden {
-    ($symbol:literal, $function:path) => {
-        std::arch::global_asm!(
-            concat!(".globl ", $symbol),
-            concat!(".hidden ", $symbol),
-            concat!(".type ", $symbol, ",@function"),
-            concat!($symbol, ":"),
-            ".cfi_startproc",
-            "jmp {function}",
-            ".cfi_endproc",
-            function = sym $function,
-        );
-    };
-}
-
-pub(super) use {after, hidden, instead, listed, vforked};
+pub(super) use {after, instead, jump_to, listed, vforked};
 
 /// Whether a signal handler's frame begins at a word of the stack.
 ///
