@@ -34,18 +34,19 @@ impl Service {
         let mut serve = command();
         let child = serve.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
         let service = Self { child, scratch };
-        service.await_socket();
+        service.wait_until_it_answers();
         service
     }
 
-    fn await_socket(&self) {
+    /// The socket's file is there a moment before it can be connected to.
+    fn wait_until_it_answers(&self) {
         for _ in 0..1000 {
-            if self.socket().exists() {
+            if self.run(&["get", "order"]).status.success() {
                 return;
             }
             thread::sleep(Duration::from_millis(10));
         }
-        panic!("no socket at {}", self.socket().display());
+        panic!("no service answers at {}", self.socket().display());
     }
 
     fn socket(&self) -> std::path::PathBuf {

@@ -196,7 +196,7 @@ static void round_of(uint64_t *state, struct shared *shared) {
     }
     pipes = 0;
     pthread_create(&other, NULL, peer, &in);
-    for (uint64_t steps = 200 + draw(state, 8000); steps && !is_over; steps--) {
+    for (uint64_t steps = 200 + draw(state, 8000); steps && !is_over && !breaches; steps--) {
         if (draw(state, 300) == 0) {
             other_call(&in, state);
             continue;
