@@ -14,6 +14,10 @@ use std::path::Path;
 use std::time::Duration;
 use tokio::time::Instant;
 
+/// Time that servers of a cluster have to agree on a stream.
+const SETTLES: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(50);
+
 /// A place that is no feeder's: names have no plus sign.
 const PROBE: &str = "probe+";
 /// A place without an answer for this time is sent again.
@@ -164,9 +168,21 @@ async fn kept(js: &Context, farm: &str, subject: &str, may_look: bool) -> Result
 pub(super) async fn namespace(js: &Context, farm: &str, denied: StreamError) -> Result<String, FarmError> {
     let places = crate::streams::handles(js, farm).await?.places;
     let subject = names::place(farm, PROBE);
-    let kept = async {
+    let once = async || {
         js.publish(subject.clone(), Bytes::new()).await.ok()?.await.ok()?;
         places.direct_get_last_for_subject(subject.clone()).await.ok()
+    };
+    // In a cluster a stream that was just made may have no leader yet, and a server that answers may lack what the leader
+    // has stored.
+    let kept = async {
+        let end = Instant::now() + SETTLES;
+        loop {
+            let kept = once().await;
+            if kept.is_some() || Instant::now() >= end {
+                return kept;
+            }
+            tokio::time::sleep(PAUSE).await;
+        }
     };
     let kept = tokio::select! {
         kept = kept => kept,
