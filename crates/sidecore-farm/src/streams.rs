@@ -29,7 +29,7 @@ const OLDEST: (i64, i64, i64) = (2, 9, 0);
 /// that becomes the leader may lack what the former one acknowledged (nats-server, pull requests 7607 and 7608).
 const AGREES: (i64, i64, i64) = (2, 14, 0);
 const LEADER_TIMEOUT: Duration = Duration::from_secs(20);
-const PAUSE: Duration = Duration::from_millis(250);
+pub(crate) const PAUSE: Duration = Duration::from_millis(250);
 
 #[derive(Clone, Debug)]
 pub(crate) struct Streams {

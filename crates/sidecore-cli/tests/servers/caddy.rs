@@ -5,14 +5,13 @@ use crate::handshake::{Load, TLS_12, TLS_13, handshake, shake};
 use crate::library;
 use crate::material::{Kind, Material};
 use crate::memory::{Needles, Seen};
-use crate::programs::{BOUND, Daemon, free_port, program, run, wait_for};
+use crate::programs::{Daemon, free_port, program, run};
 use crate::secrets::directory;
 use crate::server::search;
 use crate::service::Service;
 use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
@@ -87,8 +86,8 @@ fn agent(directory: &Path, service: &Service) -> (Daemon, PathBuf) {
     let socket = directory.join("agent");
     let mut command = Command::new(library::file("sidecore-agent", "sidecore-agent"));
     command.arg("agent").arg("--service").arg(service.socket()).arg("--socket").arg(&socket);
-    let agent = Daemon::start("agent", &mut command, &directory.join("agent.log"));
-    assert!(wait_for(BOUND, || UnixStream::connect(&socket).is_ok()), "{}", agent.log());
+    let mut agent = Daemon::start("agent", &mut command, &directory.join("agent.log"));
+    agent.wait_for_socket(&socket);
     (agent, socket)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::net::{TcpListener, TcpStream};
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
@@ -140,6 +141,13 @@ impl Daemon {
         let is_open = || TcpStream::connect(("127.0.0.1", port)).is_ok();
         let open = wait_for(BOUND, || is_open() || !self.lives());
         assert!(open && self.lives(), "{} does not listen on {port}\n{}", self.name, self.log());
+    }
+
+    /// Waits until this socket can be connected to: its file is there a moment before.
+    pub(crate) fn wait_for_socket(&mut self, socket: &Path) {
+        let is_open = || UnixStream::connect(socket).is_ok();
+        let open = wait_for(BOUND, || is_open() || !self.lives());
+        assert!(open && self.lives(), "{} does not listen on {}\n{}", self.name, socket.display(), self.log());
     }
 
     pub(crate) fn wait_for_words(&mut self, words: &str) {

@@ -10,7 +10,6 @@ use crate::service::Service;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::fs;
-use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -98,11 +97,7 @@ fn host_keys_of_the_agent_never_enter_sshd() {
     let mut agent = Command::new(library::file("sidecore-agent", "sidecore-agent"));
     agent.args(["agent", "--service"]).arg(service.socket()).arg("--socket").arg(&socket);
     let mut agent = Daemon::start("sidecore-agent", &mut agent, &path.join("agent.log"));
-    assert!(
-        wait_for(BOUND, || UnixStream::connect(&socket).is_ok() || !agent.lives()) && agent.lives(),
-        "{}",
-        agent.log()
-    );
+    agent.wait_for_socket(&socket);
     let listed = run(program("ssh-add").arg("-L").env("SSH_AUTH_SOCK", &socket)).expect("ssh-add -L");
     let mut host_keys = format!("HostKeyAgent {}\n", socket.display());
     for (number, line) in listed.lines().enumerate() {

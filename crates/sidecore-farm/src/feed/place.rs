@@ -4,7 +4,7 @@ use super::error::InputError;
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids;
-use crate::streams::{error::StreamError, names};
+use crate::streams::{PAUSE, error::StreamError, names};
 use async_nats::jetstream::Context;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{DirectGetErrorKind, LastRawMessageErrorKind, Stream};
@@ -12,12 +12,10 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 use std::time::Duration;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 
-/// Time that servers of a cluster have to agree on a stream.
-const SETTLES: Duration = Duration::from_secs(3);
-const PAUSE: Duration = Duration::from_millis(50);
-
+/// Time that the servers of a cluster have to agree on a farm that was just made, before it counts as missing.
+const SETTLES: Duration = Duration::from_secs(5);
 /// A place that is no feeder's: names have no plus sign.
 const PROBE: &str = "probe+";
 /// A place without an answer for this time is sent again.
@@ -168,24 +166,24 @@ async fn kept(js: &Context, farm: &str, subject: &str, may_look: bool) -> Result
 pub(super) async fn namespace(js: &Context, farm: &str, denied: StreamError) -> Result<String, FarmError> {
     let places = crate::streams::handles(js, farm).await?.places;
     let subject = names::place(farm, PROBE);
-    let once = async || {
+    let probe = async || {
         js.publish(subject.clone(), Bytes::new()).await.ok()?.await.ok()?;
         places.direct_get_last_for_subject(subject.clone()).await.ok()
     };
     // In a cluster a stream that was just made may have no leader yet, and a server that answers may lack what the leader
-    // has stored.
-    let kept = async {
+    // has stored: neither says that the farm is not there.
+    let probed = async {
         let end = Instant::now() + SETTLES;
         loop {
-            let kept = once().await;
-            if kept.is_some() || Instant::now() >= end {
-                return kept;
+            let found = probe().await;
+            if found.is_some() || Instant::now() >= end {
+                return found;
             }
-            tokio::time::sleep(PAUSE).await;
+            sleep(PAUSE).await;
         }
     };
     let kept = tokio::select! {
-        kept = kept => kept,
+        found = probed => found,
         _ = connect::denied() => return Err(denied.into()),
     };
     let kept = kept.ok_or_else(|| StreamError::NotForFeeders(farm.to_owned()))?;

@@ -138,7 +138,7 @@ fn what_breaks_a_promise_is_found() {
             scope.spawn(move || {
                 let output = command.output().unwrap();
                 let said = String::from_utf8_lossy(&output.stdout);
-                assert!(said.contains(found), "{name}: {said}");
+                assert!(said.contains(found) && said.ends_with("breaches: 1\n"), "{name}: {said}");
             });
         }
     });

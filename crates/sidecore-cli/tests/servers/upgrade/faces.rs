@@ -3,12 +3,11 @@
 use super::version::Version;
 use crate::handshake::{TLS_13, handshake};
 use crate::material::{Kind, Material};
-use crate::programs::{BOUND, Daemon, Done, free_port, program, run, wait_for};
+use crate::programs::{Daemon, Done, free_port, program, run};
 use crate::service::Service;
 use crate::sshd;
 use std::fs;
 use std::os::unix::fs::symlink;
-use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::Command;
 
@@ -67,11 +66,7 @@ fn agent(directory: &Path, service: &Service, library: &Version, key: &Material)
     let mut command = Command::new(library.file(FACES[1].by));
     command.args(["agent", "--service"]).arg(service.socket()).arg("--socket").arg(&socket);
     let mut agent = Daemon::start("sidecore-agent", &mut command, &directory.join("agent.log"));
-    assert!(
-        wait_for(BOUND, || UnixStream::connect(&socket).is_ok() || !agent.lives()) && agent.lives(),
-        "{}",
-        agent.log()
-    );
+    agent.wait_for_socket(&socket);
     let listed = run(program("ssh-add").arg("-L").env("SSH_AUTH_SOCK", &socket)).expect("ssh-add -L");
     let public = directory.join(format!("{}.pub", key.kind.name()));
     fs::write(&public, listed).unwrap();
