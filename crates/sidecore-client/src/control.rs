@@ -102,6 +102,10 @@ pub enum Request {
         /// List only names after this one; empty: from the first.
         after: String,
     },
+    /// Answer another service, which sealed these bytes to this one: see [`crate::channel`].
+    Serve(Vec<u8>),
+    /// Ask for the service's address, where it serves others.
+    ServingAddress,
 }
 
 /// What a service asks of the one whose place it takes, in this order on one connection.
@@ -117,7 +121,7 @@ pub enum Succession {
 
 impl Request {
     /// Number of requests: those of later versions have larger numbers on the wire.
-    const COUNT: u8 = 14;
+    const COUNT: u8 = 16;
     /// The number of [`Request::Keys`].
     const KEYS: u8 = 6;
     /// From this value on, a byte is only a part of a number.
@@ -150,6 +154,8 @@ pub enum Ground {
     NotAllowed,
     /// A limit of the service is reached.
     Limit,
+    /// The service has no such channel with another one, which is to set one up again.
+    NoChannel,
 }
 
 /// Beginning of the refusal of a request that only later versions know. The connection stays.
@@ -299,6 +305,8 @@ pub enum Reply {
     Socket,
     /// Names of keys with their identifiers, in the order of names; an empty list is the end.
     Identifiers(Vec<(String, Vec<u8>)>),
+    /// The answer to another service, sealed to it.
+    Served(Vec<u8>),
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use sidecore_core::session::{Op, Refusal};
 use sidecore_core::time::Nanos;
 
 /// Version of this protocol.
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 /// Longest interval between two messages of a side, ns.
 pub const BEAT: Nanos = 20_000_000;
 /// A side that is silent for this time counts as dead, ns.
@@ -111,12 +111,25 @@ pub struct Request<'a> {
     pub ticket: u64,
     /// Name of the key, as offered.
     pub key: &'a str,
-    /// Scheme of a session on the key.
-    pub scheme: Scheme,
-    /// Operation to carry out.
-    pub operation: Operation,
-    /// Digest, message, ciphertext or a peer's public key, at most [`MAX_INPUT`] bytes.
+    /// What is to be done with the input.
+    pub task: Task,
+    /// Digest, message, ciphertext or a peer's public key, or what is sealed, at most [`MAX_INPUT`] bytes.
     pub input: &'a [u8],
+}
+
+/// What a request asks for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Task {
+    /// An operation, which everybody on the way can read.
+    Open {
+        /// Scheme of a session on the key.
+        scheme: Scheme,
+        /// Operation to carry out.
+        operation: Operation,
+    },
+    /// The input is a [`Relayed`](crate::channel::Relayed) for another service, and the key is the
+    /// [`route`](crate::channel::route) to that one. The answer is what that service says.
+    Relay,
 }
 
 /// The operations that take a private key.

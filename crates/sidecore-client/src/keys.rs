@@ -15,7 +15,9 @@ pub use certificate::{Certificate, DateError, Moment};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use transfer::{AclNames, Address, Receipt, Replace};
-pub use usable::{MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, MAX_RATE, Terms, UsableKey, UsableKeys};
+pub use usable::{
+    MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, MAX_RATE, RateError, Terms, UsableKey, UsableKeys, parse_rate,
+};
 pub use usage::{Usage, UsageError};
 
 /// Longest name of a key, bytes.

@@ -245,6 +245,9 @@ pub enum KeyMaterial {
     Stored(String),
     /// A key that the service made for a program, see [`MadeKey`](crate::client::MadeKey).
     Made(KeyToken),
+    /// A key of the service's store for another service, which sealed its name and the scheme in these bytes: see
+    /// [`crate::channel`]. The scheme beside it counts for nothing.
+    Served(Vec<u8>),
 }
 
 /// Names a key that the service made for a program. Every process that has the token can use the key.

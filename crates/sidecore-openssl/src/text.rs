@@ -11,6 +11,7 @@ pub(crate) fn text(key: &Key) -> String {
         Private::Stored(name) => format!("private key in sidecore as {name}"),
         Private::Imported(_) => "private key of this program, used in sidecore".to_owned(),
         Private::Made(_) => "private key in sidecore, made for this program".to_owned(),
+        Private::Served(_) => "private key in sidecore, sealed for another service".to_owned(),
         Private::None => "no private key".to_owned(),
     };
     format!("{place}\n{}", public(&key.public))

@@ -1,6 +1,6 @@
 //! The service's configuration: one TOML file, strict, with units in the names of its keys.
 
-use crate::keys::{StoreError, read_partner};
+use crate::keys::{Served, StoreError, read_partner};
 use crate::spec::Secret;
 use crate::tenants::{SUBUID, Subordinates};
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,7 @@ mod error;
 mod limits;
 mod passphrase;
 mod section;
+mod serve_to;
 mod setting;
 mod waiters;
 mod wrong;
@@ -32,6 +33,7 @@ pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
 pub use section::Section;
+pub use serve_to::ServeToConfig;
 pub(crate) use setting::HOPS;
 pub use setting::{DeviceAction, Setting};
 pub use sidecore_client::environment::{
@@ -105,6 +107,10 @@ pub struct Partners {
     pub recipients: Vec<Address>,
     /// Those from which keys may come.
     pub senders: Vec<Address>,
+    /// Those that have requests done here, and what they may have done.
+    pub served: Vec<Served>,
+    /// Those that do requests for this one.
+    pub far: Vec<Address>,
 }
 
 /// The place of stored keys. Without a directory: in memory only, until the service ends.
@@ -126,7 +132,12 @@ pub struct KeysConfig {
     pub send_to: Vec<PathBuf>,
     /// Files with the addresses of services from which keys may come, read at start.
     pub receive_from: Vec<PathBuf>,
-    /// The addresses of both, once read. `None`: the service reads the files itself.
+    /// Services that have requests done here, sealed, through a key server.
+    pub serve_to: Vec<ServeToConfig>,
+    /// Files with the addresses of services that do requests for this one, read at start. With any, requests go sealed to
+    /// these, and no other machine is asked.
+    pub served_by: Vec<PathBuf>,
+    /// The addresses of all, once read. `None`: the service reads the files itself.
     #[serde(skip)]
     pub partners: Option<Partners>,
     /// Users who may have keys made for themselves.
@@ -469,7 +480,7 @@ impl KeysConfig {
         self.passphrase_file.as_deref().map(read_passphrase).transpose()
     }
 
-    /// Reads the addresses of `send_to` and `receive_from`, for a process that can no longer read the files when the
+    /// Reads the addresses of other services, for a process that can no longer read the files when the
     /// service starts.
     ///
     /// # Errors
@@ -480,7 +491,12 @@ impl KeysConfig {
             addresses.map_err(|why| StoreError::Partner { setting, why })
         };
         let (recipients, senders) = (read("send_to", &self.send_to)?, read("receive_from", &self.receive_from)?);
-        Ok(Partners { recipients, senders })
+        let served = |to: &ServeToConfig| {
+            let address = read_partner(&to.address).map_err(|why| StoreError::Partner { setting: "serve_to", why })?;
+            Ok(Served { address, keys: to.keys.clone(), usage: to.operations, rate: to.limit })
+        };
+        let served = self.serve_to.iter().map(served).collect::<Result<_, StoreError>>()?;
+        Ok(Partners { recipients, senders, served, far: read("served_by", &self.served_by)? })
     }
 
     /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.

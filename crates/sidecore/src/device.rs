@@ -35,6 +35,7 @@ pub(crate) struct Request {
     pub(crate) session: Arc<Session>,
     pub(crate) memory: Arc<LaneMemory>,
     pub(crate) submission: Submission,
+    pub(crate) user: u32,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

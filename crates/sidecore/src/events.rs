@@ -414,6 +414,13 @@ pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, sup
     );
 }
 
+pub(crate) fn served_limited(address: &str, user: u32, count: u64) {
+    say!(Warning "served-limited",
+        address, user, count,
+        "requests of another service were refused for its limit (serve_to in the configuration): user is the last one who asked there"
+    );
+}
+
 pub(crate) fn wrong_result(device: &str, owner: Option<(u32, u32)>, key: Option<&str>, suppressed: u64) {
     say!(Warning "wrong-result",
         device, uid = owner.map(|(uid, _)| uid), pid = owner.map(|(_, pid)| pid), key, suppressed = some(suppressed),

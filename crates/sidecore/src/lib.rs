@@ -10,6 +10,7 @@
 //! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`, from one service to the next: `succession`|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions, terms and sessions of keys; `material`: one key; `limiter`; `vault`: sealed files; `file`, `public`, `certificate`: import|
+//! |`channel`|requests of other services through processes that cannot read them|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
 //! |`config`|the TOML file, also with a `section` of another service, and changes by `sidecore set`|
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
@@ -22,6 +23,7 @@
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 pub mod bare;
+mod channel;
 pub mod config;
 pub mod counters;
 mod device;

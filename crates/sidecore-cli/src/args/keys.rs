@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use clap_complete::engine::{ArgValueCandidates, CompletionCandidate};
 use sidecore::config::{DEFAULT_SOCKET, counters_beside};
 use sidecore::counters::Snapshot;
-use sidecore::keys::{Acl, Kind, MAX_RATE, Usage};
+use sidecore::keys::{Acl, Kind, Usage, parse_rate};
 use std::collections::BTreeSet;
 use std::env;
 use std::path::{Path, PathBuf};
@@ -323,10 +323,7 @@ fn stored() -> Vec<CompletionCandidate> {
 
 /// A number of requests with `/s` behind it.
 fn rate(text: &str) -> Result<u32, CliError> {
-    let number = text.strip_suffix("/s").and_then(|number| number.parse().ok());
-    number.filter(|number| (1..=MAX_RATE).contains(number)).ok_or_else(|| {
-        CliError::Usage(format!("write 1/s to {MAX_RATE}/s, the private operations that it does in a second"))
-    })
+    parse_rate(text).map_err(|why| CliError::Usage(why.to_string()))
 }
 
 #[derive(Debug, Args)]

@@ -8,6 +8,7 @@ mod transfer;
 use super::lane::{after, question};
 use super::{ConnectError, Error, MadeKey, Options, trust};
 use crate::control::{Reply, Request};
+use crate::keys::transfer::Address;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
 use crate::sys::verified_fd::VerifiedFd;
@@ -124,6 +125,28 @@ impl Admin {
         let left = deadline.saturating_duration_since(Instant::now());
         match self.ask_within(&Request::KeyInfo { name: name.to_owned() }, left)? {
             Reply::KeyInfo(info) => Ok(info),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// Gives the service a message of another one, see [`crate::channel`], and returns the answer for that one.
+    ///
+    /// # Errors
+    /// The service refused, with its reason, or is gone.
+    pub fn serve(&mut self, message: &[u8]) -> Result<Vec<u8>, Error> {
+        match self.ask_within(&Request::Serve(message.to_vec()), self.timeout)? {
+            Reply::Served(answer) => Ok(answer),
+            other => Err(Error::unexpected(other)),
+        }
+    }
+
+    /// The address of the service, for those who carry messages of other services to it.
+    ///
+    /// # Errors
+    /// The service serves no other, is of an older version, or is gone.
+    pub fn serving_address(&mut self) -> Result<Address, Error> {
+        match self.ask_within(&Request::ServingAddress, self.timeout)? {
+            Reply::Address(address) => Ok(address),
             other => Err(Error::unexpected(other)),
         }
     }

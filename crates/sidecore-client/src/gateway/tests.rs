@@ -8,7 +8,8 @@ use proptest::prelude::*;
 fn request<'a>(key: &'a str, input: &'a [u8]) -> Ask<'a> {
     let padding = SignaturePadding::Pss { mgf1: Hash::Sha256, salt: SaltLength::Digest };
     let scheme = Scheme::RsaSignature { padding, hash: Hash::Sha256 };
-    Ask::Request(Request { ticket: u64::MAX, key, scheme, operation: Operation::SignDigest, input })
+    let task = Task::Open { scheme, operation: Operation::SignDigest };
+    Ask::Request(Request { ticket: u64::MAX, key, task, input })
 }
 
 #[test]

@@ -150,6 +150,8 @@ impl Failure {
         let reason = match refused.ground {
             Ground::Other if refused.is_of_older_version() => Reason::OtherVersion,
             Ground::Other => reason,
+            // Its opening is of a channel that ended.
+            Ground::NoChannel => Reason::Replaced,
             Ground::NoKey => Reason::NoKey,
             Ground::NotAllowed => Reason::NotAllowed,
             Ground::Limit => Reason::Limit,

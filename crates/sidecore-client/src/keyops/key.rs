@@ -170,6 +170,8 @@ pub enum Private {
     Imported(Secret),
     /// In the service, which made it for this program.
     Made(MadeKey),
+    /// In the service, for another service, which sealed its name in these bytes: see [`crate::channel`].
+    Served(Vec<u8>),
 }
 
 impl Private {
@@ -179,6 +181,7 @@ impl Private {
             Self::Stored(name) => (1, name.as_bytes()),
             Self::Imported(secret) => (2, secret.expose()),
             Self::Made(key) => (3, &key.token().0),
+            Self::Served(opening) => (4, opening),
         }
     }
 }
@@ -221,12 +224,14 @@ impl Key {
             Private::Stored(name) => KeyMaterial::Stored(name.clone()),
             Private::Imported(pkcs8) => KeyMaterial::Private(pkcs8.clone()),
             Private::Made(key) => key.material(),
+            Private::Served(opening) => KeyMaterial::Served(opening.clone()),
         })
     }
 
     pub(crate) fn remembered(&self) -> Self {
         let private = match &self.private {
             Private::Stored(name) => Private::Stored(name.clone()),
+            Private::Served(opening) => Private::Served(opening.clone()),
             _ => Private::None,
         };
         Self { number: self.number, public: self.public.clone(), private }

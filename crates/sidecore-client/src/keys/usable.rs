@@ -10,6 +10,20 @@ pub const MAX_CERTIFICATE: usize = 8 * 1024;
 /// Largest limit of a key's requests a second.
 pub const MAX_RATE: u32 = 1_000_000;
 
+/// Reason why a text is no limit.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("write 1/s to {MAX_RATE}/s, the private operations that it does in a second")]
+pub struct RateError;
+
+/// Reads a number of operations with `/s` behind it.
+///
+/// # Errors
+/// It is none, or none that may be set.
+pub fn parse_rate(text: &str) -> Result<u32, RateError> {
+    let number = text.strip_suffix("/s").and_then(|number| number.parse().ok());
+    number.filter(|number| (1..=MAX_RATE).contains(number)).ok_or(RateError)
+}
+
 /// Longest identifier that is stored with a key, bytes.
 pub const MAX_ID: usize = 128;
 

@@ -7,7 +7,7 @@ use sidecore_core::time::Nanos;
 
 /// Five lines of one peer and reason before the rate applies. Core's rule bounds the lines of many names together.
 const PACE: Pace = Pace { burst: 5, every: 60_000_000_000, origins: 256, of_group: REASONS, reserved: 0 };
-const REASONS: usize = 6;
+const REASONS: usize = 7;
 const MAX_WAITING_LINES: usize = 256;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +18,7 @@ pub(super) enum Reason {
     Wrong,
     Denied,
     Version,
+    Declined,
 }
 
 impl Reason {
@@ -29,6 +30,7 @@ impl Reason {
             Self::Wrong => "of wrong results",
             Self::Denied => "of refusals by NATS",
             Self::Version => "of another version",
+            Self::Declined => "of sealed messages that the service declines",
         }
     }
 }

@@ -16,8 +16,7 @@ use super::{DEPTH, HEADROOM, subjects};
 use crate::pending::{Pending, Placed};
 use catalog::{KeyCatalog, OfferRefusal};
 use pauses::Pauses;
-use sidecore_client::gateway::{self, MAX_INPUT, Offer, Operation, Outcome, Request, Tell};
-use sidecore_client::spec::Scheme;
+use sidecore_client::gateway::{self, MAX_INPUT, Offer, Outcome, Request, Task, Tell};
 use sidecore_core::inflight::Ticket;
 use sidecore_core::nodes::{BeatOutcome, Failed, NodeId, Reassignment};
 use sidecore_core::policy::balance::Balance;
@@ -91,13 +90,21 @@ pub(super) struct Outgoing {
 #[derive(Debug)]
 struct Entry {
     ticket: u64,
-    scheme: Scheme,
-    operation: Operation,
+    task: Task,
     input: Vec<u8>,
     /// The key server that has it, and its ticket. `None`: it waits for room.
     with: Option<(NodeId, Ticket)>,
     /// The service has no answer yet.
     open: bool,
+}
+
+#[derive(Debug)]
+struct Unchecked {
+    ticket: u64,
+    server: Rc<str>,
+    key: Rc<str>,
+    /// It came sealed.
+    is_relayed: bool,
 }
 
 #[derive(Debug)]
@@ -126,8 +133,8 @@ pub(super) struct KeyRouter {
     /// Keys that NATS does not let this gateway ask for. The service still counts them as offered, so requests fail
     /// with the reason.
     denied: BTreeSet<String>,
-    /// Latest completed requests: ticket, key server, key. Kept until the service has checked the results.
-    done: VecDeque<(u64, Rc<str>, Rc<str>)>,
+    /// Latest completed requests, until the service has checked the results.
+    done: VecDeque<Unchecked>,
     /// Key servers and the key with wrong results. Their other keys stay in use.
     expelled: BTreeSet<(Rc<str>, Rc<str>)>,
     pauses: Pauses,
@@ -173,9 +180,8 @@ impl KeyRouter {
         let Some(class) = has_room.then(|| self.catalog.request(request.key)).flatten() else {
             return self.service_messages.push_back(ServiceMessage::Answer { ticket, ended: Ended::Elsewhere });
         };
-        let (scheme, input) = (request.scheme.clone(), request.input.to_vec());
-        let operation = request.operation;
-        let entry = Entry { ticket, scheme, operation, input, with: None, open: true };
+        let (task, input) = (request.task.clone(), request.input.to_vec());
+        let entry = Entry { ticket, task, input, with: None, open: true };
         let is_behind = self.entries.has_fresh(class);
         let Ok(tag) = self.entries.add(class, entry) else { return };
         self.due.push_back((now.saturating_add(self.settings.patience), tag, ticket));
@@ -243,8 +249,11 @@ impl KeyRouter {
 
     /// The service reports a wrong result. Its key server gets no more requests on this key.
     pub(super) fn wrong(&mut self, now: Nanos, ticket: u64) {
-        let Some(at) = self.done.iter().position(|(done, ..)| *done == ticket) else { return };
-        let Some((_, server, key)) = self.done.remove(at) else { return };
+        let Some(at) = self.done.iter().position(|done| done.ticket == ticket) else { return };
+        let Some(Unchecked { server, key, is_relayed, .. }) = self.done.remove(at) else { return };
+        if is_relayed {
+            return self.spoiled(now, &server);
+        }
         let is_full = self.expelled.len() >= MAX_EXPELLED;
         if is_full || !self.expelled.insert((server.clone(), key.clone())) {
             return;
@@ -258,6 +267,20 @@ impl KeyRouter {
             // It joins again immediately, without that key.
             self.remove(now, member);
         }
+    }
+
+    /// A sealed answer does not open. The key server may have changed it, or somebody behind it, so it is left out for a
+    /// time only.
+    fn spoiled(&mut self, now: Nanos, server: &Rc<str>) {
+        let Some(member) = self.servers.iter().find(|known| known.name == *server).map(|known| known.member) else {
+            return;
+        };
+        let pause = self.pauses.begin(now, server) / 1_000_000;
+        let what = format!(
+            "answered with what the service behind it has not sealed, or somebody between changed it: others are asked in its place for {pause} ms, as far as they have its keys"
+        );
+        self.note(now, server, Reason::Wrong, &what);
+        self.remove(now, member);
     }
 
     /// The service says which public part its key of this name has, or that it has no such key.
@@ -337,8 +360,7 @@ impl KeyRouter {
         let (key, _) = self.catalog.key(self.entries.class(tag)?)?;
         let request = |(tag, _, ticket): &(u32, NodeId, Ticket)| {
             let entry = self.entries.get(*tag)?;
-            let (scheme, operation, input) = (entry.scheme.clone(), entry.operation, entry.input.as_slice());
-            Some(Request { ticket: ticket.to_word(), key: &key, scheme, operation, input })
+            Some(Request { ticket: ticket.to_word(), key: &key, task: entry.task.clone(), input: &entry.input })
         };
         let list = list.iter().filter_map(request).collect();
         let batch = RequestBatch { gateway: self.settings.number, incarnation: server.incarnation, list };
@@ -512,12 +534,12 @@ impl KeyRouter {
     fn remember(&mut self, tag: u32, member: NodeId) {
         let server = self.servers.iter().find(|server| server.member == member).map(|server| server.name.clone());
         let key = self.entries.class(tag).and_then(|class| self.catalog.key(class)).map(|(key, _)| key);
-        let ticket = self.entries.get(tag).map(|entry| entry.ticket);
-        if let (Some(ticket), Some(server), Some(key)) = (ticket, server, key) {
+        let entry = self.entries.get(tag).map(|entry| (entry.ticket, entry.task == Task::Relay));
+        if let (Some((ticket, is_relayed)), Some(server), Some(key)) = (entry, server, key) {
             if self.done.len() >= self.entries.capacity() {
                 self.done.pop_front();
             }
-            self.done.push_back((ticket, server, key));
+            self.done.push_back(Unchecked { ticket, server, key, is_relayed });
         }
     }
 

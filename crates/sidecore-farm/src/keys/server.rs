@@ -21,8 +21,11 @@ use links::{Links, Post};
 use offered::{Keys, Offered};
 use sidecore_client::client::Options;
 use sidecore_client::gateway::{MAX_INPUT, MAX_RESULT};
+use sidecore_client::keyops::key::{Key, Private, Public, Raw};
+use sidecore_client::keys::transfer::Address;
 use sidecore_client::sys::clock;
 use sidecore_terminal::output::tell;
+use std::collections::HashMap;
 use std::num::NonZero;
 use std::sync::Arc;
 use std::thread::available_parallelism;
@@ -68,6 +71,29 @@ fn twice_the_cores() -> u16 {
     u16::try_from(2 * cores).unwrap_or(u16::MAX).min(64)
 }
 
+/// Most openings whose sessions are known. One more makes all forgotten: each is opened again when it is used.
+const MAX_OPENINGS: usize = 4096;
+
+/// Sessions of other services, by the bytes that open them.
+#[derive(Default)]
+struct Openings(HashMap<Vec<u8>, Arc<Key>>);
+
+impl Openings {
+    fn key(&mut self, opening: &[u8], service: Address) -> Arc<Key> {
+        if let Some(key) = self.0.get(opening) {
+            return key.clone();
+        }
+        if self.0.len() >= MAX_OPENINGS {
+            self.0.clear();
+        }
+        // The key's public part is sealed: that of its service stands in its place.
+        let public = Public::Raw(Raw::X25519, service.0.to_vec());
+        let key = Arc::new(Key::new(public, Private::Served(opening.to_vec())));
+        self.0.insert(opening.to_vec(), key.clone());
+        key
+    }
+}
+
 struct Server {
     client: Client,
     subjects: Subjects,
@@ -79,6 +105,7 @@ struct Server {
     workers: Workers,
     answers: mpsc::UnboundedReceiver<workers::Answered>,
     open: usize,
+    openings: Openings,
     notes: Notes,
     /// Dropped with the server, which ends its thread.
     _keys: Keys,
@@ -109,6 +136,7 @@ impl Server {
             workers,
             answers,
             open: 0,
+            openings: Openings::default(),
             notes: Notes::new(),
             _keys: keys,
         })
@@ -139,7 +167,10 @@ impl Server {
                     let any = self.keys.borrow_and_update().any();
                     self.links.keys_changed(any);
                 }
-                _ = beats.tick() => self.links.beat(clock::now()),
+                _ = beats.tick() => {
+                    self.links.beat(clock::now());
+                    self.notes.take(clock::now()).into_iter().for_each(tell);
+                }
             }
             for gateway in self.links.take_renewed() {
                 self.open -= self.workers.withdraw(&gateway);
@@ -170,6 +201,16 @@ impl Server {
         let Some((gateway, key)) = asked(&ask.subject) else { return };
         let Some((origin, list)) = self.links.receive(now, gateway, &ask.payload, key) else { return };
         let offered = self.keys.borrow().clone();
+        if let Some(address) = offered.service(key) {
+            for request in list {
+                let opened = |opening: &[u8]| self.openings.key(opening, address);
+                match Job::relayed(origin.clone(), now, &request, opened) {
+                    Some(job) => self.give(job),
+                    None => self.links.elsewhere(&origin, request.ticket),
+                }
+            }
+            return;
+        }
         for request in list {
             match offered.key(gateway, key).and_then(|key| Job::new(origin.clone(), now, key, &request)) {
                 Some(job) => self.give(job),
@@ -190,6 +231,10 @@ impl Server {
         let mut next = first;
         while let Some(answered) = next {
             self.open -= 1;
+            if let workers::Done::Declined(_, why) = &answered.done {
+                let line = format!("a sealed message by gateway {} is declined: {why}", answered.origin.gateway);
+                self.notes.note(now, &answered.origin.gateway, Reason::Declined, line);
+            }
             self.links.answered(now, answered);
             next = self.answers.try_recv().ok();
         }

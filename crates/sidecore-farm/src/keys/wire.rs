@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::{MAX_INPUT, MAX_OFFERS, MAX_RESULT, Offer, Outcome, Request};
 use sidecore_core::time::Nanos;
 
-pub(super) const VERSION: u8 = 2;
+pub(super) const VERSION: u8 = 3;
 /// Key servers of this version answer gateways of their own alone.
 const FIRST_VERSION: u8 = 1;
 pub(super) const MAX_LIST: usize = 1024;
@@ -141,13 +141,14 @@ fn decode<'a, M: Deserialize<'a>>(bytes: &'a [u8]) -> Option<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore_client::gateway::Operation;
+    use sidecore_client::gateway::{Operation, Task};
     use sidecore_client::spec::Scheme;
+
+    const TASK: Task = Task::Open { scheme: Scheme::Ed25519, operation: Operation::Sign };
 
     #[test]
     fn messages_survive_the_way_and_nothing_else_is_one() {
-        let request =
-            Request { ticket: 7, key: "www", scheme: Scheme::Ed25519, operation: Operation::Sign, input: &[1; 40] };
+        let request = Request { ticket: 7, key: "www", task: TASK, input: &[1; 40] };
         let asked = RequestBatch { gateway: 1, incarnation: 2, list: vec![request] };
         let bytes = encode(&asked);
         assert_eq!(request_batch(&bytes, "www").as_ref(), Some(&asked));
@@ -187,7 +188,7 @@ mod tests {
 
     #[test]
     fn a_request_for_another_key_than_the_subjects_is_none() {
-        let request = |key| Request { ticket: 7, key, scheme: Scheme::Ed25519, operation: Operation::Sign, input: &[] };
+        let request = |key| Request { ticket: 7, key, task: TASK, input: &[] };
         let bytes = encode(&RequestBatch { gateway: 1, incarnation: 2, list: vec![request("www"), request("secret")] });
         assert_eq!((request_batch(&bytes, "www"), request_batch(&bytes, "secret")), (None, None));
     }

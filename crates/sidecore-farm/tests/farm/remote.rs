@@ -6,6 +6,7 @@ mod liars;
 mod losses;
 mod measured;
 mod permissions;
+mod sealed;
 mod serves;
 mod site;
 mod tenants;

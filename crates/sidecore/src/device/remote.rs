@@ -4,6 +4,7 @@
 //! slow, silent or hostile gateway delays that thread alone. Sidecores share the link, each by two wait-free queues.
 //! A result stays in private memory until its sidecore takes it, so a link that ends has written nothing to any lane.
 
+mod channels;
 mod link;
 mod table;
 

@@ -22,6 +22,7 @@ mod key;
 mod mechanism;
 mod remote_session;
 pub mod sample;
+mod served_session;
 mod signature;
 #[cfg(test)]
 mod tests;
@@ -34,6 +35,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use sidecore_core::session::{Algorithm, Class, Op, Refusal};
 use sidecore_core::work::KeyLocation;
 
+use crate::channel::Grant;
 use crate::ffi::aead::AeadKey;
 use crate::keys::Limiter;
 use crate::shm::span::Span;
@@ -95,6 +97,8 @@ pub struct Session {
     limiter: Option<Arc<Limiter>>,
     key_location: [KeyLocation; Op::COUNT],
     remote: Option<Box<RemoteSession>>,
+    /// `Some`: its requests are sealed by another service, which has this right.
+    grant: Option<Arc<Grant>>,
     heap_bytes: u64,
     mechanism: Box<dyn Mechanism>,
 }
@@ -126,6 +130,7 @@ impl Session {
             limiter: None,
             key_location,
             remote: None,
+            grant: None,
             heap_bytes,
         }
     }

@@ -3,6 +3,7 @@
 use super::certificate::CertificateError;
 use super::sealed::{PartnerError, TransferError};
 use super::vault::VaultError;
+use crate::channel::ServeError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
 use crate::engine::crypto::SessionError;
@@ -215,6 +216,9 @@ pub enum StoreError {
     /// A key to or from another service.
     #[error(transparent)]
     Transfer(#[from] TransferError),
+    /// A request of another service.
+    #[error(transparent)]
+    Serve(#[from] ServeError),
     /// A new passphrase.
     #[error(transparent)]
     NewPassphrase(#[from] UnfitPassphrase),
@@ -251,6 +255,7 @@ fn kinds() -> String {
 impl From<StoreError> for Refused {
     fn from(why: StoreError) -> Self {
         let ground = match why {
+            StoreError::Serve(why) => return why.into(),
             StoreError::NoKey(_) => Ground::NoKey,
             StoreError::NotAllowed { .. } | StoreError::Usage { .. } => Ground::NotAllowed,
             _ => Ground::Other,

@@ -43,6 +43,11 @@ impl Limiter {
         self.rate.load(Ordering::Relaxed) != 0
     }
 
+    /// Whether a request may be done at this time, as [`admit`](Self::admit).
+    pub(crate) fn admits(&self, now: Nanos) -> bool {
+        self.admit(now) == Admission::Permitted
+    }
+
     /// Takes a token at this time. Times of different threads may be out of order by little.
     pub(crate) fn admit(&self, now: Nanos) -> Admission {
         let Some(interval) = SECOND.checked_div(self.rate.load(Ordering::Relaxed).into()) else {

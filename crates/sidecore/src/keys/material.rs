@@ -103,7 +103,7 @@ impl Material {
             let key = KeyMaterial::Private(self.encoded().ok_or(SessionError::Library)?);
             Session::open(&SessionSpec { scheme: scheme.clone(), key })?
         };
-        Ok(session.with_site(name, scheme, self.site))
+        Ok(session.with_site(name, scheme, &self.public, self.site))
     }
 
     fn encoded(&self) -> Option<Secret> {

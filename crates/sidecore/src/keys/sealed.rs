@@ -17,6 +17,7 @@ use std::fmt;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use zeroize::Zeroizing;
 
 /// Begins a sealed key. Authenticated with it.
@@ -182,9 +183,10 @@ pub(crate) struct Contents<'a> {
     pub(crate) attributes: &'a Attributes,
 }
 
-/// The service's own key pair for transfers.
+/// The service's own key pair, for transfers and [channels](crate::channel). Copies share the private part.
+#[derive(Clone)]
 pub(crate) struct Transfer {
-    private: Box<Zeroizing<[u8; KEY_LEN]>>,
+    private: Arc<Zeroizing<[u8; KEY_LEN]>>,
     pub(crate) address: Address,
 }
 
@@ -217,20 +219,20 @@ impl Transfer {
     }
 
     /// The same for each start with this master key.
-    pub(super) fn of_master(master: &[u8]) -> Option<Self> {
+    pub(crate) fn of_master(master: &[u8]) -> Option<Self> {
         let extracted = Salt::new(HKDF_SHA256, &[]).extract(master);
         Self::fill(|private| extracted.expand(&[TRANSFER_LABEL], PrivateLen).ok()?.fill(private).ok())
     }
 
     fn fill(fill: impl FnOnce(&mut [u8]) -> Option<()>) -> Option<Self> {
         // Filled in its place: a move would leave a copy behind.
-        let mut private = Box::new(Zeroizing::new([0; KEY_LEN]));
-        fill(private.as_mut_slice())?;
+        let mut private = Arc::new(Zeroizing::new([0; KEY_LEN]));
+        fill(Arc::get_mut(&mut private)?.as_mut_slice())?;
         let address = Address(public_of(&private)?);
         Some(Self { private, address })
     }
 
-    fn private(&self) -> &[u8; KEY_LEN] {
+    pub(crate) fn private(&self) -> &[u8; KEY_LEN] {
         &self.private
     }
 

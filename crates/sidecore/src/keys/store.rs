@@ -1,5 +1,6 @@
 //! The service's keys by name: their users, and the sessions on them that lanes share.
 
+mod served;
 mod terms;
 mod transfer;
 mod usable;
@@ -11,6 +12,7 @@ use super::lineage::Lineage;
 use super::material::Material;
 use super::sealed::Transfer;
 use super::vault::{self, Stretched, Vault, VaultError, VaultWarning};
+use crate::channel::{Grant, Serving};
 use crate::config::{KeysConfig, Partners, check_passphrase};
 use crate::engine::crypto::{Session, label_len};
 use crate::spec::{Scheme, Secret};
@@ -47,6 +49,26 @@ struct Key {
     limiter: Arc<Limiter>,
     /// Sessions by scheme, the last used at the end.
     sessions: Vec<(Scheme, Arc<Session>)>,
+}
+
+/// Who is to use a key.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Who<'a> {
+    User(&'a Asker),
+    /// Another service.
+    Service(&'a Grant),
+}
+
+impl<'a> From<&'a Asker> for Who<'a> {
+    fn from(asker: &'a Asker) -> Self {
+        Self::User(asker)
+    }
+}
+
+impl<'a> From<&'a Grant> for Who<'a> {
+    fn from(grant: &'a Grant) -> Self {
+        Self::Service(grant)
+    }
 }
 
 #[derive(Debug)]
@@ -121,6 +143,8 @@ pub(crate) struct Store {
     transient: Option<Transfer>,
     /// Services to which keys are sealed, and those from which they come.
     partners: Partners,
+    /// Services that have requests done here.
+    serving: Serving,
     /// Number of the last change of any key.
     changes: u64,
     /// Another one for each store: revisions of two services differ.
@@ -143,6 +167,8 @@ impl Store {
     ) -> Result<Self, StoreError> {
         let explicit = config.explicit_decryption_errors.clone();
         let places = vec![None; usize::from(limit)];
+        let partners = config.partners.clone().map_or_else(|| config.read_partners(), Ok)?;
+        let serving = Serving::new(partners.served.clone());
         let mut store = Self {
             keys: BTreeMap::new(),
             places,
@@ -151,7 +177,8 @@ impl Store {
             rest: Rest::None,
             doubted: false,
             transient: None,
-            partners: config.partners.clone().map_or_else(|| config.read_partners(), Ok)?,
+            partners,
+            serving,
             changes: 0,
             revisions: RandomState::new(),
         };
@@ -186,23 +213,28 @@ impl Store {
         Ok(KeyInfo { name: name.to_owned(), kind: key.material.kind, public: key.material.public.clone() })
     }
 
-    pub(crate) fn ready(&mut self, name: &str, scheme: &Scheme, asker: &Asker) -> Result<Ready, StoreError> {
-        self.usable(name, asker)?.check_usage(name, scheme)?;
+    pub(crate) fn ready<'a>(
+        &mut self,
+        name: &str,
+        scheme: &Scheme,
+        who: impl Into<Who<'a>>,
+    ) -> Result<Ready, StoreError> {
+        self.usable(name, who)?.check_usage(name, scheme)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         Ok(key.shared(scheme).map_or_else(|| Ready::Material(key.material.clone()), Ready::Session))
     }
 
     /// Takes a session that was opened on this material, and shares it if there is room for one more. Key and
     /// permission may have changed meanwhile.
-    pub(crate) fn keep(
+    pub(crate) fn keep<'a>(
         &mut self,
         name: &str,
         material: &Arc<Material>,
         scheme: &Scheme,
         session: Session,
-        asker: &Asker,
+        who: impl Into<Who<'a>>,
     ) -> Result<Arc<Session>, StoreError> {
-        self.usable(name, asker)?.check_usage(name, scheme)?;
+        self.usable(name, who)?.check_usage(name, scheme)?;
         let key = self.keys.get_mut(name).ok_or_else(|| unknown(name))?;
         if !Arc::ptr_eq(&key.material, material) {
             return Err(StoreError::Replaced(name.to_owned()));
@@ -225,9 +257,9 @@ impl Store {
         Some((name, self.keys.get(name)?.attributes.rate?))
     }
 
-    pub(crate) fn permits(&self, place: u16, asker: &Asker) -> bool {
+    pub(crate) fn permits<'a>(&self, place: u16, who: impl Into<Who<'a>>) -> bool {
         let name = self.places.get(usize::from(place)).and_then(Option::as_ref);
-        name.is_some_and(|name| self.usable(name, asker).is_ok())
+        name.is_some_and(|name| self.usable(name, who).is_ok())
     }
 
     /// Whether the key at this place may do these operations.
@@ -488,11 +520,18 @@ impl Store {
         })
     }
 
-    fn usable(&self, name: &str, asker: &Asker) -> Result<&Key, StoreError> {
+    fn usable<'a>(&self, name: &str, who: impl Into<Who<'a>>) -> Result<&Key, StoreError> {
         let key = self.keys.get(name).ok_or_else(|| unknown(name))?;
-        let may = |peer: &&Peer| self.is_master(peer.uid) || key.attributes.acl.permits(peer.uid, &peer.gids);
-        let Some(peer) = asker.peers().find(|peer| !may(peer)) else { return Ok(key) };
-        Err(StoreError::NotAllowed { uid: peer.uid, name: name.to_owned() })
+        match who.into() {
+            Who::User(asker) => {
+                let may = |peer: &&Peer| self.is_master(peer.uid) || key.attributes.acl.permits(peer.uid, &peer.gids);
+                match asker.peers().find(|peer| !may(peer)) {
+                    None => Ok(key),
+                    Some(peer) => Err(StoreError::NotAllowed { uid: peer.uid, name: name.to_owned() }),
+                }
+            }
+            Who::Service(grant) => key.check_served(name, grant).map(|()| key),
+        }
     }
 
     fn free_place(&self) -> Result<u16, StoreError> {

@@ -26,6 +26,7 @@ pub(super) type ClientKey = (u32, u32);
 #[derive(Debug)]
 pub(super) struct Lane {
     pub(super) key: LaneKey,
+    pub(super) user: u32,
     pub(super) memory: Arc<LaneMemory>,
     pub(super) sessions: Sessions,
     pub(super) counters: LaneBlock,

@@ -5,6 +5,7 @@
 
 use super::command::ClientKey;
 use super::key_change::Change;
+use crate::channel::Grant;
 use crate::control::Refused;
 use crate::engine::crypto::Session;
 use crate::keys::{Attributes, Kind, Limiter, Material, Receipts, Resealed, Resealing, StoreError, public_part};
@@ -28,7 +29,8 @@ pub(super) enum ControlJob {
 pub(super) enum SessionKey {
     Sent(KeyMaterial),
     Made(KeyToken, MadeKey),
-    Stored(String, Arc<Material>),
+    /// The right is that of another service.
+    Stored(String, Arc<Material>, Option<Grant>),
 }
 
 /// A key that the service made for a program.
@@ -61,7 +63,7 @@ pub(super) enum KeyPart {
 pub(super) enum JobOutput {
     Session(Arc<Session>),
     MadeSession(KeyToken, Arc<Session>),
-    StoredSession { name: String, material: Arc<Material>, scheme: Scheme, session: Box<Session> },
+    StoredSession { name: String, material: Arc<Material>, scheme: Scheme, session: Box<Session>, grant: Option<Grant> },
     Imported(NewKey, Material),
     Replaced(Change, Material),
     Generated(NewKey, Material),
@@ -132,8 +134,10 @@ fn open(scheme: Scheme, key: SessionKey, client: ClientKey, gathers: bool) -> Jo
             let session = material.open(&scheme, "")?.of_client(client).of_made(Usage::of_scheme(&scheme), limiter);
             JobOutput::MadeSession(token, Arc::new(ready(session)))
         }
-        SessionKey::Stored(name, material) => match material.open(&scheme, &name) {
-            Ok(session) => JobOutput::StoredSession { name, material, scheme, session: Box::new(ready(session)) },
+        SessionKey::Stored(name, material, grant) => match material.open(&scheme, &name) {
+            Ok(session) => {
+                JobOutput::StoredSession { name, material, scheme, session: Box::new(ready(session)), grant }
+            }
             Err(why) => return Err(StoreError::Key { name, why }.into()),
         },
     })
@@ -183,7 +187,7 @@ mod tests {
     #[test]
     fn a_session_on_a_stored_key_is_the_stores_and_its_refusal_names_the_key() {
         let material = Arc::new(Material::read(PKCS8.into()).unwrap());
-        let stored = || SessionKey::Stored("www".to_owned(), material.clone());
+        let stored = || SessionKey::Stored("www".to_owned(), material.clone(), None);
         let scheme = sample(Class::from_name("p-256-sign").unwrap(), 64, 1).spec.scheme;
         let Ok(JobOutput::StoredSession { name, session, .. }) = session_of(&scheme, stored()) else {
             panic!("no session")

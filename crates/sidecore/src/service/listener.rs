@@ -21,6 +21,7 @@ mod gateways;
 mod keys;
 pub(super) mod limits;
 mod room;
+mod serving;
 mod sessions;
 mod settings;
 pub(super) mod state;
@@ -248,6 +249,8 @@ impl Listener {
                 self.certificate(key, &name, index).map(|certificate| Some(Reply::Certificate(certificate)))
             }
             Request::Identifiers { after } => self.identifiers(key, &after).map(Some),
+            Request::Serve(message) => self.serve_other(key, &message).map(Some),
+            Request::ServingAddress => self.serving_address().map(Some),
             Request::MakeKey(kind) => self.make_key(key, kind).map(|()| None),
             Request::Gateway(hello) => match self.gateway(key, &hello) {
                 Ok(()) => return Ok(()),
@@ -299,6 +302,7 @@ impl Listener {
         }
         if now >= self.limits_at {
             self.publish_limits();
+            self.look_at_channels(now);
             self.limits_at = now + LIMITS_INTERVAL_NS;
         }
         for attached in self.connections.values_mut().filter_map(|connection| connection.attached.as_mut()) {

@@ -5,7 +5,9 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use sidecore::client::Options;
 use sidecore::core::session::Refusal;
 use sidecore::engine::crypto::Session;
-use sidecore::gateway::{Answer, Ask, BEAT, ConnectError, Gateway, MAX_PACKET, Offer, Outcome, Request, Tell, Welcome};
+use sidecore::gateway::{
+    Answer, Ask, BEAT, ConnectError, Gateway, MAX_PACKET, Offer, Outcome, Request, Task, Tell, Welcome,
+};
 use sidecore::service::Service;
 use std::collections::HashMap;
 use std::io::ErrorKind;
@@ -203,7 +205,8 @@ type Sessions = HashMap<String, Session>;
 
 fn answer_of(keys: &[OwnKey], sessions: &mut Sessions, request: &Request<'_>) -> Result<Vec<u8>, Refusal> {
     let key = keys.iter().find(|key| key.name == request.key).unwrap();
-    let name = format!("{} {:?}", request.key, request.scheme);
-    let session = sessions.entry(name).or_insert_with(|| session_of(&request.scheme, key.pkcs8));
-    run(session, request.operation.op(), request.input)
+    let Task::Open { scheme, operation } = &request.task else { panic!("a sealed request without a far service") };
+    let name = format!("{} {scheme:?}", request.key);
+    let session = sessions.entry(name).or_insert_with(|| session_of(scheme, key.pkcs8));
+    run(session, operation.op(), request.input)
 }

@@ -4,6 +4,7 @@ mod common;
 mod far;
 mod hostile;
 mod losses;
+mod sealed;
 mod serves;
 
 #[path = "../service/common.rs"]

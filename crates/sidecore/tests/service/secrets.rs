@@ -286,6 +286,8 @@ fn request_kind(request: &Request) -> usize {
         Request::Keys(KeyCommand::KeepMadeWith { .. }) => 35,
         Request::Identifiers { .. } => 36,
         Request::Succeed(_) => 37,
+        Request::Serve(_) => 38,
+        Request::ServingAddress => 39,
     }
 }
 
@@ -308,6 +310,8 @@ fn reply_kind(reply: &Reply) -> usize {
         Reply::Received(_) => 13,
         Reply::Users { .. } => 14,
         Reply::Identifiers(_) => 15,
+        // Sent only to another service with a channel: sealed to it.
+        Reply::Served(_) => 23,
         // Sent only to lanes that broke the protocol, with the name of the rule.
         Reply::Ended(_) => 21,
         // Sent only to those who ask for a lane beyond the limits: their request, and the limit.

@@ -1,6 +1,8 @@
 //! The gateway's decisions alone: messages to the service, and requests to key servers.
 
 use super::*;
+use sidecore_client::gateway::Operation;
+use sidecore_client::spec::Scheme;
 
 const MS: Nanos = 1_000_000;
 
@@ -20,7 +22,7 @@ fn join(router: &mut KeyRouter, now: Nanos, name: &str, incarnation: u64, keys: 
 
 fn ask(router: &mut KeyRouter, now: Nanos, ticket: u64, key: &str) {
     let (scheme, operation) = (Scheme::Ed25519, Operation::Sign);
-    router.asked(now, &Request { ticket, key, scheme, operation, input: &[7] });
+    router.asked(now, &Request { ticket, key, task: Task::Open { scheme, operation }, input: &[7] });
 }
 
 fn answers(router: &mut KeyRouter) -> Vec<(u64, Ended)> {

@@ -250,12 +250,13 @@ impl QueuedReply {
 mod tests {
     use super::*;
     use crate::keys::wire::RequestBatch;
-    use sidecore_client::gateway::Operation;
+    use sidecore_client::gateway::{Operation, Task};
     use sidecore_client::spec::Scheme;
 
     fn asks(links: &Links, gateway: &str, count: u64) -> Vec<u8> {
         let (scheme, operation, input) = (Scheme::Ed25519, Operation::Sign, &[7; 32]);
-        let request = |ticket| Request { ticket, key: "www", scheme: scheme.clone(), operation, input };
+        let request =
+            |ticket| Request { ticket, key: "www", task: Task::Open { scheme: scheme.clone(), operation }, input };
         let incarnation = links.by_name[gateway].incarnation;
         wire::encode(&RequestBatch { gateway: 1, incarnation, list: (0..count).map(request).collect() })
     }

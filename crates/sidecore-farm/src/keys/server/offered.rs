@@ -2,10 +2,12 @@
 
 use crate::args::Permit;
 use crate::error::{Cause, FarmError};
+use sidecore_client::channel;
 use sidecore_client::client::{Admin, ConnectError, Error, Options};
 use sidecore_client::control::Refused;
 use sidecore_client::gateway::{MAX_PUBLIC, Offer};
 use sidecore_client::keyops::key::{Key, Private, Public};
+use sidecore_client::keys::transfer::Address;
 use sidecore_client::keys::{KeyCommand, UsableKeys};
 use sidecore_core::session::Class;
 use sidecore_terminal::output::tell;
@@ -28,6 +30,8 @@ pub(super) struct Offered {
     keys: BTreeMap<String, OfferedKey>,
     /// Empty: all gateways may use all keys.
     permits: Arc<[Permit]>,
+    /// The service's own name among keys, and its address, where it does requests of other services.
+    route: Option<(String, Address)>,
 }
 
 #[derive(Clone)]
@@ -48,19 +52,28 @@ impl Offered {
     }
 
     pub(super) fn any(&self) -> bool {
-        !self.keys.is_empty()
+        !self.keys.is_empty() || self.route.is_some()
+    }
+
+    /// The address of the service, if a request of this name is for the service itself.
+    pub(super) fn service(&self, name: &str) -> Option<Address> {
+        self.route.as_ref().filter(|(route, _)| route == name).map(|(_, address)| *address)
     }
 
     pub(super) fn offers(&self, gateway: &str) -> Vec<Offer<'_>> {
         let offers = self.keys.iter().filter(|(key, _)| self.permits(gateway, key));
-        offers.map(|(key, held)| Offer { key, public: &held.public }).collect()
+        let offers = offers.map(|(key, held)| Offer { key, public: &held.public });
+        // Whom it serves, and with which keys, is the service's to say.
+        offers.chain(self.route.iter().map(|(key, address)| Offer { key, public: &address.0 })).collect()
     }
 
     fn is(&self, other: &Self) -> bool {
         let same = |one: (&String, &OfferedKey), other: (&String, &OfferedKey)| {
             one.0 == other.0 && one.1.public == other.1.public
         };
-        self.keys.len() == other.keys.len() && self.keys.iter().zip(&other.keys).all(|(one, other)| same(one, other))
+        self.route == other.route
+            && self.keys.len() == other.keys.len()
+            && self.keys.iter().zip(&other.keys).all(|(one, other)| same(one, other))
     }
 }
 
@@ -72,7 +85,7 @@ pub(super) struct Keys {
 
 impl Keys {
     /// Starts the thread. `allow`: these keys only, for these gateways; empty: all keys that the service lists and no user
-    /// had made for itself, for all gateways.
+    /// had made for itself, for all gateways, but none where the service does sealed requests.
     pub(super) async fn watch(options: &Options, allow: &[Permit]) -> Result<Self, FarmError> {
         let (poke, pokes) = sync_channel(1);
         let (sender, mut receiver) = watch::channel(Arc::new(Offered::default()));
@@ -112,7 +125,8 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
             }
         };
         if !now.is(&before) {
-            tell(format_args!("offers {} keys", now.keys.len()));
+            let sealed = if now.route.is_some() { ", and carries sealed requests to its service" } else { "" };
+            tell(format_args!("offers {} keys{sealed}", now.keys.len()));
             look.told.retain(|said| !said.starts_with("no key is offered"));
             sender.send_replace(Arc::new(now));
         }
@@ -153,12 +167,14 @@ impl Look {
             Some(admin) => admin,
             None => Admin::connect(&self.options)?,
         };
+        let route = admin.serving_address().ok().map(|address| (channel::route(&address), address));
         let names = if self.allow.is_empty() {
-            self.list(&mut admin)?
+            // Who seals requests wants no name of a key on NATS.
+            if route.is_some() { BTreeSet::new() } else { self.list(&mut admin)? }
         } else {
             self.allow.iter().map(|permit| permit.key.clone()).collect()
         };
-        let mut offered = Offered { permits: self.allow.clone(), ..Offered::default() };
+        let mut offered = Offered { permits: self.allow.clone(), route, ..Offered::default() };
         for name in names {
             if offered.keys.len() == MAX_KEYS {
                 self.tell(format!("offers the first {MAX_KEYS} keys of the service only: choose with --allow"));
@@ -264,7 +280,7 @@ mod tests {
             gateway: gateway.map(str::to_owned),
             key: (*key).to_owned(),
         };
-        Offered { keys: names.iter().map(held).collect(), permits: permits.iter().map(permit).collect() }
+        Offered { keys: names.iter().map(held).collect(), permits: permits.iter().map(permit).collect(), route: None }
     }
 
     fn told(offered: &Offered, gateway: &str) -> Vec<String> {

@@ -2,8 +2,10 @@
 //! the time that their requests take.
 
 use crate::error::FarmError;
-use sidecore_client::client::Options;
-use sidecore_client::gateway::{Operation, Outcome, Request};
+use sidecore_client::channel::{MAX_ANSWER, Relayed};
+use sidecore_client::client::{Admin, Error, Options};
+use sidecore_client::control::Ground;
+use sidecore_client::gateway::{Operation, Outcome, Request, Task};
 use sidecore_client::keyops::call::{Outcome as CallOutcome, Request as Call, call};
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::Key;
@@ -33,25 +35,48 @@ pub(super) struct Job {
     pub(super) origin: Origin,
     pub(super) ticket: u64,
     arrived: Nanos,
-    key: Arc<Key>,
-    scheme: Scheme,
-    operation: Operation,
-    input: Vec<u8>,
+    work: Work,
+}
+
+enum Work {
+    /// One operation, which this process can read.
+    Open { key: Arc<Key>, scheme: Scheme, operation: Operation, input: Vec<u8> },
+    /// One operation, sealed to the service: the key is the session that an opening names.
+    Sealed { key: Arc<Key>, operation: Operation, input: Vec<u8> },
+    /// A set-up or question, sealed to the service.
+    Control(Vec<u8>),
 }
 
 impl Job {
-    /// `None`: the scheme has no private keys.
+    /// `None`: the scheme has no private keys, or it is sealed.
     pub(super) fn new(origin: Origin, arrived: Nanos, key: Arc<Key>, request: &Request<'_>) -> Option<Self> {
-        let (scheme, operation, input) = (request.scheme.clone(), request.operation, request.input.to_vec());
-        let job = Self { origin, ticket: request.ticket, arrived, key, scheme, operation, input };
-        request.scheme.is_asymmetric().then_some(job)
+        let Task::Open { scheme, operation } = &request.task else { return None };
+        let (scheme, operation, input) = (scheme.clone(), *operation, request.input.to_vec());
+        let work = scheme.is_asymmetric().then_some(Work::Open { key, scheme, operation, input })?;
+        Some(Self { origin, ticket: request.ticket, arrived, work })
     }
 
-    fn max_output(&self) -> usize {
-        match self.operation {
-            Operation::Derive | Operation::Decapsulate => SECRET,
-            Operation::Sign | Operation::SignDigest | Operation::Decrypt => self.key.public.max_len(),
-        }
+    /// For a message to the service. `None`: it is none. `opened`: the key for an opening.
+    pub(super) fn relayed(
+        origin: Origin,
+        arrived: Nanos,
+        request: &Request<'_>,
+        opened: impl FnOnce(&[u8]) -> Arc<Key>,
+    ) -> Option<Self> {
+        let work = match Relayed::decode(request.input).filter(|_| request.task == Task::Relay)? {
+            Relayed::Control(message) => Work::Control(message.to_vec()),
+            Relayed::Operation { opening, operation, sealed } => {
+                Work::Sealed { key: opened(opening), operation, input: sealed.to_vec() }
+            }
+        };
+        Some(Self { origin, ticket: request.ticket, arrived, work })
+    }
+}
+
+fn max_output(key: &Key, operation: Operation) -> usize {
+    match operation {
+        Operation::Derive | Operation::Decapsulate => SECRET,
+        Operation::Sign | Operation::SignDigest | Operation::Decrypt => key.public.max_len(),
     }
 }
 
@@ -67,13 +92,15 @@ pub(super) enum Done {
     Result(Vec<u8>),
     Refused(Refusal),
     Elsewhere,
+    /// The service declines a sealed message, with this text for the log.
+    Declined(Refusal, String),
 }
 
 impl Done {
     pub(super) fn outcome(&self) -> Outcome<'_> {
         match self {
             Self::Result(result) => Outcome::Done(result),
-            Self::Refused(reason) => Outcome::refused(*reason),
+            Self::Refused(reason) | Self::Declined(reason, _) => Outcome::refused(*reason),
             Self::Elsewhere => Outcome::Elsewhere,
         }
     }
@@ -149,9 +176,10 @@ impl Queue {
 }
 
 fn work(shared: &Shared, options: &Options, answers: &UnboundedSender<Answered>, poke: &SyncSender<()>) {
+    let mut admin = None;
     while let Some(job) = next(shared) {
         let begun = clock::now();
-        let done = done(&job, options, poke);
+        let done = done(&job.work, options, &mut admin, poke);
         let work_ns = clock::now().saturating_sub(begun);
         let Job { origin, ticket, arrived, .. } = job;
         shared.queue().jobs.charge(&origin.gateway, work_ns);
@@ -166,10 +194,46 @@ fn next(shared: &Shared) -> Option<Job> {
     if queue.ended { None } else { queue.jobs.next().map(|(_, job)| job) }
 }
 
-fn done(job: &Job, options: &Options, poke: &SyncSender<()>) -> Done {
-    let (scheme, op, input) = (job.scheme.clone(), job.operation.op(), job.input.as_slice());
-    let request = Call { key: &job.key, scheme, op, head: &[], input, max_output: job.max_output() };
-    done_of(call(Caller::thread(options), &request), poke)
+fn done(work: &Work, options: &Options, admin: &mut Option<Admin>, poke: &SyncSender<()>) -> Done {
+    let ask = |key, scheme, operation: Operation, input, max_output| {
+        let request = Call { key, scheme, op: operation.op(), head: &[], input, max_output };
+        call(Caller::thread(options), &request)
+    };
+    match work {
+        Work::Open { key, scheme, operation, input } => {
+            done_of(ask(key, scheme.clone(), *operation, input, max_output(key, *operation)), poke)
+        }
+        // The scheme is in the opening.
+        Work::Sealed { key, operation, input } => sealed_done(ask(key, Scheme::Noop, *operation, input, MAX_ANSWER)),
+        Work::Control(message) => control_done(message, options, admin),
+    }
+}
+
+/// What the service says of a set-up or question.
+fn control_done(message: &[u8], options: &Options, admin: &mut Option<Admin>) -> Done {
+    let Ok(mut connected) = admin.take().map_or_else(|| Admin::connect(options), Ok) else { return Done::Elsewhere };
+    let done = match connected.serve(message) {
+        Ok(answer) => Done::Result(answer),
+        Err(Error::Service(refused)) if refused.ground == Ground::NoChannel => Done::Refused(Refusal::NoSession),
+        Err(Error::Service(refused)) => Done::Declined(Refusal::KeyDenied, refused.text),
+        Err(_) => return Done::Elsewhere,
+    };
+    *admin = Some(connected);
+    done
+}
+
+/// Without the service's answer under its seal, the gateway's service decides what to do: only a channel that the service
+/// does not know is told as such.
+fn sealed_done(called: Result<CallOutcome, Failure>) -> Done {
+    match called {
+        Ok(Ok(answer)) => Done::Result(answer),
+        Ok(Err(_)) => Done::Elsewhere,
+        Err(failure) => match failure.reason {
+            Reason::Replaced => Done::Refused(Refusal::NoSession),
+            Reason::NotAllowed | Reason::NoKey => Done::Declined(Refusal::KeyDenied, failure.text),
+            _ => Done::Elsewhere,
+        },
+    }
 }
 
 fn done_of(called: Result<CallOutcome, Failure>, poke: &SyncSender<()>) -> Done {
@@ -204,7 +268,8 @@ mod tests {
         let key = Arc::new(Key::new(Public::from_spki(SPKI).unwrap(), Private::Stored("www".to_owned())));
         let origin = Origin { gateway: gateway.into(), incarnation: 1 };
         let (scheme, operation) = (Scheme::EcdsaRaw, Operation::SignDigest);
-        Job::new(origin, 0, key, &Request { ticket: 0, key: "www", scheme, operation, input: &[7; 32] }).unwrap()
+        let task = Task::Open { scheme, operation };
+        Job::new(origin, 0, key, &Request { ticket: 0, key: "www", task, input: &[7; 32] }).unwrap()
     }
 
     #[test]

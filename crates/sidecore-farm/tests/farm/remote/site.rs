@@ -2,9 +2,9 @@
 
 use crate::program::Limit;
 use sidecore::client::{Admin, Client, Error, Options, Received, Session};
-use sidecore::config::{Config, DeviceConfig, LimitsConfig};
+use sidecore::config::{Config, DeviceConfig, KeysConfig, LimitsConfig, Partners};
 use sidecore::core::session::{Op, Refusal};
-use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore::keys::{Acl, KeyCommand, Kind, Served, Usage};
 use sidecore::service::Service;
 use sidecore::spec::{Hash, KeyMaterial, Scheme, SessionSpec, SignaturePadding};
 use std::fs::{self, Permissions};
@@ -37,6 +37,43 @@ impl Site {
 
     pub(super) fn far() -> Self {
         Self::with(vec![DeviceConfig::inline("here")])
+    }
+
+    /// A near service and some far ones, each of which does signatures and decryptions with the key `www` for it, sealed.
+    pub(super) fn sealed(far: usize) -> (Self, Vec<Self>) {
+        let (mut near, mut all_far) = (Self::near(), (0..far).map(|_| Self::far()).collect::<Vec<_>>());
+        let address = |site: &mut Self| {
+            site.at_rest();
+            site.start_again();
+            site.admin().transfer_address().unwrap()
+        };
+        let of_near = address(&mut near);
+        let far = all_far.iter_mut().map(address).collect();
+        let usage = Usage::SIGN.with(Usage::DECRYPT);
+        let served = vec![Served { address: of_near, keys: vec!["www".to_owned()], usage, rate: None }];
+        near.config.keys.partners = Some(Partners { far, ..Partners::default() });
+        near.start_again();
+        for site in &mut all_far {
+            site.config.keys.partners = Some(Partners { served: served.clone(), ..Partners::default() });
+            site.start_again();
+        }
+        (near, all_far)
+    }
+
+    /// Requests go to that far service from now on, and to no other.
+    pub(super) fn asks(&mut self, far: &Self) {
+        let far = vec![far.admin().transfer_address().unwrap()];
+        self.config.keys.partners = Some(Partners { far, ..Partners::default() });
+        self.start_again();
+    }
+
+    /// From the next start on, keys are in a directory, and the service has one address for life.
+    fn at_rest(&mut self) {
+        let passphrase = self.directory.path().join("passphrase");
+        fs::write(&passphrase, self.directory.path().as_os_str().as_encoded_bytes()).unwrap();
+        fs::set_permissions(&passphrase, Permissions::from_mode(0o600)).unwrap();
+        let directory = Some(self.directory.path().join("keys"));
+        self.config.keys = KeysConfig { directory, passphrase_file: Some(passphrase), ..KeysConfig::default() };
     }
 
     fn with(devices: Vec<DeviceConfig>) -> Self {

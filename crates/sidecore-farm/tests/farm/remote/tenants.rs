@@ -7,7 +7,7 @@ use crate::server::Server;
 use futures_util::StreamExt;
 use sidecore::core::session::Op;
 use sidecore::keys::Acl;
-use sidecore_client::gateway::{Operation, Outcome, Request};
+use sidecore_client::gateway::{Operation, Outcome, Request, Task};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::thread::{self, JoinHandle};
@@ -83,7 +83,12 @@ async fn flood(url: &str, done: &AtomicUsize, stop: &AtomicBool) {
 
 fn asks(incarnation: u64, ticket: u64) -> Vec<u8> {
     let (scheme, operation, input) = (pkcs1(), Operation::SignDigest, &[7; 32]);
-    let request = |more| Request { ticket: ticket + more, key: "www", scheme: scheme.clone(), operation, input };
+    let request = |more| Request {
+        ticket: ticket + more,
+        key: "www",
+        task: Task::Open { scheme: scheme.clone(), operation },
+        input,
+    };
     wire::encode(&RequestBatch { gateway: NUMBER, incarnation, list: (0..REQUESTS as u64).map(request).collect() })
 }
 

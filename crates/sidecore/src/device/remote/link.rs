@@ -1,17 +1,21 @@
 //! The thread of one gateway. All messages of a gateway are allegations.
 
+use super::channels::{Channels, FarSet, News, Seal};
 use super::table::{Open, Table};
 use super::{Answered, Control, End, Handed};
+use crate::channel::FarAnswer;
 use crate::engine::execute::{collect, room_of};
+use crate::keys::Transfer;
 use crate::sys::message;
 use crate::sys::{clock, cpu, wake};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 use sidecore_client::control::encode;
 use sidecore_client::gateway::{
-    Answer, Ask, BEAT, Known, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Operation, Outcome, PEER_TIMEOUT, Request,
-    TRIES, Tell, decode_tell,
+    Answer, Ask, BEAT, Known, MAX_INPUT, MAX_OFFERS, MAX_PACKET, MAX_RESULT, Offer, Operation, Outcome, PEER_TIMEOUT,
+    Request, TRIES, Task, Tell, decode_tell,
 };
+use sidecore_client::keys::transfer::Address;
 use sidecore_client::sys::clock::timespec;
 use sidecore_client::sys::packet;
 use sidecore_core::doorbell::Doorbell;
@@ -32,6 +36,8 @@ const UNHEARD: usize = 256;
 /// Most messages other than answers in the time of [`SECOND`].
 const MAX_NEWS_PER_SECOND: u32 = 2 * MAX_OFFERS as u32;
 const SECOND: Nanos = 1_000_000_000;
+/// Longest input that is sealed, bytes: its opening and its seal need the rest of a message.
+const MAX_SEALED_INPUT: usize = MAX_INPUT - 1024;
 
 pub(crate) struct LinkOptions {
     pub(crate) name: String,
@@ -41,6 +47,8 @@ pub(crate) struct LinkOptions {
     /// Time without an answer to a request after which the gateway counts as dead.
     pub(crate) timeout: Nanos,
     pub(crate) socket: OwnedFd,
+    /// The service's own key pair and the services to which requests go, sealed. `None`: they go open.
+    pub(crate) far: Option<(Transfer, Vec<Address>)>,
     pub(crate) tell: Box<dyn Fn(Said) + Send>,
 }
 
@@ -71,6 +79,7 @@ pub(super) struct Link {
     ends: Vec<End>,
     control: Arc<Control>,
     table: Table,
+    channels: Option<Channels>,
     packet: Box<[u8; MAX_PACKET]>,
     heard: Vec<u8>,
     /// A packet that the socket had no room for.
@@ -79,6 +88,8 @@ pub(super) struct Link {
     turn: usize,
     wrong: VecDeque<u64>,
     again: VecDeque<Open>,
+    /// Requests that wait for a channel to be set up again.
+    held: VecDeque<Open>,
     wrong_in_a_row: usize,
     answered: Vec<bool>,
     heard_at: Nanos,
@@ -95,11 +106,13 @@ impl Link {
             let now = clock::now();
             let link = Self {
                 table: Table::new(options.depth as usize * ends.len()),
+                channels: options.far.as_ref().map(|(own, far)| Channels::new(own.clone(), far)),
                 packet: Box::new([0; MAX_PACKET]),
                 heard: vec![0; MAX_PACKET],
                 stuck: Vec::with_capacity(MAX_PACKET),
                 wrong: VecDeque::new(),
                 again: VecDeque::new(),
+                held: VecDeque::new(),
                 wrong_in_a_row: 0,
                 token: Token::default(),
                 turn: 0,
@@ -126,9 +139,9 @@ impl Link {
                 break stop;
             }
         };
-        let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, again, .. } = self;
+        let Self { ends, control, options: LinkOptions { socket, tell, .. }, table, again, held, .. } = self;
         // Its requests may move to others only once all of their parts here are dropped.
-        drop((table, again, socket));
+        drop((table, again, held, socket));
         control.ended.store(true, Ordering::Release);
         for end in &ends {
             wake::ring(&*end.sidecore);
@@ -155,7 +168,7 @@ impl Link {
         if !self.stuck.is_empty() && !self.send_stuck()? {
             return Ok(false);
         }
-        let mut moved = self.take_back()?;
+        let mut moved = self.take_back()? | self.set_up()?;
         let mut quiet = 0;
         while quiet < self.ends.len() && self.stuck.is_empty() && self.table.has_room() {
             self.turn = (self.turn + 1) % self.ends.len();
@@ -182,6 +195,11 @@ impl Link {
             && let Some((key, public)) = self.control.known().pop_first()
         {
             moved = true;
+            if let Some(channels) = &mut self.channels {
+                let news = channels.know(key, public);
+                self.spread(news);
+                continue;
+            }
             let known = Ask::Known(Known { key: &key, public: public.as_deref() });
             say(&self.options.socket, &known, &mut self.packet, &mut self.stuck)?;
         }
@@ -195,11 +213,48 @@ impl Link {
         Ok(moved)
     }
 
+    /// Sends what channels need.
+    fn set_up(&mut self) -> Result<bool, Stop> {
+        let mut moved = false;
+        while self.stuck.is_empty()
+            && let Some((ticket, route, message)) =
+                self.channels.as_mut().and_then(|channels| channels.due(clock::now()))
+        {
+            moved = true;
+            let asked = Ask::Request(Request { ticket, key: &route, task: Task::Relay, input: &message });
+            say(&self.options.socket, &asked, &mut self.packet, &mut self.stuck)?;
+        }
+        Ok(moved)
+    }
+
+    /// Tells the service what other services have.
+    fn spread(&self, news: Vec<News>) {
+        for news in news {
+            (self.options.tell)(match news {
+                News::Offered(key, public) => Said::Offered(key, public, self.token.clone()),
+                News::Withdrawn(key) => Said::Withdrawn(key, self.token.clone()),
+            });
+        }
+    }
+
     fn send(&mut self, Handed { ticket, request, buffer }: Handed) -> Result<(), Stop> {
         let (end, mut input) = (self.turn, self.table.buffer());
         let prepared = self.prepare(&request, &mut input);
         let (sent_at, operation) = (clock::now(), Operation::Sign);
-        let open = Open { end, ticket, request, room: 0, sent_at, buffer, input, operation, wrong: 0 };
+        let open = Open {
+            end,
+            ticket,
+            request,
+            room: 0,
+            begun: sent_at,
+            sent_at,
+            buffer,
+            input,
+            operation,
+            wrong: 0,
+            seal: None,
+            failed: FarSet::default(),
+        };
         match prepared {
             Ok((room, operation)) => self.ask(Open { room, operation, ..open }),
             Err(refusal) => {
@@ -210,18 +265,35 @@ impl Link {
     }
 
     /// The caller ensures room in the table.
-    fn ask(&mut self, open: Open) -> Result<(), Stop> {
+    fn ask(&mut self, mut open: Open) -> Result<(), Stop> {
+        let Some(remote) = open.request.session.remote().cloned() else { return Ok(()) };
+        let mut relayed = None;
+        if let Some(channels) = &mut self.channels {
+            let key = (remote.key.as_str(), &*remote.public, &remote.scheme);
+            match channels.seal(key, open.operation, open.request.user, &open.input, open.failed) {
+                Some((seal, route, message)) => {
+                    open.seal = Some(seal);
+                    relayed = Some((route, message));
+                }
+                None if channels.may_have(&remote.key) => {
+                    self.held.push_back(open);
+                    return Ok(());
+                }
+                None => {
+                    self.answer(open, Err(Refusal::KeyElsewhere));
+                    return Ok(());
+                }
+            }
+        }
         let Some(ticket) = self.table.enter(open) else { return Ok(()) };
         let Some(open) = self.table.get(ticket) else { return Ok(()) };
-        let Some(remote) = open.request.session.remote() else { return Ok(()) };
-        let asked = Ask::Request(Request {
-            ticket,
-            key: &remote.key,
-            scheme: remote.scheme.clone(),
-            operation: open.operation,
-            input: &open.input,
-        });
-        say(&self.options.socket, &asked, &mut self.packet, &mut self.stuck)?;
+        let request = if let Some((route, message)) = &relayed {
+            Request { ticket, key: route, task: Task::Relay, input: message }
+        } else {
+            let task = Task::Open { scheme: remote.scheme.clone(), operation: open.operation };
+            Request { ticket, key: &remote.key, task, input: &open.input }
+        };
+        say(&self.options.socket, &Ask::Request(request), &mut self.packet, &mut self.stuck)?;
         self.said_at = open.sent_at;
         Ok(())
     }
@@ -234,7 +306,8 @@ impl Link {
         }
         collect(&request.memory, submission, input);
         let operation = session.abridge(submission.op(), input).ok_or(Refusal::Unsupported)?;
-        if input.len() > MAX_INPUT || session.remote().is_none() {
+        let most = if self.channels.is_some() { MAX_SEALED_INPUT } else { MAX_INPUT };
+        if input.len() > most || session.remote().is_none() {
             return Err(Refusal::TooLarge);
         }
         Ok((room, operation))
@@ -281,10 +354,18 @@ impl Link {
         let packet = std::mem::take(&mut self.heard);
         let told = decode_tell(&packet[..len]).map_err(|_| hostile("what it says is no message of this protocol"));
         let said = match told {
+            Ok(Tell::Answer(Answer { ticket, outcome })) if self.channels.is_some() && Channels::is_control(ticket) => {
+                let news = self.channels.as_mut().map(|channels| channels.answered(ticket, outcome, self.heard_at));
+                self.spread(news.unwrap_or_default());
+                self.release_held();
+                Ok(None)
+            }
             Ok(Tell::Answer(Answer { ticket, outcome })) => {
                 let open = self.table.take(ticket).ok_or_else(|| hostile("it answers what it was not asked"));
                 open.and_then(|open| self.outcome(ticket, open, outcome))
             }
+            Ok(Tell::Offer(Offer { key, public })) if self.channels.is_some() => self.way(key, Some(public)),
+            Ok(Tell::Withdraw(key)) if self.channels.is_some() => self.way(key, None),
             Ok(Tell::Offer(offer)) => {
                 Ok(Some(Said::Offered(offer.key.to_owned(), offer.public.to_vec(), self.token.clone())))
             }
@@ -300,7 +381,24 @@ impl Link {
         Ok(())
     }
 
+    fn way(&mut self, name: &str, address: Option<&[u8]>) -> Result<Option<Said>, Stop> {
+        self.count_news()?;
+        let news = self.channels.as_mut().map(|channels| channels.set_way(name, address, self.heard_at));
+        self.spread(news.unwrap_or_default());
+        self.release_held();
+        Ok(None)
+    }
+
+    /// Requests that waited for a channel are tried again.
+    fn release_held(&mut self) {
+        self.again.append(&mut self.held);
+    }
+
     fn outcome(&mut self, ticket: u64, mut open: Open, outcome: Outcome<'_>) -> Result<Option<Said>, Stop> {
+        if let Some(seal) = open.seal.take() {
+            self.sealed_outcome(ticket, open, &seal, outcome);
+            return Ok(None);
+        }
         let outcome = match outcome {
             Outcome::Done(result) => {
                 let session = &open.request.session;
@@ -314,22 +412,52 @@ impl Link {
             }
             Outcome::Elsewhere => Err(Refusal::KeyElsewhere),
             Outcome::Refused(_) => Err(match outcome.refusal() {
-                Some(
-                    reason @ (Refusal::Unsupported
-                    | Refusal::InputLength
-                    | Refusal::Authentication
-                    | Refusal::TooLarge
-                    | Refusal::KeyDenied
-                    | Refusal::KeyLimit
-                    | Refusal::Internal),
-                ) => reason,
-                // The error concerns that machine, not the request.
-                Some(_) => Refusal::KeyElsewhere,
+                Some(reason) => of_request(reason),
                 None => return Err(("it refuses for a reason that is none".to_owned(), Fault::Hostile)),
             }),
         };
         self.answer(open, outcome);
         Ok(None)
+    }
+
+    /// Only what far sealed for this request counts. Whatever else comes is a reason to ask again. The gateway learns of it,
+    /// and asks another key server for a while: which of those between spoiled it is not known.
+    fn sealed_outcome(&mut self, ticket: u64, mut open: Open, seal: &Seal, outcome: Outcome<'_>) {
+        let Some(channels) = &mut self.channels else { return };
+        channels.released(seal);
+        let answered = match outcome {
+            Outcome::Done(answer) => {
+                let opened = Channels::open(seal, answer);
+                self.wrong.extend(opened.is_none().then_some(ticket));
+                opened
+            }
+            Outcome::Refused(_) if outcome.refusal() == Some(Refusal::NoSession) => {
+                channels.doubt(seal);
+                None
+            }
+            Outcome::Refused(_) | Outcome::Elsewhere => None,
+        };
+        let outcome = match answered {
+            Some(FarAnswer::Done(result)) if result.len() <= open.room => {
+                self.wrong_in_a_row = 0;
+                open.buffer.clear();
+                open.buffer.extend_from_slice(&result);
+                Ok(result.len() as u32)
+            }
+            Some(FarAnswer::Done(_)) => Err(Refusal::KeyElsewhere),
+            Some(FarAnswer::Refused(reason)) => Err(of_request(reason)),
+            None => {
+                open.failed = Channels::failed(seal, open.failed);
+                open.wrong += 1;
+                if open.wrong < TRIES {
+                    self.again.push_back(open);
+                } else {
+                    self.answer(open, Err(Refusal::KeyElsewhere));
+                }
+                return;
+            }
+        };
+        self.answer(open, outcome);
     }
 
     /// One machine gave a wrong answer, and the gateway has others: it gets a report, and the request again.
@@ -385,6 +513,12 @@ impl Link {
 
     fn check(&mut self, now: Nanos) -> Result<(), Stop> {
         let timeout = self.options.timeout;
+        // Nobody sets up the channel for which they wait.
+        while self.held.front().is_some_and(|open| now.saturating_sub(open.begun) > timeout / 2)
+            && let Some(open) = self.held.pop_front()
+        {
+            self.answer(open, Err(Refusal::KeyElsewhere));
+        }
         let ms = |time: Nanos| time / 1_000_000;
         if now.saturating_sub(self.heard_at) > PEER_TIMEOUT {
             return Err((format!("it says nothing for {} ms", ms(PEER_TIMEOUT)), Fault::Late));
@@ -439,6 +573,21 @@ fn say(socket: &OwnedFd, message: &Ask<'_>, buffer: &mut [u8; MAX_PACKET], stuck
             Ok(())
         }
         Err(error) => Err(gone(&error)),
+    }
+}
+
+/// A refusal by the machine with the key, as one of this service's.
+fn of_request(reason: Refusal) -> Refusal {
+    match reason {
+        Refusal::Unsupported
+        | Refusal::InputLength
+        | Refusal::Authentication
+        | Refusal::TooLarge
+        | Refusal::KeyDenied
+        | Refusal::KeyLimit
+        | Refusal::Internal => reason,
+        // The error concerns that machine, not the request.
+        _ => Refusal::KeyElsewhere,
     }
 }
 

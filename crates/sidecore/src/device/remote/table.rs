@@ -1,6 +1,7 @@
 //! Requests in flight at a gateway. Each has a ticket of its own, never reused, so that an answer names one or none.
 
 use super::super::Request;
+use super::channels::{FarSet, Seal};
 use sidecore_client::gateway::Operation;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::Op;
@@ -12,11 +13,18 @@ pub(super) struct Open {
     pub(super) ticket: Ticket,
     pub(super) request: Request,
     pub(super) room: usize,
+    pub(super) begun: Nanos,
+    /// When it was sent last.
     pub(super) sent_at: Nanos,
     pub(super) buffer: Vec<u8>,
     pub(super) input: Vec<u8>,
     pub(super) operation: Operation,
+    /// Answers so far that were none.
     pub(super) wrong: u8,
+    /// `Some`: it went sealed to another service.
+    pub(super) seal: Option<Seal>,
+    /// Where it failed so far.
+    pub(super) failed: FarSet,
 }
 
 impl Open {

@@ -20,6 +20,8 @@ use crate::spec::{KeyMaterial, Scheme, SessionSpec};
 pub(crate) struct RemoteSession {
     pub(crate) key: String,
     pub(crate) scheme: Scheme,
+    /// Its `SubjectPublicKeyInfo` in DER.
+    pub(crate) public: Box<[u8]>,
     /// The key is local, too.
     pub(super) both: bool,
 }
@@ -58,11 +60,16 @@ impl Session {
         Ok(Self::of(scheme, Opened { algorithm, ops, mechanism: Box::new(Public(mechanism)) }))
     }
 
-    pub(crate) fn with_site(self, key: &str, scheme: &Scheme, site: Site) -> Self {
+    pub(crate) fn with_site(self, key: &str, scheme: &Scheme, public: &[u8], site: Site) -> Self {
         if site == Site::Here {
             return self;
         }
-        let remote = RemoteSession { key: key.to_owned(), scheme: scheme.clone(), both: site == Site::Both };
+        let remote = RemoteSession {
+            key: key.to_owned(),
+            scheme: scheme.clone(),
+            public: public.into(),
+            both: site == Site::Both,
+        };
         Self { remote: Some(Box::new(remote)), ..self }
     }
 
@@ -186,20 +193,23 @@ mod tests {
     fn only_what_takes_the_private_key_goes_elsewhere() {
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
         let key_location = |session: &Session, op| session.key_location(op);
-        let only = session.with_site("www", &Scheme::Ed25519, Site::Elsewhere).of_key(7, Usage::SIGN);
+        let only = session.with_site("www", &Scheme::Ed25519, ED[1], Site::Elsewhere).of_key(7, Usage::SIGN);
         assert_eq!(
             (key_location(&only, Op::Sign), key_location(&only, Op::Verify)),
             (KeyLocation::remote(7), KeyLocation::LOCAL)
         );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
-        let both = session.with_site("www", &Scheme::Ed25519, Site::Both).of_key(7, Usage::SIGN);
+        let both = session.with_site("www", &Scheme::Ed25519, ED[1], Site::Both).of_key(7, Usage::SIGN);
         assert_eq!(
             (key_location(&both, Op::Sign), key_location(&both, Op::Verify)),
             (KeyLocation::both(7), KeyLocation::LOCAL)
         );
         let session = Session::open_public(&Scheme::Ed25519, ED[1]).unwrap();
         assert_eq!(
-            key_location(&session.with_site("www", &Scheme::Ed25519, Site::Here).of_key(7, Usage::SIGN), Op::Sign),
+            key_location(
+                &session.with_site("www", &Scheme::Ed25519, ED[1], Site::Here).of_key(7, Usage::SIGN),
+                Op::Sign
+            ),
             KeyLocation::LOCAL
         );
     }

@@ -174,7 +174,7 @@ impl Store {
         Ok(if is_at_rest { receipts.at_rest } else { receipts.in_memory })
     }
 
-    fn transfer(&self) -> Result<&Transfer, StoreError> {
+    pub(super) fn transfer(&self) -> Result<&Transfer, StoreError> {
         match &self.rest {
             Rest::Vault(vault) | Rest::Released(vault) => Ok(vault.transfer()),
             Rest::Lent => Err(StoreError::Resealing),

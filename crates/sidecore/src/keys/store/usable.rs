@@ -61,7 +61,7 @@ impl Store {
     }
 
     fn usable_keys(&self, asker: &Asker) -> impl Iterator<Item = (&str, &Key)> {
-        let usable = |name: &str| self.usable(name, asker).is_ok();
+        let usable = move |name: &str| self.usable(name, asker).is_ok();
         self.keys.iter().map(|(name, key)| (name.as_str(), key)).filter(move |(name, _)| usable(name))
     }
 }

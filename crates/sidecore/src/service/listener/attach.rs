@@ -66,6 +66,7 @@ impl Listener {
         let memory = Arc::new(memory);
         let lane = Lane {
             key,
+            user: client.0,
             memory: memory.clone(),
             sessions: sessions.clone(),
             counters: counters.clone(),

@@ -21,6 +21,7 @@ impl Complaint {
             Self::Refused(Ground::NoKey) => "no-key",
             Self::Refused(Ground::NotAllowed) => "not-allowed",
             Self::Refused(Ground::Limit) => "limit",
+            Self::Refused(Ground::NoChannel) => "no-channel",
             Self::Refused(Ground::Other) => "other",
             Self::Request => "request",
             Self::Fault => "protocol",

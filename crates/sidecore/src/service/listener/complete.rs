@@ -2,8 +2,10 @@
 
 use super::state::Listener;
 use crate::control::{Refused, Reply};
+use crate::engine::crypto::Session;
 use crate::service::command::LaneKey;
 use crate::service::jobs::{JobOutput, JobResult};
+use std::sync::Arc;
 
 impl Listener {
     /// Connection, permissions and keys may have changed since the job was queued.
@@ -15,7 +17,11 @@ impl Listener {
                 self.made_key(token)?;
                 self.enter(key, session)
             }
-            JobOutput::StoredSession { name, material, scheme, session } => {
+            JobOutput::StoredSession { name, material, scheme, session, grant: Some(grant) } => {
+                let session = self.setup.store.keep(&name, &material, &scheme, *session, &grant)?;
+                self.enter(key, Arc::new(Session::served(session, grant)))
+            }
+            JobOutput::StoredSession { name, material, scheme, session, grant: None } => {
                 let asker = self.asker(key)?;
                 let session = self.setup.store.keep(&name, &material, &scheme, *session, &asker)?;
                 self.enter(key, session)

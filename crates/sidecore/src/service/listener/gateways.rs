@@ -41,6 +41,7 @@ impl Listener {
         let farm = device.farm.clone().unwrap_or_default();
         let welcome = Welcome { farm, depth: device.depth() * with.len() as u32, timeout_ms };
         self.reply(key, &Reply::Gateway(welcome)).map_err(|error| error.to_string())?;
+        let far = self.setup.store.far_services()?;
         let allowed = cpu::allowed();
         let (tell, bell) = (self.setup.tell.clone(), self.setup.wake.clone());
         let options = LinkOptions {
@@ -50,6 +51,7 @@ impl Listener {
             max_request: self.setup.config.limits.max_request_bytes,
             timeout: Nanos::from(timeout_ms) * 1_000_000,
             socket,
+            far,
             tell: Box::new(move |said| {
                 // Without a control thread the service is ending.
                 if tell.send(Event::Gateway(key, said)).is_ok() {

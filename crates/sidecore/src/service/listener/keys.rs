@@ -13,7 +13,7 @@ use crate::engine::crypto::Session;
 use crate::events;
 use crate::keys::{
     Acl, Attributes, Changed, KeyCommand, KeyEntry, KeyInfo, Kind, Limiter, Material, Resealed, Store, Terms,
-    UsablePage,
+    UsablePage, Who,
 };
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::jobs::{ControlJob, KeyPart, MadeKey, NewKey};
@@ -22,7 +22,7 @@ use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
 use crate::sys::clock;
 use crate::sys::peer::{Asker, Credentials};
-use sidecore_client::keys::{Moment, Usage};
+use sidecore_client::keys::Moment;
 use sidecore_core::time::Nanos;
 use std::sync::Arc;
 
@@ -301,7 +301,10 @@ impl Listener {
     /// Keeps the sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
     pub(super) fn keep_permitted(&self, sessions: &mut Sessions, asker: &Asker) {
         let store = &self.setup.store;
-        let permitted = |session: &Session, place| store.permits(place, asker) && store.is_for(place, session.usage());
+        let permitted = |session: &Session, place| {
+            store.permits(place, session.grant().map_or(Who::User(asker), Who::Service))
+                && store.is_for(place, session.usage())
+        };
         let forbidden = |session: &Session| session.key().is_some_and(|place| !permitted(session, place));
         let handles: Vec<u32> =
             sessions.all().filter(|(_, session)| forbidden(session)).map(|(handle, _)| handle).collect();
@@ -317,15 +320,18 @@ impl Listener {
         for (key, connection) in &mut self.connections {
             let Some(attached) = &mut connection.attached else { continue };
             let sessions = attached.sessions.all().filter(|(_, session)| session.key() == Some(place));
-            let mut handles: Vec<(u32, Usage)> = sessions.map(|(handle, session)| (handle, session.usage())).collect();
+            let mut handles: Vec<(u32, Arc<Session>)> = sessions.collect();
             if handles.is_empty() {
                 continue;
             }
             // A peer without the kernel's credentials may use nothing.
-            let asker = Asker::of(&connection.socket, connection.speaker);
-            if keep == Keep::Permitted && asker.is_ok_and(|asker| self.setup.store.permits(place, &asker)) {
-                handles.retain(|(_, usage)| !self.setup.store.is_for(place, *usage));
-            }
+            let asker = Asker::of(&connection.socket, connection.speaker).ok();
+            let store = &self.setup.store;
+            let is_permitted = |session: &Session| {
+                let who = session.grant().map(Who::Service).or(asker.as_ref().map(Who::User));
+                store.is_for(place, session.usage()) && who.is_some_and(|who| store.permits(place, who))
+            };
+            handles.retain(|(_, session)| keep == Keep::None || !is_permitted(session));
             for (handle, _) in handles {
                 let bytes = attached.sessions.close(handle).map_or(0, |session| session.heap_bytes());
                 attached.session_bytes -= bytes;

@@ -2,6 +2,7 @@
 
 use super::connection::Attached;
 use super::state::Listener;
+use crate::channel::Asked;
 use crate::config::DeviceKind;
 use crate::control::{Refused, Reply};
 use crate::engine::crypto::Session;
@@ -15,15 +16,25 @@ impl Listener {
     /// `None`: the answer follows once the key is parsed.
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
-        let (user, scheme) = (self.tenant(key), spec.scheme);
+        let (user, mut scheme) = (self.tenant(key), spec.scheme);
         let client = self.connections.get(&key).ok_or("not connected")?.client;
         // A key is tested here, in its user's turn, and not on a path where others wait.
         let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);
         let key_of_session = match spec.key {
             KeyMaterial::Stored(name) => match self.setup.store.ready(&name, &scheme, &self.asker(key)?)? {
                 Ready::Session(session) => return self.enter(key, session).map(Some),
-                Ready::Material(material) => SessionKey::Stored(name, material),
+                Ready::Material(material) => SessionKey::Stored(name, material, None),
             },
+            KeyMaterial::Served(opening) => {
+                let Asked { key: name, scheme: asked, grant, .. } = self.setup.store.served(&opening)?;
+                scheme = asked;
+                match self.setup.store.ready(&name, &scheme, &grant)? {
+                    Ready::Session(session) => {
+                        return self.enter(key, Arc::new(Session::served(session, grant))).map(Some);
+                    }
+                    Ready::Material(material) => SessionKey::Stored(name, material, Some(grant)),
+                }
+            }
             KeyMaterial::Made(token) => SessionKey::Made(token, self.made_key(token)?.clone()),
             sent => SessionKey::Sent(sent),
         };

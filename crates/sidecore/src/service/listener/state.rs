@@ -4,6 +4,7 @@ use super::complaints::{Complaints, complaints};
 use super::connection::{Connection, Ending, Gateway, MadeState};
 use super::creators::{Changes, changes};
 use super::descriptors;
+use super::serving::Messages;
 use super::succession::Succeeding;
 use super::usage::Usage;
 use super::waiting::Queue;
@@ -93,6 +94,7 @@ pub(in crate::service) struct Listener {
     pub(super) reaper: Reaper,
     pub(super) complaints: Complaints,
     pub(super) changes: Changes,
+    pub(super) messages: Messages,
     pub(super) usage: Usage,
     /// Time of the next look at the use of limits.
     pub(super) limits_at: Nanos,
@@ -146,6 +148,7 @@ impl Listener {
             processes: HashMap::new(),
             tokens: HashMap::new(),
             complaints: complaints(),
+            messages: Messages::default(),
             usage: Usage::new(keys, clock::now()),
             limits_at: 0,
             succeeding: Succeeding::default(),

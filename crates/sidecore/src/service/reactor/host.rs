@@ -231,7 +231,7 @@ impl Engine for ReactorHost {
 
     fn request(&mut self, lane: &Lane, submission: &Submission, plan: Plan) -> Request {
         let session = lane.sessions.at(plan.token).expect("the plan was made from this table a moment ago");
-        Request { session: session.clone(), memory: lane.memory.clone(), submission: *submission }
+        Request { session: session.clone(), memory: lane.memory.clone(), submission: *submission, user: lane.user }
     }
 
     fn rerun_inline(&mut self, device: usize, request: &Request) -> Result<u32, Refusal> {

@@ -41,7 +41,8 @@ fn users() -> Acl {
 
 /// A service that sends and receives keys.
 pub(super) fn partner(keys: KeysConfig, to: Option<Address>, from: Option<Address>) -> Running {
-    let partners = Partners { recipients: Vec::from_iter(to), senders: Vec::from_iter(from) };
+    let (recipients, senders) = (Vec::from_iter(to), Vec::from_iter(from));
+    let partners = Partners { recipients, senders, ..Partners::default() };
     start(Config { keys: KeysConfig { partners: Some(partners), ..keys }, ..Config::default() })
 }
 

@@ -1,0 +1,40 @@
+//! Services on other machines that have requests done here.
+
+use serde::de::Error;
+use serde::{Deserialize, Deserializer};
+use sidecore_client::keys::{Usage, parse_rate};
+use std::path::PathBuf;
+
+/// A service, and what it may have done: its requests come sealed, through a key server.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServeToConfig {
+    /// The file with its address, read at start.
+    pub address: PathBuf,
+    /// Names of keys. Renewals of a key have its rights.
+    pub keys: Vec<String>,
+    /// Operations.
+    #[serde(default = "signatures", deserialize_with = "operations")]
+    pub operations: Usage,
+    /// Most operations a second, of all these keys together: `100/s`.
+    #[serde(default, deserialize_with = "limit")]
+    pub limit: Option<u32>,
+}
+
+fn signatures() -> Usage {
+    Usage::SIGN
+}
+
+fn operations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Usage, D::Error> {
+    let words = Vec::<String>::deserialize(deserializer)?;
+    let usage: Usage = words.join(",").parse().map_err(D::Error::custom)?;
+    if usage.contains(Usage::SSH) {
+        return Err(D::Error::custom("ssh is no operation: write sign, decrypt or derive"));
+    }
+    Ok(usage)
+}
+
+fn limit<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<u32>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    parse_rate(&text).map(Some).map_err(D::Error::custom)
+}

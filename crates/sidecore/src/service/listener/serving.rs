@@ -1,0 +1,59 @@
+//! Requests of other services: their set-ups and questions. Those on keys come on lanes.
+
+use super::state::Listener;
+use crate::control::{Refused, Reply};
+use crate::events;
+use crate::keys::Limiter;
+use crate::service::command::LaneKey;
+use crate::sys::clock;
+use crate::tenants::Tenant;
+use sidecore_core::time::Nanos;
+use std::collections::HashMap;
+
+/// Most messages of a user a second: a set-up takes the control thread four operations on X25519.
+const MOST_A_SECOND: u32 = 20;
+/// Users whose messages are counted one by one. All others share a count.
+const MAX_USERS: usize = 256;
+
+/// Messages of each user, with its subordinate users.
+#[derive(Debug)]
+pub(super) struct Messages {
+    users: HashMap<Tenant, Limiter>,
+    others: Limiter,
+}
+
+impl Default for Messages {
+    fn default() -> Self {
+        Self { users: HashMap::new(), others: Limiter::new(Some(MOST_A_SECOND)) }
+    }
+}
+
+impl Messages {
+    fn admits(&mut self, user: Tenant, now: Nanos) -> bool {
+        if self.users.len() >= MAX_USERS && !self.users.contains_key(&user) {
+            return self.others.admits(now);
+        }
+        self.users.entry(user).or_insert_with(|| Limiter::new(Some(MOST_A_SECOND))).admits(now)
+    }
+}
+
+impl Listener {
+    pub(super) fn serve_other(&mut self, key: LaneKey, message: &[u8]) -> Result<Reply, Refused> {
+        let (tenant, now) = (self.tenant(key), clock::now());
+        ensure_limit!(
+            self.messages.admits(tenant, now),
+            "{tenant} gives more than {MOST_A_SECOND} messages of other services a second: wait a moment"
+        );
+        Ok(Reply::Served(self.setup.store.serve(message, now)?))
+    }
+
+    pub(super) fn serving_address(&self) -> Result<Reply, Refused> {
+        Ok(Reply::Address(self.setup.store.serving_address()?))
+    }
+
+    pub(super) fn look_at_channels(&mut self, now: Nanos) {
+        for limited in self.setup.store.look_at_channels(now) {
+            events::served_limited(&limited.address.to_string(), limited.user, limited.count);
+        }
+    }
+}
