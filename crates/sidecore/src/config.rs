@@ -33,7 +33,7 @@ pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
 pub use section::Section;
-pub use serve_to::ServeToConfig;
+pub use serve_to::{MAX_SERVICES, ServeToConfig};
 pub(crate) use setting::HOPS;
 pub use setting::{DeviceAction, Setting};
 pub use sidecore_client::environment::{
@@ -506,6 +506,9 @@ impl KeysConfig {
         require(directory.is_some() || changes_file.is_none(), || ConfigErrorKind::ChangesAlone)?;
         let inside = |directory| changes_file.as_ref().is_some_and(|file| file.starts_with(directory));
         require(!directory.as_ref().is_some_and(inside), || ConfigErrorKind::ChangesInside)?;
+        within("keys.served_by", self.served_by.len() as u64, 0, MAX_SERVICES as u64)?;
+        within("keys.serve_to", self.serve_to.len() as u64, 0, MAX_SERVICES as u64)?;
+        self.serve_to.iter().try_for_each(ServeToConfig::check)?;
         self.creators.check()
     }
 }

@@ -6,7 +6,7 @@ use rustix::process::geteuid;
 use scopeguard::defer;
 use sidecore::core::session::Op;
 use sidecore::engine::crypto::{Hash, KeyMaterial, Scheme, Secret, Session, SessionSpec, SignaturePadding};
-use sidecore::gateway::{Answer, Ask, Gateway, MAX_PACKET, Offer, Outcome, Request, Tell};
+use sidecore::gateway::{Answer, Ask, Gateway, MAX_PACKET, Offer, Outcome, Request, Task, Tell};
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -36,14 +36,14 @@ fn serve_by(gateway: &Gateway, stop: &AtomicBool) -> io::Result<()> {
         let beat = Timespec { tv_sec: 0, tv_nsec: 10_000_000 };
         let _ = poll(&mut [PollFd::new(gateway, PollFlags::IN)], Some(&beat));
         match gateway.hear(&mut buffer) {
-            Ok(Ask::Request(Request { ticket, scheme, operation, input, .. })) => {
+            Ok(Ask::Request(Request { ticket, task: Task::Open { scheme, operation }, input, .. })) => {
                 let key = KeyMaterial::Private(Secret::from(RSA));
                 let session = Session::open(&SessionSpec { scheme, key }).unwrap();
                 let mut signature = [0; 256];
                 session.run(operation.op(), 0, input, &mut signature).unwrap();
                 gateway.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Done(&signature) }))?;
             }
-            Ok(Ask::Beat | Ask::Wrong(_) | Ask::Known(_)) => {}
+            Ok(_) => {}
             Err(error) if error.kind() == ErrorKind::WouldBlock => {}
             Err(error) => return Err(error),
         }

@@ -1,4 +1,4 @@
-//! nginx whose key is on other machines, connected by NATS and with their own services.
+//! nginx whose key is on other machines, connected by NATS and with their own services, to which requests go sealed.
 
 use crate::handshake::{Load, TLS_12, TLS_13, handshake, shake};
 use crate::library;
@@ -38,9 +38,10 @@ impl Machines {
         let directory = scratch.path();
         let key = Material::make(directory, Kind::P256);
         let (nats, url) = nats(directory);
-        let near = Service::with_limits(directory, NEAR);
+        let mut near = Service::keeping_keys_with(directory, NEAR);
+        let mut far = ["one", "two"].map(|name| Far::start(&directory.join(name), &key));
+        seal(&mut near, &mut far, &key);
         let identity = near.knows(&key);
-        let far = ["one", "two"].map(|name| Far::start(&directory.join(name), &key));
         let gateway =
             farm(&directory.join("gateway.log"), &near, &url, &["gateway", "--device", "far", "--name", "near"]);
         let configured = Program::Nginx.configure(directory, std::slice::from_ref(&identity));
@@ -60,7 +61,7 @@ impl Machines {
 impl Far {
     fn start(directory: &Path, key: &Material) -> Self {
         std::fs::create_dir(directory).unwrap();
-        let service = Service::start(directory);
+        let service = Service::keeping_keys(directory);
         service.import(key);
         Self { directory: directory.to_owned(), service, key_server: None }
     }
@@ -70,6 +71,17 @@ impl Far {
         let arguments = ["key-server", "--farm", "keys", "--name", name];
         self.key_server = Some(farm(&self.directory.join("key-server.log"), &self.service, url, &arguments));
     }
+}
+
+/// Requests go sealed from service to service.
+fn seal(near: &mut Service, far: &mut [Far], key: &Material) {
+    let (address, name) = (near.address(), key.kind.name());
+    for far in &mut *far {
+        let serve_to = format!("serve_to = [{{ address = '{}', keys = ['{name}'] }}]", address.display());
+        far.service.start_again_with(&serve_to);
+    }
+    let addresses: Vec<String> = far.iter().map(|far| far.service.address().display().to_string()).collect();
+    near.start_again_with(&format!("served_by = {addresses:?}"));
 }
 
 fn nats(directory: &Path) -> (Daemon, String) {

@@ -38,7 +38,28 @@ impl Service {
     }
 
     pub(crate) fn keeping_keys(directory: &Path) -> Self {
-        Self::with_limits(directory, &at_rest(directory))
+        Self::keeping_keys_with(directory, "")
+    }
+
+    /// As [`Service::keeping_keys`], with these lines as in [`Service::with_limits`].
+    pub(crate) fn keeping_keys_with(directory: &Path, limits: &str) -> Self {
+        Self::with_limits(directory, &format!("{limits}\n{}", at_rest(directory)))
+    }
+
+    /// Starts it again with these lines in `[keys]`.
+    pub(crate) fn start_again_with(&mut self, keys: &str) {
+        self.stop();
+        self.limits = format!("{}\n{keys}", self.limits);
+        std::fs::remove_dir_all(self.directory.join("service")).unwrap();
+        self.write_configuration();
+        self.run();
+    }
+
+    /// Writes the file with its address, and returns its path.
+    pub(crate) fn address(&self) -> PathBuf {
+        let file = self.directory.join("address.pem");
+        std::fs::write(&file, Self::admin(self.socket()).transfer_address().unwrap().to_pem()).unwrap();
+        file
     }
 
     fn new(directory: &Path, limits: String, manager: Option<Manager>) -> Self {

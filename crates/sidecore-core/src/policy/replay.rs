@@ -56,8 +56,8 @@ fn place(word: u64) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeSet;
     use proptest::prelude::*;
-    use std::collections::BTreeSet;
 
     #[test]
     fn a_number_is_taken_once_and_only_within_the_window() {

@@ -6,6 +6,8 @@ use sidecore_client::keys::Usage;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
 use std::collections::BTreeSet;
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Command, Stdio};
 
 const PUBLIC: &[u8] = b"the public part";
 
@@ -211,6 +213,39 @@ fn a_limit_is_told_under_the_seal_and_counted_for_the_log() {
     let limited = far.take_limited();
     assert_eq!(limited, [Limited { address: near_address().address, count: 3, user: 4 }]);
     assert_eq!(far.take_limited(), []);
+}
+
+/// One line of hexadecimal.
+fn line(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).chain(["\n".to_owned()]).collect()
+}
+
+#[test]
+fn a_second_implementation_over_another_library_is_understood_and_understands() {
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/src/channel/near.py");
+    let mut command = Command::new("/usr/bin/python3");
+    let mut near = command.arg(script).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let (mut to, mut from) = (near.stdin.take().unwrap(), BufReader::new(near.stdout.take().unwrap()).lines());
+    let mut say = |bytes: &[u8]| to.write_all(line(bytes).as_bytes()).unwrap();
+    let mut hear = || {
+        let text = from.next().expect("it ended").unwrap();
+        (0..text.len() / 2).map(|at| u8::from_str_radix(&text[2 * at..2 * at + 2], 16).unwrap()).collect::<Vec<u8>>()
+    };
+    let mut far = serving();
+    say(&far_address().address.0);
+    say(near_address().private());
+    let answer = told(&mut far, &hear()).unwrap();
+    say(&answer);
+    say(&postcard::to_stdvec(&Scheme::Ed25519).unwrap());
+    say(PUBLIC);
+    let Asked { key, scheme, grant, public } = far.asked(&hear()).unwrap();
+    assert_eq!((key.as_str(), scheme, public), ("www", Scheme::Ed25519, near::sha256(PUBLIC)));
+    let request = hear();
+    let taken = grant.take(&request).unwrap();
+    assert_eq!(taken.work(), Some((33, &b"a message"[..])));
+    say(&grant.seal(&taken, Ok(b"its result")).unwrap());
+    assert_eq!(hear(), b"its result");
+    assert!(near.wait().unwrap().success());
 }
 
 /// What a relay and two machines may do at each step of a set-up.

@@ -1,5 +1,6 @@
 //! Errors in a configuration, in a setting of a running service, and in a passphrase file.
 
+use sidecore_client::keys::NameError;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
@@ -107,6 +108,12 @@ pub enum ConfigErrorKind {
         "keys.changes_file lies in keys.directory, and an old copy of that would bring it along: name a file elsewhere"
     )]
     ChangesInside,
+    /// An entry without a key, or with a name that no key has.
+    #[error("keys.serve_to: {0}")]
+    ServeTo(NameError),
+    /// An entry without a key.
+    #[error("keys.serve_to: an entry names no key: write those that the other service may use, or leave it out")]
+    ServeNothing,
     /// The section of a service of another crate.
     #[error("{0}")]
     Section(String),

@@ -1,9 +1,13 @@
 //! Services on other machines that have requests done here.
 
+use super::error::{ConfigError, ConfigErrorKind, require};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
-use sidecore_client::keys::{Usage, parse_rate};
+use sidecore_client::keys::{Usage, check_name, parse_rate};
 use std::path::PathBuf;
+
+/// Most services that have requests done here, and most that do some for this one.
+pub const MAX_SERVICES: usize = 64;
 
 /// A service, and what it may have done: its requests come sealed, through a key server.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -19,6 +23,14 @@ pub struct ServeToConfig {
     /// Most operations a second, of all these keys together: `100/s`.
     #[serde(default, deserialize_with = "limit")]
     pub limit: Option<u32>,
+}
+
+impl ServeToConfig {
+    pub(super) fn check(&self) -> Result<(), ConfigError> {
+        require(!self.keys.is_empty(), || ConfigErrorKind::ServeNothing)?;
+        let names = self.keys.iter().try_for_each(|name| check_name(name));
+        names.map_err(|why| ConfigErrorKind::ServeTo(why).into())
+    }
 }
 
 fn signatures() -> Usage {

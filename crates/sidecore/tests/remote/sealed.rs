@@ -262,7 +262,10 @@ impl Meddler {
                 }
                 said
             }
-            (_, message) => self.spoiled(is_operation, self.carrier.give(&message)),
+            (_, message) => {
+                let said = self.carrier.give(&message);
+                self.spoiled(is_operation, said)
+            }
         }
     }
 

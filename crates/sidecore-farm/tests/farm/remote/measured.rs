@@ -21,28 +21,37 @@ const SPAN: Duration = Duration::from_millis(1500);
 
 #[test]
 fn remote_signatures_are_answered_one_at_a_time_and_many_in_flight() {
-    let Some(nats) = Server::start() else { return };
-    let (near, far) = (Site::near(), Site::far());
-    near.knows("www", &far.import("www", RSA, Acl::default()));
-    let (_gateway, _key_server) = (near.gateway(&nats.url()), far.key_server(&nats.url(), "one"));
-    let (mut remote, mut local) = (User::new(&near, "www", pkcs1()), User::new(&far, "www", pkcs1()));
+    let Some([nats, of_sealed]) = Server::start().and_then(|one| Some([one, Server::start()?])) else { return };
+    let (open, far) = (Site::near(), Site::far());
+    let (near, sealed_far) = Site::sealed(1);
+    open.knows("www", &far.import("www", RSA, Acl::default()));
+    near.knows("www", &sealed_far[0].import("www", RSA, Acl::default()));
+    let _of_open = (open.gateway(&nats.url()), far.key_server(&nats.url(), "one"));
+    let _of_sealed = (near.gateway(&of_sealed.url()), sealed_far[0].key_server(&of_sealed.url(), "one"));
+    let [mut remote, mut sealed, mut local] = [&open, &near, &far].map(|site| User::new(site, "www", pkcs1()));
     remote.call_soon(Op::Sign, MESSAGE);
+    sealed.call_soon(Op::Sign, MESSAGE);
     let nats = Nats::new(&nats.url());
-    let mut columns: [Vec<f64>; 5] = Default::default();
+    let mut columns: [Vec<f64>; 7] = Default::default();
     for _ in 0..ROUNDS {
         columns[0].push(median(|| drop(local.call(Op::Sign, MESSAGE).unwrap())));
         columns[1].push(median(|| drop(remote.call_soon(Op::Sign, MESSAGE))));
         columns[2].push(median(|| nats.request()));
         columns[3].push(rate(&mut local));
         columns[4].push(rate(&mut remote));
+        columns[5].push(median(|| drop(sealed.call_soon(Op::Sign, MESSAGE))));
+        columns[6].push(rate(&mut sealed));
     }
-    let [local_us, remote_us, nats_us, local_rate, remote_rate] = columns.map(middle);
+    let [local_us, remote_us, nats_us, local_rate, remote_rate, sealed_us, sealed_rate] = columns.map(middle);
     let added = remote_us - local_us;
     eprintln!("signature, local                {local_us:8.1} us");
     eprintln!("signature, remote               {remote_us:8.1} us: added {added:.1} us");
+    eprintln!("signature, remote and sealed    {sealed_us:8.1} us: {:+.1} us", sealed_us - remote_us);
     eprintln!("NATS request                    {nats_us:8.1} us: added is {:.2} x that", added / nats_us);
     eprintln!("signatures a second, local      {local_rate:8.0}");
     eprintln!("signatures a second, remote     {remote_rate:8.0}: {:.3} of it", remote_rate / local_rate);
+    let each_us = 1e6 / sealed_rate - 1e6 / remote_rate;
+    eprintln!("signatures a second, sealed     {sealed_rate:8.0}: {each_us:+.1} us each beside open ones");
 }
 
 fn middle(mut values: Vec<f64>) -> f64 {

@@ -34,7 +34,8 @@ fn a_key_server_of_the_first_version_is_named() {
     let subjects = ["farm.keys.gateway.near", "farm.keys.up.near.old"];
     // Its join: a slot, and no keys.
     run(answered(&nats.url(), subjects, &[], wire::is_first_presence, &[1, 1, 2, 0, 1, 0]));
-    let said = gateway.says("the key server old speaks version 1 of the protocol, this program 2");
+    let own = wire::VERSION;
+    let said = gateway.says(&format!("the key server old speaks version 1 of the protocol, this program {own}"));
     assert!(said.contains("install the same version of sidecore on both machines"), "{said}");
 }
 
@@ -49,6 +50,7 @@ fn a_gateway_of_another_version_is_named_and_learns_this_one_and_others_are_serv
     let subjects = ["farm.keys.up.new.one", "farm.keys.gateway.new"];
     let is_notice = |bytes: &[u8]| *bytes == *wire::version_notice();
     run(answered(&nats.url(), subjects, &[wire::VERSION + 1, 7], is_notice, &[]));
-    key_server.says("the gateway new speaks version 3 of the protocol, this program 2");
+    let (other, own) = (wire::VERSION + 1, wire::VERSION);
+    key_server.says(&format!("the gateway new speaks version {other} of the protocol, this program {own}"));
     user.call_soon(Op::Sign, MESSAGE);
 }

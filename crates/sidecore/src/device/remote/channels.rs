@@ -4,6 +4,7 @@
 //! second the link asks far for its keys: only what far lists, under the seal, counts as offered.
 
 use crate::channel::{FarAnswer, Near, Page, Proposal};
+use crate::config::MAX_SERVICES;
 use crate::keys::Transfer;
 use sidecore_client::channel::{Relayed, route};
 use sidecore_client::gateway::{MAX_OFFERS, Operation, Outcome};
@@ -29,8 +30,8 @@ const MOST_LOST: u32 = 3;
 const MAX_OPENINGS: usize = 256;
 /// From this number on, tickets are of no request, but of far services, by their places.
 const CONTROL: u32 = u32::MAX - MAX_FAR as u32 + 1;
-/// Most far services of a configuration.
-pub(super) const MAX_FAR: usize = 64;
+/// Most far services of a configuration, which it checks.
+const MAX_FAR: usize = MAX_SERVICES;
 
 /// Time of the latest set-up of this process, ms: later ones have later times, on every link.
 static LATEST_MS: AtomicU64 = AtomicU64::new(0);
