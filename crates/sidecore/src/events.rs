@@ -146,6 +146,8 @@ pub const EVENTS: [(Level, &str); 43] = [
     (Level::Warning, "gateway-lost"),
     (Level::Warning, "gateway-doubted"),
     (Level::Warning, "gateway-wrong"),
+    (Level::Info, "served-set-up"),
+    (Level::Info, "served-limited"),
     (Level::Warning, "wrong-result"),
     (Level::Warning, "not-measured"),
     (Level::Error, "record-not-written"),
@@ -414,8 +416,15 @@ pub(crate) fn gateway_wrong(device: &str, (uid, pid): (u32, u32), key: &str, sup
     );
 }
 
+pub(crate) fn served_set_up(address: &str, (uid, pid): (u32, u32), suppressed: u64) {
+    say!(Info "served-set-up",
+        address, uid, pid, suppressed = some(suppressed),
+        "another service has requests done here, which this process carries"
+    );
+}
+
 pub(crate) fn served_limited(address: &str, user: u32, count: u64) {
-    say!(Warning "served-limited",
+    say!(Info "served-limited",
         address, user, count,
         "requests of another service were refused for its limit (serve_to in the configuration): user is the last one who asked there"
     );

@@ -266,20 +266,22 @@ impl Serving {
         self.peers.is_empty()
     }
 
-    /// Answers a set-up or a question. `page`: the keys after a name that fulfil a condition.
+    /// Answers a set-up or a question. `page`: the keys after a name that fulfil a condition. After a set-up, the address of
+    /// the near service comes with it.
     pub(crate) fn answer(
         &mut self,
         own: &Transfer,
         message: &[u8],
         now: Nanos,
         page: impl FnOnce(&str, &dyn Fn(&str) -> bool) -> Page,
-    ) -> Result<Vec<u8>, ServeError> {
+    ) -> Result<(Vec<u8>, Option<Address>), ServeError> {
         match decode(message).ok_or(ServeError::Foreign)? {
             Message::SetUp { to, from, encapsulated, sealed } => {
                 if to != own.address {
                     return Err(ServeError::OtherService { to, own: own.address });
                 }
-                self.set_up(own, message, (from, encapsulated, sealed), now)
+                let answer = self.set_up(own, message, (from, encapsulated, sealed), now)?;
+                Ok((answer, Some(from)))
             }
             Message::Question { channel, number, sealed } => {
                 let channel = self.channel(channel)?;
@@ -289,7 +291,7 @@ impl Serving {
                 let rules = &rules.ok_or(ServeError::NoChannel)?.rules;
                 let is_named = |key: &str| rules.iter().any(|rule| rule.permits(key, Usage::NONE));
                 let sealed = channel.cipher.seal_far(number, QUESTION, &page(after, &is_named));
-                Ok([LINE, &sealed.ok_or(ServeError::Library)?].concat())
+                Ok(([LINE, &sealed.ok_or(ServeError::Library)?].concat(), None))
             }
         }
     }

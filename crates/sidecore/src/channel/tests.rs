@@ -33,7 +33,7 @@ fn told(serving: &mut Serving, message: &[u8]) -> Result<Vec<u8>, ServeError> {
         let keys = ["other", "www", "www.1700000000"].into_iter().filter(|key| *key > after && is_named(key));
         Page { keys: keys.map(|key| (key.to_owned(), PUBLIC.to_vec())).collect(), more: false }
     };
-    serving.answer(&far_address(), message, 0, page)
+    serving.answer(&far_address(), message, 0, page).map(|(answer, _)| answer)
 }
 
 fn proposal(at: u64) -> Proposal {
@@ -79,6 +79,25 @@ fn a_request_arrives_once_and_its_answer_opens_for_it_alone() {
     let taken = grant.take(&request).unwrap();
     let answer = grant.seal(&taken, Err(Refusal::KeyLimit)).unwrap();
     assert_eq!(near.answer(first, three, &answer), Some(FarAnswer::Refused(Refusal::KeyLimit)));
+}
+
+/// For figures: `cargo test --release -p sidecore --lib channel -- --nocapture`.
+#[test]
+fn many_requests_are_sealed_and_opened_and_their_answers_too() {
+    const REQUESTS: u32 = 20_000;
+    let mut far = serving();
+    let near = connected(&mut far, 1);
+    let (number, bytes) = opening(&near, "www");
+    let Asked { grant, .. } = far.asked(&bytes).unwrap();
+    let begun = std::time::Instant::now();
+    for _ in 0..REQUESTS {
+        let (of, request) = near.request(number, 33, &[7; 32]).unwrap();
+        let taken = grant.take(&request).unwrap();
+        assert_eq!(taken.work(), Some((33, &[7; 32][..])));
+        let answer = grant.seal(&taken, Ok(&[8; 256])).unwrap();
+        assert!(matches!(near.answer(number, of, &answer), Some(FarAnswer::Done(_))));
+    }
+    eprintln!("both seals of a request, made and opened: {:?}", begun.elapsed() / REQUESTS);
 }
 
 #[test]

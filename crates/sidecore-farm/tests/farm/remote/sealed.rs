@@ -108,6 +108,33 @@ fn of_two_far_services_and_three_key_servers_any_may_die_or_start_anew_and_no_re
     assert_eq!(load.failed, 0, "of {}", load.done);
 }
 
+#[test]
+fn a_renewal_at_the_far_service_costs_no_request() {
+    let Some(nats) = Server::start() else { return };
+    let (near, far) = Site::sealed(1);
+    near.knows("www", &far[0].import("www", RSA, Acl::default()));
+    let (_gateway, _key_server) = (near.gateway(&nats.url()), far[0].key_server(&nats.url(), "one"));
+    let mut user = User::new(&near, "www", pkcs1());
+    let expected = user.call_soon(Op::Sign, MESSAGE);
+    let mut load = Load::new(&mut user, 16);
+    load.run(100, &expected);
+    // As `sidecore keys renew` names it. The configuration names the former key only.
+    let renewed = "www.1700000000";
+    near.knows(renewed, &far[0].make(renewed, Kind::Rsa2048));
+    let mut next = User::new(&near, renewed, pkcs1());
+    let of_next = thread::scope(|scope| {
+        let next = scope.spawn(|| next.call_soon(Op::Sign, MESSAGE));
+        while !next.is_finished() {
+            load.run(20, &expected);
+        }
+        next.join().unwrap()
+    });
+    assert_eq!(of_next, User::new(&far[0], renewed, pkcs1()).call_soon(Op::Sign, MESSAGE));
+    load.run(100, &expected);
+    load.finish(&expected);
+    assert_eq!(load.failed, 0, "of {}", load.done);
+}
+
 fn near_knows_once(near: &Site, public: &[u8]) {
     if near.admin().key_info("www").is_err() {
         near.knows("www", public);

@@ -126,7 +126,9 @@ impl Channels {
         for far in self.far.iter_mut().filter(|far| far.route == name) {
             far.is_up = address.is_some_and(|address| *address == far.address.0);
             far.asked = None;
-            (far.set_up_at, far.set_up_pause, far.question_at) = (now, SET_UPS.0, now);
+            // Ways that come and go make no more set-ups than others.
+            (far.set_up_at, far.set_up_pause) = (far.set_up_at.min(now.saturating_add(SET_UPS.0)), SET_UPS.0);
+            far.question_at = now;
             if !far.is_up {
                 far.keys.clear();
             }

@@ -27,8 +27,8 @@ impl Store {
         if far.is_empty() { Ok(None) } else { Ok(Some((self.transfer()?.clone(), far.clone()))) }
     }
 
-    /// Answers another service.
-    pub(crate) fn serve(&mut self, message: &[u8], now: Nanos) -> Result<Vec<u8>, StoreError> {
+    /// Answers another service. Its address comes with the answer to a set-up.
+    pub(crate) fn serve(&mut self, message: &[u8], now: Nanos) -> Result<(Vec<u8>, Option<Address>), StoreError> {
         let own = self.transfer()?.clone();
         let Self { serving, keys, .. } = self;
         let page = |after: &str, is_named: &dyn Fn(&str) -> bool| {

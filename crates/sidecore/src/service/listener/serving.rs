@@ -1,5 +1,6 @@
 //! Requests of other services: their set-ups and questions. Those on keys come on lanes.
 
+use super::complaints::Complaint;
 use super::state::Listener;
 use crate::control::{Refused, Reply};
 use crate::events;
@@ -44,7 +45,14 @@ impl Listener {
             self.messages.admits(tenant, now),
             "{tenant} gives more than {MOST_A_SECOND} messages of other services a second: wait a moment"
         );
-        Ok(Reply::Served(self.setup.store.serve(message, now)?))
+        let (answer, set_up) = self.setup.store.serve(message, now)?;
+        let client = self.connections.get(&key).map_or((0, 0), |connection| connection.client);
+        if let Some(address) = set_up
+            && let Some(suppressed) = self.complains(Complaint::Gateway, client.0)
+        {
+            events::served_set_up(&address.to_string(), client, suppressed);
+        }
+        Ok(Reply::Served(answer))
     }
 
     pub(super) fn serving_address(&self) -> Result<Reply, Refused> {
