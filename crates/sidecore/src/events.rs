@@ -105,7 +105,7 @@ impl From<Level> for tracing::Level {
 }
 
 /// All events.
-pub const EVENTS: [(Level, &str); 43] = [
+pub const EVENTS: [(Level, &str); 45] = [
     (Level::Notice, "start"),
     (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
