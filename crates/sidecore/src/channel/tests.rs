@@ -81,7 +81,6 @@ fn a_request_arrives_once_and_its_answer_opens_for_it_alone() {
     assert_eq!(near.answer(first, three, &answer), Some(FarAnswer::Refused(Refusal::KeyLimit)));
 }
 
-/// For figures: `cargo test --release -p sidecore --lib channel -- --nocapture`.
 #[test]
 fn many_requests_are_sealed_and_opened_and_their_answers_too() {
     const REQUESTS: u32 = 20_000;
@@ -89,7 +88,6 @@ fn many_requests_are_sealed_and_opened_and_their_answers_too() {
     let near = connected(&mut far, 1);
     let (number, bytes) = opening(&near, "www");
     let Asked { grant, .. } = far.asked(&bytes).unwrap();
-    let begun = std::time::Instant::now();
     for _ in 0..REQUESTS {
         let (of, request) = near.request(number, 33, &[7; 32]).unwrap();
         let taken = grant.take(&request).unwrap();
@@ -97,7 +95,6 @@ fn many_requests_are_sealed_and_opened_and_their_answers_too() {
         let answer = grant.seal(&taken, Ok(&[8; 256])).unwrap();
         assert!(matches!(near.answer(number, of, &answer), Some(FarAnswer::Done(_))));
     }
-    eprintln!("both seals of a request, made and opened: {:?}", begun.elapsed() / REQUESTS);
 }
 
 #[test]
@@ -179,12 +176,8 @@ fn strangers_and_others_set_up_nothing() {
     let elsewhere = Proposal::new(&near_address(), stranger.address, 1).unwrap();
     assert!(matches!(told(&mut far, elsewhere.message()), Err(ServeError::OtherService { .. })));
     // It writes near's address into its own message.
-    let forged = encode(&match decode(unknown.message()).unwrap() {
-        Message::SetUp { to, encapsulated, sealed, .. } => {
-            Message::SetUp { to, from: near_address().address, encapsulated, sealed }
-        }
-        other => other,
-    });
+    let Message::SetUp { to, encapsulated, sealed, .. } = decode(unknown.message()).unwrap() else { panic!() };
+    let forged = encode(&Message::SetUp { to, from: near_address().address, encapsulated, sealed });
     assert_eq!(told(&mut far, &forged).unwrap_err(), ServeError::Damaged);
     // It answers in far's place, with all that it saw.
     let mine = proposal(1);
