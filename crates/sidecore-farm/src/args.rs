@@ -18,7 +18,7 @@ pub(crate) use durability::{Durability, Storage};
 pub(crate) use feed::{Feed, OverflowPolicy};
 pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use prune::{Delete, Prune};
-pub(crate) use results::{Cancel, Outcome, Results};
+pub(crate) use results::{Cancel, Outcome, Progress, Results};
 
 use clap::{Args, Parser, Subcommand};
 use error::ArgumentError;
@@ -46,6 +46,8 @@ pub(crate) enum Command {
     Results(Results),
     /// Print the result of one event, or why there is none
     Result(Outcome),
+    /// Say how much of what a feeder has fed is done
+    Progress(Progress),
     /// Cancel events that wait: they become dead letters
     Cancel(Cancel),
     /// List dead events, or feed them once more

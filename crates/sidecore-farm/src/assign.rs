@@ -19,7 +19,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-use crate::pending::{Pending, Placed};
+use crate::pending::{Pending, Placed, Priority};
 use crate::status::Totals;
 use crate::wire::{self, DispatcherMessage, Octets};
 use async_nats::Subject;
@@ -41,6 +41,9 @@ const CANCELLED: &str = "cancelled";
 /// A node is lost if it answers nothing for the time limit of an event and this time, ns.
 const STALL: Nanos = 5_000_000_000;
 
+/// Urgent events have this part of the room of others, beside it.
+const URGENT_PART: u32 = 4;
+
 #[derive(Clone, Debug)]
 pub(crate) struct Settings {
     pub(crate) farm: String,
@@ -51,6 +54,7 @@ pub(crate) struct Settings {
     pub(crate) deaths: u8,
     /// How long an event waits after its first failure, ns; twice as long after each further one.
     pub(crate) backoff: Nanos,
+    /// Most events of the usual priority.
     pub(crate) hold: u32,
     pub(crate) hold_bytes: usize,
     /// Silence after which a node is lost.
@@ -58,6 +62,23 @@ pub(crate) struct Settings {
     pub(crate) limit: Nanos,
     /// Most octets of one message.
     pub(crate) message: usize,
+}
+
+impl Settings {
+    fn most_events(&self, priority: Priority) -> u32 {
+        match priority {
+            Priority::Normal => self.hold,
+            Priority::Urgent => (self.hold / URGENT_PART).max(1),
+        }
+    }
+
+    fn most_bytes(&self, priority: Priority) -> usize {
+        match priority {
+            Priority::Normal => self.hold_bytes,
+            // Room for the largest event.
+            Priority::Urgent => (self.hold_bytes / URGENT_PART as usize).max(2 * self.message),
+        }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -68,6 +89,18 @@ pub(crate) struct Event<T> {
     pub(crate) body: Bytes,
     /// No result is wanted from this time on.
     pub(crate) until: Option<Nanos>,
+    pub(crate) priority: Priority,
+    pub(crate) origin: T,
+}
+
+/// An event from the queue.
+#[derive(Debug)]
+pub(crate) struct NewEvent<'a, T> {
+    pub(crate) id: Box<str>,
+    pub(crate) kind: &'a str,
+    pub(crate) body: Bytes,
+    pub(crate) until: Option<Nanos>,
+    pub(crate) priority: Priority,
     pub(crate) origin: T,
 }
 
@@ -122,6 +155,13 @@ pub(crate) struct Room {
     pub(crate) bytes: usize,
 }
 
+/// What is held of a priority.
+#[derive(Clone, Copy, Debug, Default)]
+struct Used {
+    events: usize,
+    bytes: usize,
+}
+
 #[derive(Debug)]
 struct PendingEvent<T> {
     event: Event<T>,
@@ -135,7 +175,8 @@ pub(crate) struct Assigner<T> {
     held: Pending<PendingEvent<T>>,
     kinds: Kinds,
     nodes: Nodes,
-    bytes: usize,
+    /// By priority.
+    used: [Used; Priority::ALL.len()],
     /// Held events with a deadline.
     deadlines: usize,
     ended: VecDeque<Ended<T>>,
@@ -146,7 +187,7 @@ pub(crate) struct Assigner<T> {
 impl<T> Assigner<T> {
     /// `totals`: counts so far, which go on.
     pub(crate) fn new(settings: Settings, totals: Totals) -> Self {
-        let hold = settings.hold;
+        let hold = Priority::ALL.map(|priority| settings.most_events(priority)).iter().sum();
         let core = nodes::Settings {
             balance: settings.balance,
             in_flight: hold,
@@ -162,7 +203,7 @@ impl<T> Assigner<T> {
             held: Pending::new(core),
             kinds: Kinds::default(),
             nodes: Nodes::new(&settings.farm),
-            bytes: 0,
+            used: Default::default(),
             deadlines: 0,
             ended: VecDeque::new(),
             messages: VecDeque::new(),
@@ -171,8 +212,18 @@ impl<T> Assigner<T> {
         }
     }
 
-    pub(crate) fn room(&self) -> Room {
-        Room { events: self.held.room(), bytes: self.settings.hold_bytes.saturating_sub(self.bytes) }
+    /// Each priority has room of its own: however many others are held, there is some for urgent events, and the other
+    /// way round.
+    pub(crate) fn room(&self, priority: Priority) -> Room {
+        let Used { events, bytes } = self.used[priority as usize];
+        Room {
+            events: self.held.room().min(self.most_events(priority).saturating_sub(events)),
+            bytes: self.settings.most_bytes(priority).saturating_sub(bytes),
+        }
+    }
+
+    pub(crate) fn most_events(&self, priority: Priority) -> usize {
+        self.settings.most_events(priority) as usize
     }
 
     /// Changes the limits of octets held and of one message. Events that are held already stay.
@@ -184,17 +235,10 @@ impl<T> Assigner<T> {
         self.held.room() == self.held.capacity()
     }
 
-    pub(crate) fn offer(
-        &mut self,
-        now: Nanos,
-        id: Box<str>,
-        kind: &str,
-        body: Bytes,
-        until: Option<Nanos>,
-        origin: T,
-    ) -> Offered<T> {
+    pub(crate) fn offer(&mut self, now: Nanos, offered: NewEvent<'_, T>) -> Offered<T> {
+        let NewEvent { id, kind, body, until, priority, origin } = offered;
         let (kind, class) = self.kinds.number(kind);
-        let event = Event { id, kind, body, until, origin };
+        let event = Event { id, kind, body, until, priority, origin };
         if event.is_over(now) {
             self.totals.seen += 1;
             self.end(now, event, End::over(), None);
@@ -207,14 +251,16 @@ impl<T> Assigner<T> {
             self.end(now, event, End::Dead { reason, tries: 0 }, None);
             return Offered::Ended;
         }
-        if size > self.room().bytes {
+        let room = self.room(priority);
+        if room.events == 0 || size > room.bytes {
             return Offered::NoRoom(event.origin);
         }
         let has_deadline = event.until.is_some();
-        match self.held.add(class, PendingEvent { event, arrived: now, failures: 0, refusals: 0 }) {
+        match self.held.add(class, priority, PendingEvent { event, arrived: now, failures: 0, refusals: 0 }) {
             Ok(tag) => {
                 self.totals.seen += 1;
-                self.bytes += size;
+                let used = &mut self.used[priority as usize];
+                *used = Used { events: used.events + 1, bytes: used.bytes + size };
                 self.deadlines += usize::from(has_deadline);
                 Offered::Held(tag)
             }
@@ -223,10 +269,11 @@ impl<T> Assigner<T> {
     }
 
     /// Ends an event that was cancelled before it came.
-    pub(crate) fn cancel_at_once(&mut self, now: Nanos, id: Box<str>, kind: &str, body: Bytes, origin: T) {
+    pub(crate) fn cancel_at_once(&mut self, now: Nanos, cancelled: NewEvent<'_, T>) {
+        let NewEvent { id, kind, body, until, priority, origin } = cancelled;
         let (kind, _) = self.kinds.number(kind);
         self.totals.seen += 1;
-        self.end(now, Event { id, kind, body, until: None, origin }, End::cancelled(), None);
+        self.end(now, Event { id, kind, body, until, priority, origin }, End::cancelled(), None);
     }
 
     /// Ends the events that wait and are meant. Returns how many these are, and how many are with nodes, which do them.
@@ -347,7 +394,8 @@ impl<T> Assigner<T> {
 
     fn end_tag(&mut self, now: Nanos, tag: u32, end: End, by: Option<NodeId>) {
         let Some((_, held)) = self.held.remove(tag) else { return };
-        self.bytes -= size_of(&held.event);
+        let used = &mut self.used[held.event.priority as usize];
+        *used = Used { events: used.events - 1, bytes: used.bytes - size_of(&held.event) };
         self.deadlines -= usize::from(held.event.until.is_some());
         self.end(now, held.event, end, by);
     }

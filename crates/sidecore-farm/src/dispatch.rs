@@ -18,14 +18,15 @@ mod queue;
 mod stream_care;
 
 use crate::args::{self, Keep};
-use crate::assign::{Assigner, End, Ended, Offered, Room, Settings};
+use crate::assign::{Assigner, End, Ended, NewEvent, Offered, Room, Settings};
 use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
+use crate::pending::Priority;
 use crate::quiet::Quiet;
 use crate::signals::Signals;
 use crate::status::{Status, Totals};
-use crate::streams;
+use crate::streams::{self, names::EventSubject};
 use crate::subscribe::subscribe;
 use crate::wire::{self, Lead};
 use async_nats::connection::State;
@@ -41,7 +42,7 @@ use inputs::{Begun, Input, Inputs};
 use known::{Known, MessageState, Origin};
 use lead::{Leadership, Turn};
 use outbox::Outbox;
-use pace::Pace;
+pub(crate) use pace::Pace;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
 use sidecore_core::time::Nanos;
 use sidecore_terminal::output;
@@ -203,19 +204,26 @@ impl Dispatcher<'_> {
         }
         self.finish_ended(now);
         if self.leadership.active().is_some() && self.connected {
-            let (room, least) = (self.room(), self.args.hold as usize / 8);
-            self.queue.ask(now, room, least, self.client.max_payload(), &self.outbox);
+            for priority in Priority::ALL {
+                let (room, most) = self.room(priority);
+                self.queue.ask(now, priority, room, most / 8, self.client.max_payload(), &self.outbox);
+            }
         }
     }
 
-    fn room(&self) -> Room {
+    /// Room for events of the priority, and the most events of it.
+    fn room(&self, priority: Priority) -> (Room, usize) {
         let full = self.commits.len() >= MAX_COMMITS || !self.commits.why().is_empty();
         match &self.assigner {
             Some(assigner) if !full => {
-                let Room { events, bytes } = assigner.room();
-                Room { events, bytes: bytes.saturating_sub(self.commits.bytes()) }
+                let Room { events, bytes } = assigner.room(priority);
+                let bytes = match priority {
+                    Priority::Normal => bytes.saturating_sub(self.commits.bytes()),
+                    Priority::Urgent => bytes,
+                };
+                (Room { events, bytes }, assigner.most_events(priority))
             }
-            _ => Room { events: 0, bytes: 0 },
+            _ => (Room { events: 0, bytes: 0 }, 0),
         }
     }
 
@@ -249,9 +257,9 @@ impl Dispatcher<'_> {
             *former = origin;
             return;
         }
-        let (kind, position) = (subject.rsplit('.').next().unwrap_or_default(), origin.position);
+        let (EventSubject { priority, kind, .. }, position) = (EventSubject::of(subject), origin.position);
         if self.cancelled.has(&id, position.number) {
-            return assigner.cancel_at_once(now, id, kind, body, origin);
+            return assigner.cancel_at_once(now, NewEvent { id, kind, body, until: None, priority, origin });
         }
         if origin.not_before > 0
             && let wait @ 1.. = origin.not_before.saturating_sub(since_1970())
@@ -261,7 +269,7 @@ impl Dispatcher<'_> {
         }
         let left = |deadline: Nanos| now.saturating_add(deadline.saturating_sub(since_1970()));
         let until = (origin.deadline > 0).then(|| left(origin.deadline));
-        match assigner.offer(now, id, kind, body, until, origin) {
+        match assigner.offer(now, NewEvent { id, kind, body, until, priority, origin }) {
             Offered::Held(tag) => self.known.put(position, MessageState::Held(tag)),
             Offered::Ended => {}
             // An abandoned request still exists at the server, so more events arrived than the last request asked for.
@@ -400,8 +408,8 @@ impl Dispatcher<'_> {
             let taken = async {
                 let streams = streams::ensure(&context, &farm, &durability).await.map_err(FarmError::from)?;
                 let nodes = if hears_nodes { None } else { Some(subscribe(&client, format!("farm.{farm}.up")).await?) };
-                let consumer = queue::take_over(&client, &farm, &streams, term, random()).await?;
-                Ok(Begun { consumer, nodes })
+                let consumers = queue::take_over(&client, &farm, &streams, term, random()).await?;
+                Ok(Begun { consumers, nodes })
             };
             // An abandoned attempt stops. The next one deletes what it created.
             tokio::select! {
@@ -413,7 +421,7 @@ impl Dispatcher<'_> {
     }
 
     fn has_begun(&mut self, now: Nanos, term: u64, begun: Result<Begun, NotTaken>) {
-        let Begun { consumer, nodes } = match begun {
+        let Begun { consumers, nodes } = match begun {
             Ok(begun) => begun,
             Err(NotTaken::Later(later)) => return self.hear_term(now, later),
             // Held events stay here unless another dispatcher takes over.
@@ -425,9 +433,9 @@ impl Dispatcher<'_> {
         if !self.leadership.has_begun(term) {
             return;
         }
-        self.queue.begin(&consumer.name, consumer.inbox);
+        self.queue.begin(&consumers.names, consumers.inbox);
         self.delays = Delays::default();
-        self.inputs.listen(nodes, consumer.messages);
+        self.inputs.listen(nodes, consumers.messages);
         let settings = self.settings(term);
         if let Some(assigner) = &mut self.assigner {
             assigner.resize(settings.hold_bytes, settings.message);

@@ -24,6 +24,7 @@ use crate::ids::Ids;
 use crate::streams::{self, error::StreamError};
 use async_nats::jetstream;
 use place::Keeper;
+pub(crate) use place::events_fed;
 use pump::Pump;
 use std::sync::Arc;
 use std::time::Duration;
@@ -55,6 +56,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     };
     let limit = client.max_payload().saturating_sub(HEADROOM);
     let ids = Ids::new(args.name.as_deref(), &client);
+    let batch = ids.feeder().to_owned();
     let (give, take) = mpsc::channel(QUEUE);
     let source = source::open(&args, limit, ids).await?;
     let keeper = match (&args.name, source.place()) {
@@ -63,7 +65,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     };
     let source = source.go_on_from(keeper.as_ref().map(Keeper::place)).await?;
     let room = source.room();
-    let mut pump = Pump::open(&args, client, keeper, again, take, namespace).await?;
+    let mut pump = Pump::open(&args, client, &batch, keeper, again, take, namespace).await?;
     let code = pump.run(tokio::spawn(source.run(give))).await;
     drop(pump);
     if let Some(room) = room {

@@ -30,6 +30,11 @@ impl Ids {
         Self { feeder: name.unwrap_or(&run).to_owned(), run }
     }
 
+    /// The feeder's name, given or random.
+    pub(crate) fn feeder(&self) -> &str {
+        &self.feeder
+    }
+
     /// For an event that has the same number when the source is read again.
     pub(crate) fn numbered(&self, number: u64) -> String {
         format!("{}-{number}", self.feeder)

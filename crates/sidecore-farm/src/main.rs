@@ -7,7 +7,7 @@
 //! |`pending`|requests that wait for a node or are with one: events of `assign`, requests on keys of `keys/router`|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
-//! |`feed`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
+//! |`feed`, `progress`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
 //! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
 //! |`connect`, `subscribe`|connections to NATS, and their messages|
 //! |`ids`, `quiet`|ids of events; log lines without repetition|
@@ -37,6 +37,7 @@ mod measures;
 mod node;
 mod outcome;
 mod pending;
+mod progress;
 mod quiet;
 mod removal;
 mod results;
@@ -60,12 +61,13 @@ use sidecore_report::paths;
 use sidecore_terminal::{arguments, output};
 use std::process::ExitCode;
 
-const EXAMPLES: [(&str, &str); 10] = [
+const EXAMPLES: [(&str, &str); 11] = [
     ("sidecore farm try", "All parts on this machine; some are killed, and nothing is lost."),
     ("sidecore farm dispatch", "Assigns events. A second one stands by."),
     ("sidecore farm work --jobs 8 -- gzip -c", "A node: your program for each event."),
     ("sidecore farm feed --lines", "Each line of standard input is an event."),
     ("sidecore farm feed --dir images --kind image --name camera", "Each file is an event."),
+    ("sidecore farm progress camera --wait 1h", "Waits until all that the feeder camera has fed is done."),
     ("sidecore farm results --to out --follow", "A file for each result, and further ones as they come."),
     ("sidecore farm dead --again", "Dead letters are fed once more, under their ids."),
     ("sidecore farm cancel camera-17", "This event is not done if it still waits."),
@@ -96,6 +98,7 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Results(args) => results::run(args).await,
             Command::Result(args) => outcome::run(args).await,
             Command::Dead(args) => dead::run(args).await,
+            Command::Progress(args) => progress::run(args).await,
             Command::Cancel(args) => cancel::run(args).await,
             Command::Prune(args) => removal::prune(args).await,
             Command::Delete(args) => removal::delete(args).await,

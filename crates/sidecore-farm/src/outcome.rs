@@ -44,7 +44,8 @@ pub(crate) async fn run(args: args::Outcome) -> Result<u8, FarmError> {
     }
 }
 
-async fn last(stream: &Stream<()>, subject: String) -> Result<Option<StreamMessage>, FarmError> {
+/// The last message of a subject.
+pub(crate) async fn last(stream: &Stream<()>, subject: String) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = stream.get_last_raw_message_by_subject(&subject) => asked,
         said = connect::denied() => return Err(FarmError::denied("read results and dead letters", said)),

@@ -11,6 +11,18 @@ use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use waiting::{PlaceOutcome, Waiting};
 
+/// Urgent requests go first. Of eight that are placed while both wait, one is a normal one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Priority {
+    #[default]
+    Normal,
+    Urgent,
+}
+
+impl Priority {
+    pub(crate) const ALL: [Self; 2] = [Self::Normal, Self::Urgent];
+}
+
 #[derive(Debug)]
 pub(crate) struct Pending<T> {
     pub(crate) pool: NodePool,
@@ -23,6 +35,7 @@ pub(crate) struct Pending<T> {
 #[derive(Debug)]
 struct Held<T> {
     class: Class,
+    priority: Priority,
     waits: bool,
     request: T,
 }
@@ -61,11 +74,11 @@ impl<T> Pending<T> {
         self.waiting.has_fresh(class)
     }
 
-    /// Adds a request, which waits behind those of its class. The request comes back where there is no room.
-    pub(crate) fn add(&mut self, class: Class, request: T) -> Result<u32, T> {
+    /// Adds a request, which waits behind those of its class and priority. The request comes back where there is no room.
+    pub(crate) fn add(&mut self, class: Class, priority: Priority, request: T) -> Result<u32, T> {
         let Some(tag) = self.free.pop() else { return Err(request) };
-        self.held[tag as usize] = Some(Held { class, waits: true, request });
-        self.waiting.last(class, tag);
+        self.held[tag as usize] = Some(Held { class, priority, waits: true, request });
+        self.waiting.last(class, priority, tag);
         Ok(tag)
     }
 
@@ -96,7 +109,7 @@ impl<T> Pending<T> {
     pub(crate) fn again(&mut self, tag: u32) {
         if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {
             held.waits = true;
-            self.waiting.again(held.class, tag);
+            self.waiting.again(held.class, held.priority, tag);
         }
     }
 
@@ -104,15 +117,15 @@ impl<T> Pending<T> {
     pub(crate) fn again_later(&mut self, tag: u32, from: Nanos) {
         if let Some(held) = self.held.get_mut(tag as usize).and_then(Option::as_mut) {
             held.waits = true;
-            self.waiting.later(held.class, tag, from);
+            self.waiting.later(held.class, held.priority, tag, from);
         }
     }
 
     /// Ends a request. No node may have it.
     pub(crate) fn remove(&mut self, tag: u32) -> Option<(Class, T)> {
-        let Held { class, waits, request } = self.held.get_mut(tag as usize)?.take()?;
+        let Held { class, priority, waits, request } = self.held.get_mut(tag as usize)?.take()?;
         if waits {
-            self.waiting.remove(class, tag);
+            self.waiting.remove(class, priority, tag);
         }
         self.pool.forget(tag);
         self.free.push(tag);

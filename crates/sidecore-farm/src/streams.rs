@@ -76,7 +76,10 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
             Response::Ok(info) => {
                 shape::check(&info.config, &wanted, durability)?;
                 if shape::is_earlier(&info.config, &wanted) {
-                    update(js, info.config, &wanted).await?;
+                    if shape::has_former_layout(&info.config) && info.state.messages > 0 {
+                        return Err(StreamError::FormerLayout { name: wanted.name, events: info.state.messages });
+                    }
+                    update(js, farm, info.config, &wanted).await?;
                 }
             }
             Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted),
@@ -100,12 +103,15 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
     Ok(made)
 }
 
-/// Gives a stream of an earlier version what feeders with accounts of their own need. Who may not do that uses the
-/// stream as it is.
-async fn update(js: &Context, there: Config, wanted: &Config) -> Result<(), StreamError> {
+/// Brings a stream of an earlier version up to date. Who may not do that uses the stream as it is, but for the queue,
+/// which takes other subjects now.
+async fn update(js: &Context, farm: &str, there: Config, wanted: &Config) -> Result<(), StreamError> {
     let config = Config { subjects: wanted.subjects.clone(), allow_direct: wanted.allow_direct, ..there };
     match ask(js, format!("STREAM.UPDATE.{}", config.name), &config).await {
         Ok(Response::Err { error }) => Err(StreamError::refused(error, wanted)),
+        Err(StreamError::Denied(_)) if shape::has_events(wanted) => {
+            Err(StreamError::Earlier { name: config.name, farm: farm.to_owned() })
+        }
         Ok(Response::Ok(_)) | Err(StreamError::Denied(_)) => Ok(()),
         Err(error) => Err(error),
     }

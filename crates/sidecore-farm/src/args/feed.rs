@@ -2,6 +2,7 @@
 
 use super::{Durability, Farm, name};
 use crate::measures;
+use crate::pending::Priority;
 use clap::{ArgGroup, Args, ValueEnum};
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -34,6 +35,9 @@ pub(crate) struct Feed {
     /// Have events done this time after they were fed, at the earliest. Needs clocks that agree
     #[arg(long, value_name = "TIME", value_parser = measures::age)]
     pub(crate) delay: Option<Duration>,
+    /// These events go before all others that wait; of eight that nodes get, one is another. What a node has, it does first
+    #[arg(long)]
+    pub(crate) urgent: bool,
     /// This feeder's name: with it, one that was stopped goes on where it was when the same source is given again
     #[arg(long, value_name = "FEEDER", value_parser = name)]
     pub(crate) name: Option<String>,
@@ -54,6 +58,12 @@ pub(crate) struct Feed {
     pub(crate) event_time: Duration,
     #[command(flatten)]
     pub(crate) durability: Durability,
+}
+
+impl Feed {
+    pub(crate) fn priority(&self) -> Priority {
+        if self.urgent { Priority::Urgent } else { Priority::Normal }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

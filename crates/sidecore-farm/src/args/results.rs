@@ -1,4 +1,4 @@
-//! `sidecore farm results`, `sidecore farm result` and `sidecore farm cancel`.
+//! `sidecore farm results`, `sidecore farm result`, `sidecore farm progress` and `sidecore farm cancel`.
 
 use super::error::ArgumentError;
 use super::{Farm, name};
@@ -49,6 +49,24 @@ pub(crate) struct Outcome {
     /// Wait so long for its result, as 60s; without it, not at all
     #[arg(long, value_name = "TIME", value_parser = measures::age)]
     pub(crate) wait: Option<Duration>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Progress {
+    #[command(flatten)]
+    pub(crate) farm: Farm,
+    /// The name that its feeder was given with --name
+    #[arg(value_name = "FEEDER", value_parser = name)]
+    pub(crate) batch: String,
+    /// The namespace of a feeder with an account of its own
+    #[arg(long, value_name = "NAME", value_parser = name)]
+    pub(crate) namespace: Option<String>,
+    /// Wait so long, as 10min, until nothing of it is left; without it, look for a second
+    #[arg(long, value_name = "TIME", value_parser = measures::age)]
+    pub(crate) wait: Option<Duration>,
+    /// As one object
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

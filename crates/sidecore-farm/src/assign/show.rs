@@ -14,7 +14,7 @@ impl<T> Assigner<T> {
             balance: settings.balance.name().to_owned(),
             dispatcher: settings.dispatcher,
             held: (held.capacity() - held.room()) as u64,
-            held_bytes: self.bytes as u64,
+            held_bytes: self.used.iter().map(|used| used.bytes as u64).sum(),
             waiting: held.waiting() as u64,
             totals: self.totals,
             nodes: nodes.iter_mut().filter_map(|node| show(now, &held.pool, node)).collect(),

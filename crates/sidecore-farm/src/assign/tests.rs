@@ -44,8 +44,12 @@ fn answer(assigner: &mut Assigner<u32>, now: Nanos, incarnation: u64, ticket: u6
     say(assigner, now, &NodeMessage::Answers(Answers { incarnation, list }));
 }
 
+fn new_event(id: &str, body: Vec<u8>, origin: u32) -> NewEvent<'static, u32> {
+    NewEvent { id: id.into(), kind: "k", body: body.into(), until: None, priority: Priority::Normal, origin }
+}
+
 fn offer(assigner: &mut Assigner<u32>, number: u32) -> Option<u32> {
-    match assigner.offer(0, format!("e-{number}").into(), "k", Bytes::from(vec![number as u8; 100]), None, number) {
+    match assigner.offer(0, new_event(&format!("e-{number}"), vec![number as u8; 100], number)) {
         Offered::Held(tag) => Some(tag),
         Offered::Ended | Offered::NoRoom(_) => None,
     }
@@ -96,7 +100,7 @@ fn an_event_goes_to_a_node_and_its_result_comes_back_with_what_was_kept() {
     answer(&mut assigner, MS, 1, ticket, Outcome::Done(Octets(b"result")));
     let ended = assigner.next_ended().unwrap();
     assert_eq!((ended.event.origin, ended.end), (3, End::Done(Bytes::from("result"))));
-    assert_eq!(assigner.room(), Room { events: 16, bytes: 4096 });
+    assert_eq!(assigner.room(Priority::Normal), Room { events: 16, bytes: 4096 });
     let shown = assigner.show(2 * MS);
     assert_eq!((shown.nodes[0].done, shown.totals.seen, shown.totals.late), (1, 1, 0));
 }
@@ -272,13 +276,12 @@ fn what_every_node_refuses_is_given_up_with_what_they_say() {
 #[test]
 fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwise() {
     let mut assigner = assigner();
-    let large = Bytes::from(vec![0; 1024]);
-    assert_eq!(assigner.offer(0, "large".into(), "k", large, None, 0), Offered::Ended);
+    assert_eq!(assigner.offer(0, new_event("large", vec![0; 1024], 0)), Offered::Ended);
     assert!(matches!(assigner.next_ended().unwrap().end, End::Dead { tries: 0, .. }));
     join(&mut assigner, 0, "n", 1);
     sent(&mut assigner);
     (0..16).for_each(|number| assert!(offer(&mut assigner, number).is_some()));
-    assert_eq!(assigner.room().events, 0);
+    assert_eq!(assigner.room(Priority::Normal).events, 0);
     // A full message does not count against the event.
     assert_eq!((offer(&mut assigner, 16), assigner.next_ended().is_none()), (None, true));
     assigner.pump(0);
@@ -290,12 +293,32 @@ fn an_event_larger_than_a_message_ends_at_once_and_events_share_messages_otherwi
 #[test]
 fn an_event_has_no_room_where_its_octets_have_none() {
     let mut assigner = assigner();
-    let large = Bytes::from(vec![0; 900]);
-    let offered = [0, 1, 2, 3, 4].map(|number| assigner.offer(0, "large".into(), "k", large.clone(), None, number));
+    let offered = [0, 1, 2, 3, 4].map(|number| assigner.offer(0, new_event("large", vec![0; 900], number)));
     assert_eq!(offered[4], Offered::NoRoom(4), "of 4096 octets");
     assert!(offered[..4].iter().all(|offered| matches!(offered, Offered::Held(_))));
     assert!(assigner.next_ended().is_none());
     assert_eq!(assigner.origins(0, 2).chain(assigner.origins(1, 2)).count(), 4);
+}
+
+#[test]
+fn each_priority_has_room_of_its_own_and_urgent_events_go_first() {
+    let mut assigner = assigner();
+    (0..16).for_each(|number| assert!(offer(&mut assigner, number).is_some()));
+    assert_eq!(offer(&mut assigner, 16), None);
+    let urgent = |assigner: &mut Assigner<u32>, number: u32, bytes: usize| {
+        let event = new_event(&format!("u-{number}"), vec![0; bytes], number);
+        assigner.offer(0, NewEvent { priority: Priority::Urgent, ..event })
+    };
+    // A quarter of the events, and the octets of two of the largest messages.
+    assert_eq!(assigner.room(Priority::Urgent), Room { events: 4, bytes: 2048 });
+    (0..4).for_each(|number| assert!(matches!(urgent(&mut assigner, number, 100), Offered::Held(_))));
+    assert_eq!(urgent(&mut assigner, 4, 100), Offered::NoRoom(4));
+    join(&mut assigner, 0, "n", 1);
+    assigner.pump(0);
+    let given = events(&mut assigner, 0, "farm.f.down.n.1");
+    assert!(given.len() > 4 && given[..4].iter().all(|(id, _)| id.starts_with("u-")), "{given:?}");
+    answer(&mut assigner, MS, 1, given[0].1, Outcome::Done(Octets(b"r")));
+    assert_eq!((assigner.room(Priority::Urgent).events, assigner.room(Priority::Normal).events), (1, 0));
 }
 
 #[test]
@@ -358,7 +381,7 @@ fn what_waits_is_cancelled_and_what_a_node_has_is_done() {
     let is_meant = |id: &str, number: &u32| ["e-1", "e-2", "e-3", "e-5"].contains(&id) && *number != 2;
     assert_eq!(assigner.cancel(2 * MS, is_meant), (2, 1));
     assert_eq!(assigner.cancel(2 * MS, is_meant), (0, 1));
-    assigner.cancel_at_once(2 * MS, "e-6".into(), "k", Bytes::from("body"), 6);
+    assigner.cancel_at_once(2 * MS, new_event("e-6", b"body".to_vec(), 6));
     let mut dead = Vec::new();
     while let Some(ended) = assigner.next_ended() {
         assert_eq!(ended.end, End::cancelled());
@@ -376,7 +399,8 @@ fn what_waits_is_cancelled_and_what_a_node_has_is_done() {
 fn an_event_is_dead_at_its_deadline_wherever_it_is() {
     let mut assigner = assigner();
     let offer = |assigner: &mut Assigner<u32>, now, until, origin| {
-        assigner.offer(now, format!("e-{origin}").into(), "k", Bytes::from("body"), Some(until), origin)
+        let event = new_event(&format!("e-{origin}"), b"body".to_vec(), origin);
+        assigner.offer(now, NewEvent { until: Some(until), ..event })
     };
     let dead = |assigner: &mut Assigner<u32>| {
         let ended = assigner.next_ended()?;

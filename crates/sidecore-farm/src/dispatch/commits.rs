@@ -10,7 +10,8 @@ use crate::error::FarmError;
 use crate::ids;
 use crate::streams::names;
 use crate::streams::padding::Padding;
-use async_nats::{Client, Message, Subject, Subscriber};
+use async_nats::header::NATS_EXPECTED_LAST_SEQUENCE;
+use async_nats::{Client, HeaderMap, HeaderValue, Message, Subject, Subscriber};
 use bytes::Bytes;
 use reply::{Asked, PublishResult, publish_result};
 use serde_json::json;
@@ -128,6 +129,9 @@ impl Commits {
                 return self.stored(now, index, true, outbox);
             }
             PublishResult::OfEvent(_) | PublishResult::Free | PublishResult::Foreign(_) if asked == Asked::Result => {
+                self.ask_for_taken(now, index, outbox);
+            }
+            PublishResult::Free if asked == Asked::Taken => {
                 self.note_no_result(index);
                 self.send(now, index, outbox);
             }
@@ -180,11 +184,23 @@ impl Commits {
         let (api, body) = match asked {
             Asked::Remove(number) => ("DELETE", json!({ "seq": number, "no_erase": true })),
             Asked::Result => last(names::result(&self.farm, &commit.ended.event.id)),
-            Asked::Look | Asked::Store => last(commit.subject(&self.farm)),
+            Asked::Look | Asked::Store | Asked::Taken => last(commit.subject(&self.farm)),
         };
         let subject = format!("$JS.API.STREAM.MSG.{api}.{stream}");
         let serial = commit.serial;
         outbox.ask(subject.into(), self.reply(index, serial, asked), None, body.to_string().into());
+    }
+
+    /// Whether a dead letter's event had a result that was taken and removed: for two minutes the servers know results
+    /// again. This one has a condition that never holds, so that it is not stored.
+    fn ask_for_taken(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
+        let Some(commit) = &mut self.under_way[index as usize] else { return };
+        commit.sent = now;
+        let (event, serial) = (&commit.ended.event, commit.serial);
+        let (mut headers, subject) = (HeaderMap::new(), names::result(&self.farm, &event.id));
+        headers.insert(names::ID, letter::name_of_result(&event.id, &commit.digest));
+        headers.insert(NATS_EXPECTED_LAST_SEQUENCE, HeaderValue::from(i64::MAX.cast_unsigned()));
+        outbox.ask(subject.into(), self.reply(index, serial, Asked::Taken), Some(headers), Bytes::new());
     }
 
     /// Whether what stands under a commit's id is of the same event. Earlier versions did not say of which.
@@ -280,7 +296,10 @@ impl Commits {
         let (mut headers, body) = match &commit.ended.end {
             End::Done(result) => (letter::of_result(&event.id, &commit.digest, &event.kind), result.clone()),
             End::Dead { reason, tries } => {
-                let headers = letter::of_letter(reason, *tries, &event.kind, &commit.digest);
+                let mut headers = letter::of_letter(reason, *tries, &event.kind, &commit.digest);
+                if let Some(batch) = &event.origin.batch {
+                    headers.insert(names::BATCH, &**batch);
+                }
                 letter::letter(headers, &event.body, commit.whole, most)
             }
         };

@@ -1,9 +1,8 @@
 //! Size of the work queue, by its servers' answers, once a second.
 
 use crate::streams::names;
-use async_nats::jetstream::Context;
+use async_nats::jetstream::{Context, consumer};
 use futures_util::TryStreamExt;
-use std::pin::pin;
 use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{MissedTickBehavior, interval};
@@ -57,14 +56,19 @@ async fn queued(context: &Context, events: &str) -> Option<Queued> {
     })
 }
 
+#[derive(Default)]
 struct HandedOut {
     unacknowledged: u64,
     known: u64,
 }
 
+/// Of all consumers, one for each priority. `None`: there is none.
 async fn handed_out(context: &Context, events: &str) -> Option<HandedOut> {
-    let consumers = context.get_stream_no_info(events).await.ok()?.consumers();
-    let info = pin!(consumers).try_next().await.ok()??;
-    let unacknowledged = info.num_ack_pending as u64;
-    Some(HandedOut { unacknowledged, known: info.num_pending.saturating_add(unacknowledged) })
+    let stream = context.get_stream_no_info(events).await.ok()?;
+    let consumers: Vec<consumer::Info> = stream.consumers().try_collect().await.ok()?;
+    let sum = consumers.iter().fold(HandedOut::default(), |sum, info| {
+        let unacknowledged = sum.unacknowledged + info.num_ack_pending as u64;
+        HandedOut { unacknowledged, known: sum.known.saturating_add(info.num_pending + info.num_ack_pending as u64) }
+    });
+    (!consumers.is_empty()).then_some(sum)
 }

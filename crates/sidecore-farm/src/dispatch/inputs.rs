@@ -1,6 +1,6 @@
 //! All inputs of a dispatcher.
 
-use super::queue::{Consumer, NotTaken};
+use super::queue::{Consumers, NotTaken};
 use crate::cancel;
 use crate::error::FarmError;
 use crate::subscribe::{next, subscribe};
@@ -24,7 +24,7 @@ pub(super) enum Input {
 }
 
 pub(super) struct Begun {
-    pub(super) consumer: Consumer,
+    pub(super) consumers: Consumers,
     /// `None`: the subscription exists already.
     pub(super) nodes: Option<Subscriber>,
 }

@@ -67,6 +67,8 @@ pub(super) struct Origin {
     pub(super) deadline: Nanos,
     /// When it may be done at the earliest, by the same clock.
     pub(super) not_before: Nanos,
+    /// As [`EventSubject::whole_batch`](crate::streams::names::EventSubject::whole_batch).
+    pub(super) batch: Option<Box<str>>,
 }
 
 #[cfg(test)]

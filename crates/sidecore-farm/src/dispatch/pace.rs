@@ -9,11 +9,11 @@ const MARKS: usize = 30;
 
 /// Counts of done events, and when.
 #[derive(Debug, Default)]
-pub(super) struct Pace(VecDeque<(Nanos, u64)>);
+pub(crate) struct Pace(VecDeque<(Nanos, u64)>);
 
 impl Pace {
     /// `done`: events done so far. Returns those done in a second, over the last half minute at most.
-    pub(super) fn observe(&mut self, now: Nanos, done: u64) -> f64 {
+    pub(crate) fn observe(&mut self, now: Nanos, done: u64) -> f64 {
         if self.0.back().is_some_and(|(_, before)| *before > done) {
             // Another dispatcher's counts go on here, or start again.
             self.0.clear();

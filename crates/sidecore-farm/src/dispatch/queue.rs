@@ -1,13 +1,16 @@
-//! The work queue through one term's consumer: one request at a time, as large as the free room.
+//! The work queue through one term's consumers, one for each priority: one request at a time to each, as large as the
+//! free room.
 //!
-//! On each takeover a dispatcher makes a consumer of a new name, and deletes consumers of earlier terms. A late request
+//! On each takeover a dispatcher makes consumers of a new name, and deletes consumers of earlier terms. A late request
 //! of an earlier term names a deleted consumer, and takes nothing.
 
 use super::known::{Origin, StreamPosition};
 use super::outbox::Outbox;
 use crate::assign::Room;
 use crate::error::{Cause, FarmError};
-use crate::streams::{Streams, names};
+use crate::pending::Priority;
+use crate::streams::Streams;
+use crate::streams::names::{self, EventSubject, all_of};
 use async_nats::jetstream::ErrorCode;
 use async_nats::jetstream::consumer::{AckPolicy, pull};
 use async_nats::jetstream::stream::{ConsumerError, ConsumerErrorKind};
@@ -37,6 +40,8 @@ const PAUSE: Nanos = 50_000_000;
 const MAX_BATCH: usize = 8192;
 /// Attempts at making a consumer while other dispatchers make theirs.
 const ROUNDS: u32 = 8;
+/// What the servers answer if another consumer takes the same events.
+const TAKEN: [ErrorCode; 2] = [ErrorCode::CONSUMER_WQ_MULTIPLE_UNFILTERED, ErrorCode::CONSUMER_WQ_CONSUMER_NOT_UNIQUE];
 const NO_EVENTS: &str = "cannot take events";
 const NOT_TAKEN_OVER: &str = "cannot take the queue over";
 const OTHERS: &str = "the queue has a consumer that is no dispatcher's, or several dispatchers begin";
@@ -45,12 +50,13 @@ const UNLISTED: &str = "the servers refuse a consumer of the queue and list none
 pub(super) enum Taken {
     Event(Message, StreamPosition),
     Handled,
-    /// The consumer does not exist any more: a later term took the queue over, or an operator removed it.
+    /// A consumer does not exist any more: a later term took the queue over, or an operator removed it.
     Gone,
 }
 
-pub(super) struct Consumer {
-    pub(super) name: String,
+pub(super) struct Consumers {
+    /// By priority.
+    pub(super) names: [String; Priority::ALL.len()],
     pub(super) inbox: String,
     pub(super) messages: Subscriber,
 }
@@ -70,8 +76,17 @@ impl From<FarmError> for NotTaken {
 
 pub(super) struct Queue {
     events: String,
-    ask: Subject,
     inbox: String,
+    /// Of the last request.
+    number: u64,
+    /// By priority.
+    pulls: [Pull; Priority::ALL.len()],
+}
+
+/// Requests to one consumer.
+#[derive(Default)]
+struct Pull {
+    ask: String,
     /// Number of the request, messages that it may still bring, and time of its last message or heartbeat.
     request: u64,
     left: usize,
@@ -88,7 +103,7 @@ struct Request {
     idle_heartbeat: u128,
 }
 
-/// Makes a consumer of this term, and deletes consumers of earlier terms: unacknowledged messages are redelivered.
+/// Makes the consumers of this term, and deletes those of earlier terms: unacknowledged messages are redelivered.
 ///
 /// `unique` differs between attempts. Only listed names are deleted, so a late deletion cannot reach a later consumer.
 pub(super) async fn take_over(
@@ -97,16 +112,28 @@ pub(super) async fn take_over(
     streams: &Streams,
     term: u64,
     unique: u64,
-) -> Result<Consumer, NotTaken> {
-    let name = name(farm, term, unique);
+) -> Result<Consumers, NotTaken> {
+    let names = Priority::ALL.map(|priority| name(farm, term, unique, priority));
     let inbox = client.new_inbox();
     let messages = client.subscribe(format!("{inbox}.*")).await;
     let messages = messages.map_err(FarmError::nats("cannot receive events"))?;
     let mut listed = 0;
     for _ in 0..ROUNDS {
-        listed = listed.max(delete_earlier(farm, streams, term, &name).await?);
+        listed = listed.max(delete_earlier(farm, streams, term, &names).await?);
+        if make(farm, streams, &names).await? {
+            return Ok(Consumers { names, inbox, messages });
+        }
+    }
+    let why = if listed == 0 { UNLISTED } else { OTHERS };
+    Err(FarmError::nats(NO_EVENTS)(why).into())
+}
+
+/// `false`: a work queue has one consumer for an event, and another dispatcher's came in between.
+async fn make(farm: &str, streams: &Streams, names: &[String]) -> Result<bool, FarmError> {
+    for (priority, name) in Priority::ALL.into_iter().zip(names) {
         let config = pull::Config {
             durable_name: Some(name.clone()),
+            filter_subject: all_of(farm, priority),
             ack_policy: AckPolicy::Explicit,
             ack_wait: ACK_WAIT,
             max_deliver: -1,
@@ -114,24 +141,22 @@ pub(super) async fn take_over(
             ..pull::Config::default()
         };
         match streams.events.create_consumer(config).await {
-            Ok(_) => return Ok(Consumer { name, inbox, messages }),
-            // A work queue has one consumer: another dispatcher's came in between.
-            Err(error) if is(&error, ErrorCode::CONSUMER_WQ_MULTIPLE_UNFILTERED) => {}
-            Err(error) => return Err(FarmError::nats(NO_EVENTS)(error).into()),
+            Ok(_) => {}
+            Err(error) if TAKEN.into_iter().any(|code| is(&error, code)) => return Ok(false),
+            Err(error) => return Err(FarmError::nats(NO_EVENTS)(error)),
         }
     }
-    let why = if listed == 0 { UNLISTED } else { OTHERS };
-    Err(FarmError::nats(NO_EVENTS)(why).into())
+    Ok(true)
 }
 
-async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> Result<usize, NotTaken> {
+async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &[String]) -> Result<usize, NotTaken> {
     let listed: Result<Vec<String>, _> = streams.events.consumer_names().try_collect().await;
     let listed = listed.map_err(FarmError::nats(NOT_TAKEN_OVER))?;
     let of_dispatchers = || listed.iter().filter_map(|name| Some((name, term_of(farm, name)?)));
     if let Some(later) = of_dispatchers().map(|(_, of)| of).filter(|of| *of > term).max() {
         return Err(NotTaken::Later(later));
     }
-    for (earlier, _) in of_dispatchers().filter(|(name, _)| name.as_str() != own) {
+    for (earlier, _) in of_dispatchers().filter(|(name, _)| !own.contains(*name)) {
         match streams.events.delete_consumer(earlier).await {
             Ok(_) => {}
             Err(error) if is(&error, ErrorCode::CONSUMER_NOT_FOUND) => {}
@@ -145,79 +170,81 @@ async fn delete_earlier(farm: &str, streams: &Streams, term: u64, own: &str) -> 
 impl Queue {
     pub(super) fn new(farm: &str) -> Self {
         let [events, ..] = names::streams(farm);
-        Self {
-            events,
-            ask: Subject::from_static(""),
-            inbox: String::new(),
-            request: 0,
-            left: 0,
-            heard: 0,
-            lost: 0,
-            not_before: 0,
-        }
+        Self { events, inbox: String::new(), number: 0, pulls: Default::default() }
     }
 
-    pub(super) fn begin(&mut self, consumer: &str, inbox: String) {
-        self.ask = format!("$JS.API.CONSUMER.MSG.NEXT.{}.{consumer}", self.events).into();
+    pub(super) fn begin(&mut self, consumers: &[String; Priority::ALL.len()], inbox: String) {
         self.inbox = inbox;
-        (self.left, self.lost, self.not_before) = (0, 0, 0);
+        let Self { events, pulls, .. } = self;
+        *pulls = consumers
+            .each_ref()
+            .map(|consumer| Pull { ask: format!("$JS.API.CONSUMER.MSG.NEXT.{events}.{consumer}"), ..Pull::default() });
     }
 
-    pub(super) fn ask(&mut self, now: Nanos, room: Room, least: usize, largest: usize, outbox: &Outbox) {
-        if self.left > 0 || now < self.not_before || room.events < least.max(1) || room.bytes < largest {
+    pub(super) fn ask(
+        &mut self,
+        now: Nanos,
+        priority: Priority,
+        room: Room,
+        least: usize,
+        largest: usize,
+        outbox: &Outbox,
+    ) {
+        let pull = &mut self.pulls[priority as usize];
+        if pull.left > 0 || now < pull.not_before || room.events < least.max(1) || room.bytes < largest {
             return;
         }
-        self.request += 1;
-        self.left = room.events.min(MAX_BATCH);
-        self.heard = now;
+        self.number += 1;
+        (pull.request, pull.left, pull.heard) = (self.number, room.events.min(MAX_BATCH), now);
         let request = Request {
-            batch: self.left,
+            batch: pull.left,
             max_bytes: room.bytes,
             expires: EXPIRES.as_nanos(),
             idle_heartbeat: HEARTBEAT.as_nanos(),
         };
-        let reply = format!("{}.{}", self.inbox, self.request);
+        let reply = format!("{}.{}", self.inbox, self.number);
         let body = serde_json::to_vec(&request).unwrap_or_default();
         // A lost request shows by its silence.
-        outbox.ask(self.ask.clone(), reply.into(), None, body.into());
+        outbox.ask(pull.ask.clone().into(), reply.into(), None, body.into());
     }
 
     pub(super) fn take(&mut self, now: Nanos, message: Message) -> Taken {
-        self.heard = now;
         if let Some(status) = message.status {
             return self.told(now, status, &message);
         }
         let Some(position) = message.reply.as_ref().and_then(|reply| StreamPosition::of(reply)) else {
             return Taken::Handled;
         };
-        self.left = self.left.saturating_sub(1);
-        self.lost = 0;
+        let pull = &mut self.pulls[EventSubject::of(&message.subject).priority as usize];
+        (pull.heard, pull.left, pull.lost) = (now, pull.left.saturating_sub(1), 0);
         Taken::Event(message, position)
     }
 
     pub(super) fn is_gone(&mut self, now: Nanos) -> bool {
-        if self.left > 0 && now.saturating_sub(self.heard) > REQUEST_TIMEOUT {
-            self.left = 0;
-            self.lost += 1;
-        }
-        self.lost >= MAX_LOST
+        self.pulls.iter_mut().any(|pull| {
+            if pull.left > 0 && now.saturating_sub(pull.heard) > REQUEST_TIMEOUT {
+                pull.left = 0;
+                pull.lost += 1;
+            }
+            pull.lost >= MAX_LOST
+        })
     }
 
     fn told(&mut self, now: Nanos, status: StatusCode, message: &Message) -> Taken {
         let request = message.subject.rsplit('.').next().and_then(|number| number.parse().ok());
-        if request != Some(self.request) {
+        let Some(pull) = self.pulls.iter_mut().find(|pull| Some(pull.request) == request) else {
             return Taken::Handled;
-        }
-        self.lost = 0;
+        };
+        (pull.heard, pull.lost) = (now, 0);
         if status == StatusCode::IDLE_HEARTBEAT {
             return Taken::Handled;
         }
-        self.left = 0;
+        pull.left = 0;
         if status == StatusCode::NO_RESPONDERS || message.description.as_deref() == Some("Consumer Deleted") {
             return Taken::Gone;
         }
         if status != StatusCode::TIMEOUT {
-            self.not_before = now + PAUSE;
+            pull.not_before = now + PAUSE;
         }
         Taken::Handled
     }
@@ -251,7 +278,9 @@ pub(super) fn event(
     let named = headers.and_then(|headers| header(headers, names::ID));
     // Behind the dot is what only the servers compare.
     let id = named.as_deref().map(|named| named.split_once('.').map_or(named, |(id, _)| id));
-    let id = match (names::namespace(&message.subject), id) {
+    let subject = EventSubject::of(&message.subject);
+    let (batch, namespace) = (subject.whole_batch(), subject.namespace);
+    let id = match (namespace, id) {
         // With a hyphen in it, two namespaces could make one id.
         (Some(namespace), _) if namespace.contains('-') => None,
         (Some(namespace), Some(id)) => Some(format!("{namespace}-{id}")),
@@ -262,12 +291,14 @@ pub(super) fn event(
     let number = |name| headers.and_then(|headers| headers.get(name)?.as_str().parse().ok()).unwrap_or_default();
     let (fed, deadline, not_before) = (number(names::FED), number(names::DEADLINE), number(names::NOT_BEFORE));
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));
-    let origin = Origin { position, acknowledge: message.reply?, taken: now, fed, deadline, not_before };
+    let acknowledge = message.reply?;
+    let origin = Origin { position, acknowledge, taken: now, fed, deadline, not_before, batch };
     Some((id.into(), message.subject, message.payload, origin))
 }
 
-fn name(farm: &str, term: u64, unique: u64) -> String {
-    format!("{farm}-dispatch-{term}-{unique:016x}")
+fn name(farm: &str, term: u64, unique: u64, priority: Priority) -> String {
+    let class = if priority == Priority::Urgent { "-urgent" } else { "" };
+    format!("{farm}-dispatch-{term}-{unique:016x}{class}")
 }
 
 /// The term in a consumer's name; 0 for a name of earlier versions. `None`: the consumer is no dispatcher's.
@@ -287,16 +318,21 @@ fn is(error: &ConsumerError, code: ErrorCode) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     #[test]
     fn a_consumers_name_tells_its_term() {
-        assert_eq!(term_of("f", &name("f", 7, 1)), Some(7));
-        assert_eq!(term_of("f-dispatch", &name("f-dispatch", u64::MAX, u64::MAX)), Some(u64::MAX));
+        for priority in Priority::ALL {
+            assert_eq!(term_of("f", &name("f", 7, 1, priority)), Some(7));
+            let longest = name("f-dispatch", u64::MAX, u64::MAX, priority);
+            assert_eq!(term_of("f-dispatch", &longest), Some(u64::MAX));
+        }
         assert_eq!(term_of("f", "f-dispatch"), Some(0), "of a former version");
         for other in ["other", "f-dispatch-x-1", "f-dispatch-7", "g-dispatch-7-1"] {
             assert_eq!(term_of("f", other), None, "{other}");
         }
-        assert_ne!(name("f", 7, 1), name("f", 7, 2), "each attempt has its own");
+        let all = [1, 2].map(|unique| Priority::ALL.map(|priority| name("f", 7, unique, priority))).concat();
+        assert_eq!(BTreeSet::from_iter(&all).len(), 4, "each attempt has its own");
     }
 
     #[test]
@@ -313,10 +349,14 @@ mod tests {
             event(0, message, StreamPosition { number: 7, published: 1 }).unwrap().0
         };
         assert_eq!(&*id("farm.f.events.k", Some("a-1.tag")), "a-1");
-        assert_eq!(&*id("farm.fed.events.k", Some("a-1")), "a-1", "a farm called fed");
-        assert_eq!(&*id("farm.f.fed.camera.k", Some("a-1.tag")), "camera-a-1");
-        assert_eq!(&*id("farm.f.fed.camera.k", None), "camera-s-7");
-        for odd in [id("farm.f.events.k", None), id("farm.f.events.k", Some("a b")), id("farm.f.fed.a-b.k", Some("1"))]
+        assert_eq!(&*id("farm.urgent.events.k", Some("a-1")), "a-1", "a farm called urgent");
+        assert_eq!(&*id("farm.f.events.a.k", Some("a-1.tag")), "a-1");
+        for subject in ["farm.f.events.camera.a.k", "farm.f.urgent.camera.a.k"] {
+            assert_eq!(&*id(subject, Some("a-1.tag")), "camera-a-1");
+            assert_eq!(&*id(subject, None), "camera-s-7");
+        }
+        for odd in
+            [id("farm.f.events.k", None), id("farm.f.events.k", Some("a b")), id("farm.f.events.a-b.b.k", Some("1"))]
         {
             assert_eq!(&*odd, "s-7");
         }

@@ -143,6 +143,11 @@ impl Keeper {
     }
 }
 
+/// How many events a feeder has fed, by its place. `None`: it has none.
+pub(crate) async fn events_fed(js: &Context, farm: &str, subject: &str) -> Result<Option<u64>, FarmError> {
+    Ok(kept(js, farm, subject, true).await?.map(|place| place.mark.number))
+}
+
 async fn kept(js: &Context, farm: &str, subject: &str, may_look: bool) -> Result<Option<SavedPosition>, FarmError> {
     let places = crate::streams::handles(js, farm).await?.places;
     let message = tokio::select! {

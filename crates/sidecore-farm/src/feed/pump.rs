@@ -39,6 +39,8 @@ const PLACE: &str = "place";
 pub(super) struct Pump {
     client: Client,
     subject: String,
+    /// The same for any batch: what an account must allow.
+    allowed: String,
     /// Length of the subject under which servers store the events.
     stored_subject: usize,
     padding: Padding,
@@ -66,6 +68,7 @@ impl Pump {
     pub(super) async fn open(
         args: &Feed,
         client: Client,
+        batch: &str,
         keeper: Option<Keeper>,
         again: Arc<Notify>,
         take: mpsc::Receiver<Found>,
@@ -73,12 +76,14 @@ impl Pump {
     ) -> Result<Self, FarmError> {
         let inbox = client.new_inbox();
         let replies = client.subscribe(format!("{inbox}.*.*")).await.map_err(FarmError::nats("cannot subscribe"))?;
-        let subject = names::event(&args.farm.farm, &args.kind);
-        let fed = |namespace: &String| names::fed(&args.farm.farm, namespace, &args.kind).len();
+        let subject = |namespace: Option<&str>, batch: &str| {
+            names::fed(&args.farm.farm, args.priority(), namespace, batch, &args.kind)
+        };
         Ok(Self {
-            stored_subject: namespace.as_ref().map_or(subject.len(), fed),
+            stored_subject: subject(namespace.as_deref(), batch).len(),
             padding: Padding::of(&client),
-            subject,
+            subject: subject(None, batch),
+            allowed: subject(None, "*"),
             kind: args.kind.clone(),
             deadline: args.deadline.map(|deadline| deadline.as_nanos()),
             delay: args.delay.map(|delay| delay.as_nanos()),
@@ -112,7 +117,7 @@ impl Pump {
                 () = self.again.notified() => self.connected(),
                 _ = tick.tick() => self.tick().await?,
                 said = &mut denied => {
-                    return Err(FarmError::Denied { what: format!("feed {}", self.subject).into(), said, remedy: "" });
+                    return Err(FarmError::Denied { what: format!("feed {}", self.allowed).into(), said, remedy: "" });
                 }
                 () = sleep_until(probe.unwrap_or_else(Instant::now)), if probe.is_some() => {}
                 () = signals.next() => self.stop(&reader)?,

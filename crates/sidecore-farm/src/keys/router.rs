@@ -13,7 +13,7 @@ mod tests;
 use super::notes::{Notes, Reason};
 use super::wire::{self, Answer, Echo, MessageBody, Presence, RequestBatch, ServerMessage};
 use super::{DEPTH, HEADROOM, subjects};
-use crate::pending::{Pending, Placed};
+use crate::pending::{Pending, Placed, Priority};
 use catalog::{KeyCatalog, OfferRefusal};
 use pauses::Pauses;
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Outcome, Request, Task, Tell};
@@ -183,7 +183,7 @@ impl KeyRouter {
         let (task, input) = (request.task.clone(), request.input.to_vec());
         let entry = Entry { ticket, task, input, with: None, open: true };
         let is_behind = self.entries.has_fresh(class);
-        let Ok(tag) = self.entries.add(class, entry) else { return };
+        let Ok(tag) = self.entries.add(class, Priority::Normal, entry) else { return };
         self.due.push_back((now.saturating_add(self.settings.patience), tag, ticket));
         // Requests that wait were tried when room last changed.
         if !is_behind {

@@ -79,6 +79,14 @@ pub(crate) enum StreamError {
     )]
     Foreign { name: String, odd: String },
     #[error(
+        "the stream {name} is of an earlier version, and this account may not change it: the farm's operator does so with `sidecore farm feed --farm {farm} < /dev/null`"
+    )]
+    Earlier { name: String, farm: String },
+    #[error(
+        "{events} events wait in {name} as an earlier version stored them, which this one would never hand out: let a dispatcher of that version finish them"
+    )]
+    FormerLayout { name: String, events: u64 },
+    #[error(
         "the stream {name} exists and {is}, which {option} does not ask for: {fix}, or leave {option} out to use it as it is"
     )]
     Differs { name: String, option: &'static str, is: String, fix: String },

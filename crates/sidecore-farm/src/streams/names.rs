@@ -1,22 +1,73 @@
 //! Names of streams, subjects and headers.
+//!
+//! ```text
+//! farm.FARM.events.KIND                    an event of another NATS client
+//! farm.FARM.events.BATCH.KIND              of a feeder
+//! farm.FARM.events.NAMESPACE.BATCH.KIND    of a feeder with an account of its own
+//! ```
+//!
+//! Urgent events have `urgent` in the place of `events`. The dispatcher has a consumer for each of the two words, so that
+//! it receives urgent events however many others wait.
+
+use crate::pending::Priority;
 
 pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
 }
 
+/// An event of no batch and of the usual priority, as other NATS clients publish it.
 pub(crate) fn event(farm: &str, kind: &str) -> String {
     format!("farm.{farm}.events.{kind}")
 }
 
-/// The subject of an event whose feeder has an account of its own: its servers put the namespace there.
-pub(crate) fn fed(farm: &str, namespace: &str, kind: &str) -> String {
-    format!("farm.{farm}.fed.{namespace}.{kind}")
+/// An event of a feeder: its batch is the feeder's name. `namespace`: what the servers put there for a feeder with an
+/// account of its own.
+pub(crate) fn fed(farm: &str, priority: Priority, namespace: Option<&str>, batch: &str, kind: &str) -> String {
+    let (word, namespace) = (word(priority), namespace.map_or(String::new(), |namespace| format!("{namespace}.")));
+    format!("farm.{farm}.{word}.{namespace}{batch}.{kind}")
 }
 
-/// The namespace in the subject of an event. A dispatcher puts it before the id, with a hyphen, which no namespace has.
-pub(crate) fn namespace(subject: &str) -> Option<&str> {
-    let mut tokens = subject.split('.').skip(2);
-    (tokens.next()? == "fed").then(|| tokens.next())?
+/// All events of a priority.
+pub(crate) fn all_of(farm: &str, priority: Priority) -> String {
+    format!("farm.{farm}.{}.>", word(priority))
+}
+
+fn word(priority: Priority) -> &'static str {
+    match priority {
+        Priority::Normal => "events",
+        Priority::Urgent => "urgent",
+    }
+}
+
+/// What the subject of an event says about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct EventSubject<'a> {
+    pub(crate) priority: Priority,
+    /// A dispatcher puts it before the id, with a hyphen, which no namespace has.
+    pub(crate) namespace: Option<&'a str>,
+    /// What its feeder has fed, by the feeder's name.
+    pub(crate) batch: Option<&'a str>,
+    pub(crate) kind: &'a str,
+}
+
+impl<'a> EventSubject<'a> {
+    pub(crate) fn of(subject: &'a str) -> Self {
+        let mut tokens = subject.split('.').skip(2);
+        let urgent = tokens.next().is_some_and(|token| token == word(Priority::Urgent));
+        let priority = if urgent { Priority::Urgent } else { Priority::Normal };
+        let (namespace, batch, kind) = match [tokens.next(), tokens.next(), tokens.next()] {
+            [Some(namespace), Some(batch), Some(kind)] => (Some(namespace), Some(batch), kind),
+            [Some(batch), Some(kind), None] => (None, Some(batch), kind),
+            [kind, ..] => (None, None, kind.unwrap_or_default()),
+        };
+        Self { priority, namespace, batch, kind }
+    }
+
+    /// The batch with its namespace, as the subject of its feeder's place has it.
+    pub(crate) fn whole_batch(&self) -> Option<Box<str>> {
+        let batch = self.batch?;
+        Some(self.namespace.map_or_else(|| batch.into(), |namespace| format!("{namespace}.{batch}").into()))
+    }
 }
 
 pub(crate) fn result(farm: &str, id: &str) -> String {
@@ -41,6 +92,8 @@ pub(crate) const DEADLINE: &str = "Farm-Deadline";
 /// Of an event: when it may be done at the earliest, ns since 1970.
 pub(crate) const NOT_BEFORE: &str = "Farm-Not-Before";
 pub(crate) const REASON: &str = "Farm-Reason";
+/// Of a dead letter: namespace, if there is one, a dot, and the event's batch.
+pub(crate) const BATCH: &str = "Farm-Batch";
 pub(crate) const TRIES: &str = "Farm-Tries";
 /// Digest of a dead letter's event.
 pub(crate) const EVENT: &str = "Farm-Event";

@@ -4,6 +4,7 @@ use super::error::StreamError;
 use super::{names, padding};
 use crate::args::{Durability, Storage};
 use crate::measures;
+use crate::pending::Priority;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use std::time::Duration;
 
@@ -29,7 +30,7 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
         Config {
             retention: RetentionPolicy::WorkQueue,
             duplicate_window: REMEMBERED,
-            ..kept(events, vec![names::event(farm, "*"), names::fed(farm, "*", "*")], bytes)
+            ..kept(events, Priority::ALL.map(|priority| names::all_of(farm, priority)).to_vec(), bytes)
         },
         Config {
             max_age: age,
@@ -75,9 +76,22 @@ fn foreign(there: &Config, wanted: &Config) -> Option<String> {
     None
 }
 
-/// Whether an earlier version made it, which knew no feeders in accounts of their own. It works for all others.
+/// Whether an earlier version made it: of its events none was urgent or of a batch, and the earliest knew no feeders in
+/// accounts of their own.
 pub(super) fn is_earlier(there: &Config, wanted: &Config) -> bool {
-    there.subjects != wanted.subjects && there.subjects.first() == wanted.subjects.first() && there.subjects.len() == 1
+    let Some(first) = wanted.subjects.first() else { return false };
+    there.subjects != wanted.subjects
+        && there.subjects.first() == Some(&first.replace('>', "*"))
+        && (there.subjects.len() == 1 || has_former_layout(there))
+}
+
+pub(super) fn has_events(wanted: &Config) -> bool {
+    wanted.retention == RetentionPolicy::WorkQueue
+}
+
+/// Whether events of accounts have subjects there that no dispatcher of this version looks at.
+pub(super) fn has_former_layout(there: &Config) -> bool {
+    there.subjects.get(1).is_some_and(|subject| subject.split('.').nth(2) == Some("fed"))
 }
 
 fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Option<(&'static str, String, String)> {

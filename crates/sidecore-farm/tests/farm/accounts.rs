@@ -25,7 +25,7 @@ const HEARS: [(&str, [bool; 4]); 20] = [
     (">", [false; 4]),
     ("farm.farm.>", [true, false, false, false]),
     ("farm.farm.events.*", [true, false, false, false]),
-    ("farm.farm.fed.feeder.*", [true, false, false, false]),
+    ("farm.farm.events.feeder.*.*", [true, false, false, false]),
     ("farm.farm.results.*", [true, false, false, false]),
     ("farm.farm.dead.*", [true, false, false, false]),
     ("farm.farm.up", [true, false, true, false]),
@@ -38,10 +38,12 @@ const HEARS: [(&str, [bool; 4]); 20] = [
 ];
 
 /// The same for publishing.
-const SAYS: [(&str, [bool; 4]); 34] = [
-    ("farm.farm.events.default", [true, true, false, false]),
+const SAYS: [(&str, [bool; 4]); 36] = [
+    ("farm.farm.events.one.default", [true, true, false, false]),
+    ("farm.farm.urgent.one.default", [true, true, false, false]),
+    ("farm.farm.events.default", [true, false, false, false]),
     ("farm.farm.places.one", [true, true, false, false]),
-    ("farm.farm.fed.feeder.default", [true, false, false, false]),
+    ("farm.farm.events.feeder.one.default", [true, false, false, false]),
     ("farm.farm.places.feeder.one", [true, false, false, false]),
     ("$JS.API.DIRECT.GET.farm-places.farm.farm.places.one", [true, true, false, false]),
     ("farm.farm.results.default", [true, false, true, false]),
@@ -251,12 +253,16 @@ fn streams_of_an_earlier_version_are_brought_up_to_date_by_who_may() {
         });
     }
     let feed = ["feed", "--lines", "--name", "f"];
-    // The dispatcher may not change streams, and works with them.
-    let _dispatcher = dispatcher(&server);
-    let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "cat"]));
+    refused(
+        &run(&of("dispatcher"), &["dispatch"]),
+        2,
+        &["farm-events is of an earlier version", "operator does so with"],
+    );
     refused(&run_with(&of("feeder"), &feed, b"one\n"), 2, &["or brings one of an earlier version up to date"]);
     fine(&run_with(&of("operator"), &feed, b"zero\n"));
     fine(&run_with(&of("feeder"), &feed, b"one\n"));
+    let _dispatcher = dispatcher(&server);
+    let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "cat"]));
     let taken = fine(&run(&of("operator"), &["results", "--stdout", "--lines", "--ids", "--count", "2"]));
     assert_eq!(taken.lines().collect::<BTreeSet<_>>(), BTreeSet::from(["f-0\tzero", "feeder-f-0\tone"]));
 }
@@ -276,7 +282,7 @@ fn the_servers_answer_to_a_feeder_reaches_no_subject_of_the_farm() {
     for reply in REPLIES {
         let mut says = |subject| hostile.allows(&format!("PUB {subject} {reply} 5\r\nother"));
         // Later servers refuse such a reply at once.
-        stored += u64::from(says("farm.farm.events.default"));
+        stored += u64::from(says("farm.farm.events.one.default"));
         says("farm.farm.places.f");
     }
     until("the events", || count(&of("operator"), "farm-events") == stored);
@@ -296,7 +302,7 @@ fn what_somebody_has_the_server_put_in_the_place_of_results_is_no_result() {
     // The server's answer to each of these events goes to a subject of the publisher's choice.
     let mut hostile = Wire::of(&server, "operator");
     for place in ["results.f-0", "results.f-1", "results.none", "dead.bad-0"] {
-        assert!(hostile.allows(&format!("PUB farm.farm.events.default farm.farm.{place} 5\r\nother")));
+        assert!(hostile.allows(&format!("PUB farm.farm.events.one.default farm.farm.{place} 5\r\nother")));
     }
     until("the answers", || count(&of("operator"), "farm-results") == 3 && count(&of("operator"), "farm-dead") == 1);
     let before = fine(&run(&of("operator"), &["dead", "--json"]));

@@ -300,7 +300,7 @@ struct Offers(Option<Vec<(u64, usize)>>);
 
 impl Offers {
     fn is_nothing(&self) -> bool {
-        self.0.as_deref() == Some(&[(0, 0)])
+        self.0.as_ref().is_some_and(|told| !told.is_empty() && told.iter().all(|offer| *offer == (0, 0)))
     }
 }
 

@@ -5,6 +5,7 @@ use crate::queue::{COMMITTED, Event, count, publish, take};
 use crate::server::Server;
 use serde_json::Value;
 use std::collections::BTreeSet;
+use std::fs;
 use std::time::{Duration, SystemTime};
 
 const HEADERS: [(&str, &str); 3] = [("Farm-Kind", "image"), ("Farm-Tries", "3"), ("Farm-Reason", "exit code 1")];
@@ -204,7 +205,7 @@ fn events_that_wait_are_cancelled_wherever_they_are_and_what_is_fed_later_is_don
     assert!(said.starts_with("cancelled: 0\nwith a node, which does them: 1\nof the others, "), "{said}");
     assert!(cancel(&["b-*"]).starts_with("cancelled: 0\nof the others, "));
     feed("b", b"later\n");
-    std::fs::write(&open, "").unwrap();
+    fs::write(&open, "").unwrap();
     until("the others are done", || count(&url, "farm-results") == 5);
     let results = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--keep"]));
     assert_eq!(
@@ -214,6 +215,29 @@ fn events_that_wait_are_cancelled_wherever_they_are_and_what_is_fed_later_is_don
     refused(&run(&url, &["result", "a-3"]), 1, &["a-3 is a dead letter: cancelled; `sidecore farm dead --again a-3`"]);
     refused(&run(&url, &["dead", "--again"]), 0, &["fed 1 of 1"]);
     until("what was cancelled is done once it is fed again", || count(&url, "farm-results") == 6);
+}
+
+#[test]
+fn an_event_whose_result_was_taken_already_becomes_no_dead_letter() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    let bad = tempfile::tempdir().unwrap();
+    let bad = bad.path().join("bad");
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let command = format!("cat; ! [ -e {} ]", bad.display());
+    let _node = Running::start(farm(&url, &["work"]).args(["--", "sh", "-c", &command]));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], b"one\n"));
+    let taken = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--count", "1"]));
+    assert_eq!(taken, "f-0\tone\n");
+    until("it is removed", || count(&url, "farm-results") == 0);
+    fs::write(&bad, "").unwrap();
+    // As if the first dispatcher had died before it acknowledged the event.
+    publish(&url, "farm.farm.events.f.event", &[("Nats-Msg-Id", "f-0.once-more")], "one");
+    publish(&url, "farm.farm.events.f.event", &[("Nats-Msg-Id", "f-1.new")], "two");
+    until("both are done", || count(&url, "farm-events") == 0);
+    let letters = fine(&run(&url, &["dead", "--json"]));
+    assert!(letters.lines().count() == 1 && letters.contains("\"id\":\"f-1\""), "{letters}");
+    assert_eq!(count(&url, "farm-results"), 0);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The farm on a private NATS server.
 
 mod accounts;
+mod batches;
 mod chaos;
 mod cluster;
 mod crew;

@@ -18,8 +18,12 @@ pub(super) fn letter(mut headers: HeaderMap, body: &Bytes, whole: usize, most: u
 /// Id and digest of the event let servers recognise its second result after a taker removed the first one.
 pub(super) fn of_result(id: &str, digest: &str, kind: &str) -> HeaderMap {
     let mut headers = of_kind(kind);
-    headers.insert(names::ID, format!("{id}.{digest}").parse::<HeaderValue>().unwrap_or_default());
+    headers.insert(names::ID, name_of_result(id, digest));
     headers
+}
+
+pub(super) fn name_of_result(id: &str, digest: &str) -> HeaderValue {
+    format!("{id}.{digest}").parse().unwrap_or_default()
 }
 
 pub(super) fn size_of_result(id: &str, digest: &str, kind: &str, result: usize) -> usize {

@@ -13,6 +13,10 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// The text of a refusal for a stream's limits names the limit.
 const ONE_EACH: &str = "maximum messages per subject exceeded";
 
+/// What servers answer to a condition on the last message that does not hold; the second from NATS 2.12 on.
+const CONDITION: [ErrorCode; 2] =
+    [ErrorCode::STREAM_WRONG_LAST_SEQUENCE, ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT];
+
 /// What a request is for. Its name is part of the subject of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -21,6 +25,8 @@ pub(super) enum Asked {
     Look,
     /// Has the event of a dead letter a result?
     Result,
+    /// Had it one that somebody took out of the farm?
+    Taken,
     /// The message of this number.
     Remove(u64),
 }
@@ -31,12 +37,15 @@ impl Asked {
             Self::Store => "store",
             Self::Look => "look",
             Self::Result => "result",
+            Self::Taken => "taken",
             Self::Remove(_) => "remove",
         }
     }
 
     pub(super) fn of(token: &str) -> Option<Self> {
-        [Self::Store, Self::Look, Self::Result, Self::Remove(0)].into_iter().find(|asked| asked.token() == token)
+        [Self::Store, Self::Look, Self::Result, Self::Taken, Self::Remove(0)]
+            .into_iter()
+            .find(|asked| asked.token() == token)
     }
 }
 
@@ -79,6 +88,13 @@ pub(super) fn publish_result(asked: Asked, message: &Message) -> PublishResult {
         Asked::Store => read::<PublishAck>(message).map(|said| match said {
             Ok(ack) if ack.duplicate => PublishResult::Before,
             Ok(_) => PublishResult::Stored,
+            Err(error) => refusal(&error),
+        }),
+        // It cannot be stored: the servers say whether they remember one like it, or that the condition does not hold.
+        Asked::Taken => read::<PublishAck>(message).map(|said| match said {
+            Ok(ack) if ack.duplicate => PublishResult::Before,
+            Ok(_) => PublishResult::Free,
+            Err(error) if CONDITION.contains(&error.error_code()) => PublishResult::Free,
             Err(error) => refusal(&error),
         }),
         Asked::Look | Asked::Result => {
@@ -168,6 +184,14 @@ mod tests {
             ("nonsense".to_owned(), refused("the server's answer to a result cannot be read")),
         ] {
             assert_eq!(heard(Asked::Store, &body, None), expected, "{body}");
+        }
+        for (body, expected) in [
+            (r#"{"stream":"f-results","seq":7,"duplicate":true}"#.to_owned(), PublishResult::Before),
+            (error(10_071, "wrong last sequence: 7"), PublishResult::Free),
+            (error(10_164, "wrong last sequence"), PublishResult::Free),
+            (error(10_077, "maximum bytes exceeded"), refused(full)),
+        ] {
+            assert_eq!(heard(Asked::Taken, &body, None), expected, "{body}");
         }
         assert_eq!(heard(Asked::Store, "", Some(StatusCode::NO_RESPONDERS)), PublishResult::NoStream);
     }
