@@ -11,13 +11,15 @@
 //! | [`NodePool::place`] | the node for an event, or that it waits; a node without experience of its kind gets one to try |
 //! | [`NodePool::answered`], [`NodePool::failed`] | whether an answer counts, and whether a failed event is tried again |
 //! | [`NodePool::beat`], [`NodePool::silent`] | which node is lost: a silent one, or one that messages did not reach |
-//! | [`NodePool::lose`], [`NodePool::next_reassignment`] | where the events of a lost node go |
+//! | [`NodePool::lose`], [`NodePool::started`], [`NodePool::next_reassignment`] | where the events of a lost node go |
 //!
 //! A failure says little by itself: the event or the node may be at fault. Another node decides. If the event fails
 //! there too, it is the event's fault, and no node is charged. If it is done there, the node where it failed is charged,
 //! and pauses after many charges. Until then a node at which everything fails gets one event at a time. Likewise for
-//! the death of a node: each of its events is under suspicion only, and the event that was with several dying
-//! nodes runs alone on its next one. So an innocent event that was next to it is not abandoned with it.
+//! the death of a node: each of its events is under suspicion only. Of an event under suspicion nodes say when they
+//! begin with it, and a further death counts only then: what waits at a node does not kill it, and may be thousands of
+//! events. The event that several dying nodes had begun with runs alone on its next one. So an innocent event that was
+//! next to it is not abandoned with it.
 //!
 //! The caller has a clock, the network and the events' bytes, which it knows by their tags. Only durations cross
 //! between machines, so that their clocks need not agree. Limits: [`MAX_NODES`] nodes, and [`Settings::in_flight`]
@@ -70,8 +72,8 @@ pub struct Settings {
     pub grace: Nanos,
     /// Failures after which an event is abandoned, at least 1.
     pub tries: u8,
-    /// Nodes that may die while they have an event, at least 4; the last three of them have no other event meanwhile.
-    /// Then the event is abandoned.
+    /// Nodes that may die while they have an event, at least 4; from the second on they had begun with it, and the last
+    /// three of them have no other event meanwhile. Then the event is abandoned.
     pub deaths: u8,
     /// A node that has events and answers none for this time is lost, ns, even if it beats.
     pub stall: Nanos,
@@ -144,6 +146,8 @@ struct Tried {
     failures: u8,
     /// Nodes that died with it.
     deaths: u8,
+    /// Its present node has begun with it.
+    started: bool,
     /// The last node that did not do it.
     at: Option<NodeId>,
     returns: Option<Nanos>,
@@ -360,6 +364,18 @@ impl NodePool {
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
+    /// Whether nodes have to say when they begin with this event, by [`NodePool::started`].
+    pub fn is_suspect(&self, tag: u32) -> bool {
+        self.tried[tag as usize].deaths > 0
+    }
+
+    /// A node begins with an event under suspicion. Nothing changes if the ticket is void or of another node.
+    pub fn started(&mut self, from: NodeId, ticket: Ticket) {
+        if self.node(from).is_some() && self.is_with(from, ticket) {
+            self.dispatch.tag_of(ticket).into_iter().for_each(|tag| self.tried[tag as usize].started = true);
+        }
+    }
+
     /// The caller did not run, or had no connection, for `away` ns before `now`. Only this time does not count as
     /// silence: a caller with repeated delays still loses dead nodes.
     pub fn was_away(&mut self, now: Nanos, away: Nanos) {
@@ -386,7 +402,9 @@ impl NodePool {
         let Self { tried, dispatch, nodes, reassign, .. } = self;
         reassign.lost(dispatch, nodes, member.number(), now, |tag| {
             let tried = &mut tried[tag as usize];
-            tried.deaths = tried.deaths.saturating_add(died.into());
+            let may_have_killed = tried.deaths == 0 || tried.started || Fate::after(tried.deaths, deaths) == Fate::Anew;
+            tried.deaths = tried.deaths.saturating_add((died && may_have_killed).into());
+            tried.started = false;
             let fate = Fate::after(tried.deaths, deaths);
             if fate == Fate::Abandoned {
                 *tried = Tried::default();
@@ -498,6 +516,7 @@ impl NodePool {
         let done = self.dispatch.complete(ticket, None)?;
         self.dispatch.announce(now, self.lane);
         let tag = done.work.tag;
+        self.tried[tag as usize].started = false;
         if let Some(Quarantine { node, .. }) = self.quarantine.take_if(|quarantine| quarantine.tag == tag) {
             // It has answered, so it kills no node.
             self.tried[tag as usize].deaths = 0;
@@ -581,12 +600,15 @@ impl NodePool {
     /// The node of an answer, which is counted as received. `None`: the node does not belong to the farm, or never
     /// had the event.
     fn answer_of(&mut self, now: Nanos, from: NodeId, ticket: Ticket) -> Option<&Node> {
-        let is_its =
-            self.dispatch.latest(ticket) == Some(ticket) && self.dispatch.device_of(ticket) == Some(from.number());
+        let is_its = self.is_with(from, ticket);
         let node = self.node_mut(from)?;
         node.answers += 1;
         node.progress = if is_its { now } else { node.progress };
         is_its.then_some(node)
+    }
+
+    fn is_with(&self, node: NodeId, ticket: Ticket) -> bool {
+        self.dispatch.latest(ticket) == Some(ticket) && self.dispatch.device_of(ticket) == Some(node.number())
     }
 
     fn has_other(&self, than: NodeId, class: Class) -> bool {

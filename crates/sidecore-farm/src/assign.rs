@@ -410,9 +410,13 @@ impl<T> Assigner<T> {
         nodes.each_given(|node, given| {
             let mut rest = given;
             while !rest.is_empty() {
-                let (list, size) = fill(now, rest, held, settings);
+                let are_suspects = held.pool.is_suspect(rest[0].0);
+                let same = rest.iter().take_while(|(tag, _)| held.pool.is_suspect(*tag) == are_suspects).count();
+                let (list, size) = fill(now, &rest[..same], held, settings);
                 rest = &rest[list.len().max(1)..];
-                messages.push_back((node.clone(), wire::encode(&DispatcherMessage::Events(list), size)));
+                let events =
+                    if are_suspects { DispatcherMessage::Suspects(list) } else { DispatcherMessage::Events(list) };
+                messages.push_back((node.clone(), wire::encode(&events, size)));
             }
         });
     }

@@ -120,6 +120,7 @@ impl Node {
                     let sent = self.client.publish(self.link.up().clone(), message).await;
                     sent.map_err(FarmError::nats("cannot send to the dispatcher"))?;
                 }
+                Act::Flush => self.client.flush().await.map_err(FarmError::nats("cannot send to the dispatcher"))?,
                 Act::Tell(text) => output::tell(text),
             }
         }

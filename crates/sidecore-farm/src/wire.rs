@@ -37,6 +37,8 @@ pub(crate) enum NodeMessage<'a> {
     Answers(Answers<'a>),
     /// It takes no more events, and answers its open ones.
     Leave { node: &'a str, incarnation: u64 },
+    /// It begins with one of these, and soon with the others, of its [`DispatcherMessage::Suspects`].
+    Started { incarnation: u64, tickets: Vec<u64> },
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -103,6 +105,9 @@ pub(crate) enum DispatcherMessage<'a> {
     },
     /// The dispatcher ends: another one may follow.
     Gone,
+    /// Events that were with a node when it died: the node says when it begins with each.
+    #[serde(borrow)]
+    Suspects(Vec<Event<'a>>),
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -137,6 +142,7 @@ impl<'a> NodeMessage<'a> {
             Self::Beat(beat) => is_node(beat.node),
             Self::Answers(answers) => answers.list.len() <= MAX_LIST && answers.list.iter().all(Answer::is_sound),
             Self::Leave { node, .. } => is_node(node),
+            Self::Started { tickets, .. } => tickets.len() <= MAX_LIST,
         };
         sound.then_some(up)
     }
@@ -161,7 +167,7 @@ impl<'a> DispatcherMessage<'a> {
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
-            Self::Events(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
+            Self::Events(list) | Self::Suspects(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
             _ => true,
         };
         sound.then_some(down)

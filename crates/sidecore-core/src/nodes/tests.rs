@@ -183,6 +183,13 @@ fn an_event_that_waits_for_room_is_given_when_there_is_some() {
     );
 }
 
+/// Has the node begin with this event.
+fn begin(farm: &mut NodePool, member: NodeId, tag: u32) {
+    let (node, ticket) = given(farm.place(0, tag, KIND, 100));
+    assert_eq!(node, member);
+    farm.started(member, ticket);
+}
+
 /// Kills the node of this event. Its fate; `None`: another node has it.
 fn kill(farm: &mut NodePool, now: Nanos, member: NodeId, tag: u32) -> Option<Reassignment> {
     farm.lose(now, member, true);
@@ -201,7 +208,7 @@ fn an_event_that_kills_its_nodes_is_given_up_after_it_was_alone() {
     let mut farm = farm(Balance::Tokens);
     for death in 1..=DEATHS {
         let member = join(&mut farm, 0);
-        assert_eq!(given(farm.place(0, 5, KIND, 100)).0, member);
+        begin(&mut farm, member, 5);
         let fate = if death < DEATHS { Reassignment::Again { tag: 5 } } else { Reassignment::Abandoned { tag: 5 } };
         assert_eq!(kill(&mut farm, 0, member, 5), Some(fate));
     }
@@ -217,9 +224,7 @@ fn an_innocent_event_beside_a_killer_runs_alone_once_and_is_done() {
     let [killer, innocent] = [0, 1];
     for _ in 0..2 {
         let member = join(&mut farm, 0);
-        for tag in [killer, innocent] {
-            assert_eq!(given(farm.place(0, tag, KIND, 100)).0, member);
-        }
+        [killer, innocent].into_iter().for_each(|tag| begin(&mut farm, member, tag));
         assert_eq!(kill(&mut farm, 0, member, innocent), Some(Reassignment::Again { tag: innocent }));
     }
     let member = join(&mut farm, 0);
@@ -246,12 +251,40 @@ fn an_innocent_event_beside_a_killer_runs_alone_once_and_is_done() {
 }
 
 #[test]
+fn events_that_only_waited_at_dying_nodes_stay_together_and_the_one_that_was_begun_is_found() {
+    let mut farm = farm(Balance::Eft);
+    let mut tickets = Vec::new();
+    for death in 0..10 {
+        let member = join(&mut farm, 0);
+        tickets = (0..8).map(|tag| given(farm.place(0, tag, KIND, 100)).1).collect();
+        assert!((0..8).all(|tag| farm.is_suspect(tag) == (death > 0)), "after {death}");
+        // The first death is all that there is against any of them.
+        kill(&mut farm, 0, member, 0);
+    }
+    let [first, second] = [0, 0].map(|now| join(&mut farm, now));
+    farm.started(first, tickets[3]);
+    let (node, ticket) = given(farm.place(0, 3, KIND, 100));
+    let other = if node == first { second } else { first };
+    farm.started(other, ticket);
+    kill(&mut farm, 0, node, 3);
+    assert_eq!(farm.view(other).unwrap().in_flight, 1, "a void ticket, and another's, say nothing");
+    kill(&mut farm, 0, other, 3);
+    let member = join(&mut farm, 0);
+    given(farm.place(0, 4, KIND, 100));
+    begin(&mut farm, member, 3);
+    kill(&mut farm, 0, member, 3);
+    join(&mut farm, 0);
+    assert_eq!(given(farm.place(0, 4, KIND, 100)).0, given(farm.place(0, 5, KIND, 100)).0, "still together");
+    assert_eq!(farm.place(0, 3, KIND, 100), Placement::Avoided, "it has to be alone");
+}
+
+#[test]
 fn a_node_that_is_kept_free_serves_again_if_its_event_is_gone_or_fails() {
     let mut farm = farm(Balance::Eft);
     let die = |farm: &mut NodePool| {
         for _ in 0..2 {
             let member = join(farm, 0);
-            given(farm.place(0, 5, KIND, 100));
+            begin(farm, member, 5);
             kill(farm, 0, member, 5);
         }
     };
@@ -281,7 +314,7 @@ fn an_event_that_waits_to_be_alone_takes_another_node_if_the_one_kept_for_it_lea
     let mut farm = farm(Balance::Eft);
     for _ in 0..2 {
         let member = join(&mut farm, 0);
-        given(farm.place(0, 5, KIND, 100));
+        begin(&mut farm, member, 5);
         kill(&mut farm, 0, member, 5);
     }
     let first = join(&mut farm, 0);

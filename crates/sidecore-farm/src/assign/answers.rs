@@ -21,6 +21,7 @@ impl<T> Assigner<T> {
             Some(NodeMessage::Join(join)) => self.join(now, &join),
             Some(NodeMessage::Beat(beat)) => self.beat(now, &beat),
             Some(NodeMessage::Answers(answers)) => self.answers(now, &answers, message),
+            Some(NodeMessage::Started { incarnation, tickets }) => self.started(incarnation, &tickets),
             Some(NodeMessage::Leave { node, incarnation }) => self.leave(node, incarnation),
             None => self.totals.garbage += 1,
         }
@@ -64,6 +65,11 @@ impl<T> Assigner<T> {
         if let Some(node) = self.nodes.of(incarnation).filter(|node| &*node.name == name) {
             self.held.pool.leave(node.member);
         }
+    }
+
+    fn started(&mut self, incarnation: u64, tickets: &[u64]) {
+        let Some(member) = self.nodes.of(incarnation).map(|node| node.member) else { return };
+        tickets.iter().for_each(|ticket| self.held.pool.started(member, Ticket::from_word(*ticket)));
     }
 
     fn answers(&mut self, now: Nanos, answers: &Answers, message: &Bytes) {

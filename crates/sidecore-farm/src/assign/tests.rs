@@ -59,9 +59,8 @@ fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
     let mut all = Vec::new();
     while let Some((subject, message)) = assigner.next_message() {
         let said = match DispatcherMessage::decode(&message).unwrap() {
-            DispatcherMessage::Events(list) => {
-                Message::Events(list.iter().map(|event| (event.id.to_owned(), event.ticket)).collect())
-            }
+            DispatcherMessage::Events(list) => Message::Events(named(&list)),
+            DispatcherMessage::Suspects(list) => Message::Suspects(named(&list)),
             DispatcherMessage::Welcome { .. } => Message::Welcome,
             DispatcherMessage::JoinAgain => Message::JoinAgain,
             DispatcherMessage::Full { most } => Message::Full(most),
@@ -72,9 +71,14 @@ fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
     all
 }
 
+fn named(list: &[wire::Event]) -> Vec<(String, u64)> {
+    list.iter().map(|event| (event.id.to_owned(), event.ticket)).collect()
+}
+
 #[derive(Debug, PartialEq)]
 enum Message {
     Events(Vec<(String, u64)>),
+    Suspects(Vec<(String, u64)>),
     Welcome,
     JoinAgain,
     Full(u32),
@@ -84,7 +88,7 @@ enum Message {
 fn events(assigner: &mut Assigner<u32>, now: Nanos, to: &str) -> Vec<(String, u64)> {
     assigner.pump(now);
     match sent(assigner).pop() {
-        Some((subject, Message::Events(list))) if subject == to => list,
+        Some((subject, Message::Events(list) | Message::Suspects(list))) if subject == to => list,
         other => panic!("{other:?}"),
     }
 }
@@ -158,6 +162,36 @@ fn a_node_that_begins_anew_loses_what_it_had() {
     assert_eq!(id, "e-3");
     answer(&mut assigner, MS, 2, ticket, Outcome::Done(Octets(b"")));
     assert!(assigner.next_ended().is_some());
+}
+
+#[test]
+fn events_that_wait_at_dying_nodes_are_given_to_the_next_one_together_and_the_killer_alone() {
+    let mut assigner = assigner();
+    for number in 0..16 {
+        offer(&mut assigner, number).unwrap();
+    }
+    let mut counts = Vec::new();
+    for incarnation in 1..=9 {
+        join(&mut assigner, 0, "n", incarnation);
+        assigner.pump(0);
+        let mut given = Vec::new();
+        for (_, said) in sent(&mut assigner) {
+            match said {
+                Message::Events(list) if incarnation == 1 => given.extend(list),
+                Message::Suspects(list) if incarnation > 1 => given.extend(list),
+                Message::Events(_) | Message::Suspects(_) => panic!("{said:?} for {incarnation}"),
+                _ => {}
+            }
+        }
+        counts.push(given.len());
+        // Whenever it begins with `e-3`, it dies.
+        let tickets = given.iter().filter(|(id, _)| id == "e-3").map(|(_, ticket)| *ticket).collect();
+        say(&mut assigner, 0, &NodeMessage::Started { incarnation, tickets });
+    }
+    // It waits until the node is free of the others, which are all at it again whenever it has died alone.
+    assert_eq!(counts, [16, 16, 12, 1, 15, 1, 15, 1, 15]);
+    let dead = assigner.next_ended().unwrap();
+    assert_eq!((dead.event.origin, assigner.next_ended().is_none()), (3, true));
 }
 
 #[test]
@@ -315,8 +349,13 @@ fn each_priority_has_room_of_its_own_and_urgent_events_go_first() {
     assert_eq!(urgent(&mut assigner, 4, 100), Offered::NoRoom(4));
     join(&mut assigner, 0, "n", 1);
     assigner.pump(0);
-    let given = events(&mut assigner, 0, "farm.f.down.n.1");
-    assert!(given.len() > 4 && given[..4].iter().all(|(id, _)| id.starts_with("u-")), "{given:?}");
+    let lists = sent(&mut assigner).into_iter();
+    let given: Vec<_> = lists
+        .filter_map(|(_, said)| if let Message::Events(list) = said { Some(list) } else { None })
+        .flatten()
+        .collect();
+    assert_eq!(given.len(), 20);
+    assert!(given[..4].iter().all(|(id, _)| id.starts_with("u-")), "{given:?}");
     answer(&mut assigner, MS, 1, given[0].1, Outcome::Done(Octets(b"r")));
     assert_eq!((assigner.room(Priority::Urgent).events, assigner.room(Priority::Normal).events), (1, 0));
 }

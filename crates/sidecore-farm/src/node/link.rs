@@ -22,6 +22,8 @@ const DISPATCHER_TIMEOUT: Nanos = 100_000_000;
 const AGAIN: Nanos = 100_000_000;
 /// Time until the next request to join after the dispatcher had no room, ns.
 const LATER: Nanos = 1_000_000_000;
+/// Events that are announced together with the one that begins: a message for each takes longer than a short event.
+const AHEAD: usize = 31;
 /// Most events that wait here, and their octets. A dispatcher that sends more breaks the protocol.
 const MAX_EVENTS: usize = 65_536;
 const MAX_BYTES: usize = 1 << 30;
@@ -30,6 +32,8 @@ const MAX_BYTES: usize = 1 << 30;
 pub(super) enum Act {
     Listen(String),
     Say(Bytes),
+    /// What was said must be on its way before anything else happens: it may end this process.
+    Flush,
     Tell(String),
 }
 
@@ -38,6 +42,8 @@ pub(super) struct Begun {
     incarnation: u64,
     ticket: u64,
     arrived: Nanos,
+    /// The dispatcher has to know when it begins, and does not know it yet.
+    is_suspect: bool,
     pub(super) task: Task,
 }
 
@@ -65,6 +71,8 @@ pub(super) struct Link {
     queue: VecDeque<Begun>,
     queued: usize,
     ready: Vec<Ready>,
+    /// What the dispatcher has to know before the work on it begins.
+    started: Vec<u64>,
     acts: VecDeque<Act>,
 }
 
@@ -86,6 +94,7 @@ impl Link {
             queue: VecDeque::new(),
             queued: 0,
             ready: Vec::new(),
+            started: Vec::new(),
             acts: VecDeque::new(),
         }
     }
@@ -125,7 +134,8 @@ impl Link {
                 self.welcome |=
                     self.follows.is_some_and(|(follows, _)| follows == dispatcher) && incarnation == self.incarnation;
             }
-            Some(DispatcherMessage::Events(list)) => self.take(now, &list, message),
+            Some(DispatcherMessage::Events(list)) => self.take(now, &list, message, false),
+            Some(DispatcherMessage::Suspects(list)) => self.take(now, &list, message, true),
             Some(DispatcherMessage::JoinAgain) => self.join_anew(now),
             Some(DispatcherMessage::Full { most }) => {
                 let text = format!("the dispatcher has {most} nodes, and takes no more; trying again");
@@ -162,6 +172,13 @@ impl Link {
         let begun = self.queue.pop_front()?;
         self.queued -= begun.task.body.len();
         self.running += 1;
+        if begun.is_suspect {
+            self.started.push(begun.ticket);
+            for next in self.queue.iter_mut().filter(|next| next.is_suspect).take(AHEAD) {
+                next.is_suspect = false;
+                self.started.push(next.ticket);
+            }
+        }
         Some(begun)
     }
 
@@ -174,6 +191,11 @@ impl Link {
     }
 
     pub(super) fn answer(&mut self, now: Nanos) {
+        for tickets in self.started.chunks(wire::MAX_LIST) {
+            let started = NodeMessage::Started { incarnation: self.incarnation, tickets: tickets.to_vec() };
+            self.acts.extend([Act::Say(wire::encode(&started, 10 * tickets.len())), Act::Flush]);
+        }
+        self.started.clear();
         let ready = std::mem::take(&mut self.ready);
         let mut rest = ready.as_slice();
         while !rest.is_empty() {
@@ -191,7 +213,7 @@ impl Link {
         self.acts.pop_front()
     }
 
-    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes) {
+    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes, is_suspect: bool) {
         for event in list {
             let task = Task {
                 id: event.id.to_owned(),
@@ -202,7 +224,7 @@ impl Link {
             self.received += 1;
             self.queued += task.body.len();
             let Self { incarnation, .. } = *self;
-            self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, task });
+            self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, is_suspect, task });
         }
         if self.queue.len() > MAX_EVENTS || self.queued > MAX_BYTES {
             self.join_anew(now);
@@ -214,6 +236,7 @@ impl Link {
         (self.received, self.answered, self.running, self.queued) = (0, 0, 0, 0);
         self.queue.clear();
         self.ready.clear();
+        self.started.clear();
         self.welcome = false;
         let Settings { farm, name, .. } = &self.settings;
         self.acts.push_back(Act::Listen(format!("farm.{farm}.down.{name}.{}", self.incarnation)));

@@ -15,6 +15,7 @@ fn ups() -> Vec<NodeMessage<'static>> {
         NodeMessage::Beat(Beat { node: "n-1", incarnation: 7, received: u64::MAX, answered: 2, running: 1 }),
         NodeMessage::Answers(Answers { incarnation: 7, list }),
         NodeMessage::Leave { node: "n-1", incarnation: 7 },
+        NodeMessage::Started { incarnation: 7, tickets: vec![1, u64::MAX] },
     ]
 }
 
@@ -27,6 +28,7 @@ fn downs() -> Vec<DispatcherMessage<'static>> {
         DispatcherMessage::JoinAgain,
         DispatcherMessage::Full { most: 64 },
         DispatcherMessage::Gone,
+        DispatcherMessage::Suspects(vec![event(1, b"body")]),
     ]
 }
 

@@ -76,6 +76,34 @@ fn a_node_joins_the_dispatcher_that_it_hears_and_asks_until_it_is_welcome() {
 }
 
 #[test]
+fn it_says_when_it_begins_with_an_event_that_may_end_it() {
+    let mut link = joined();
+    let event = |ticket| wire::Event { ticket, kind: "k", id: "e", body: Octets(b"body"), limit_ns: 9 };
+    give(&mut link, 0, 1..2);
+    hear(&mut link, 0, &DispatcherMessage::Suspects((2..100).map(event).collect()));
+    while link.begin().is_some() {}
+    link.answer(0);
+    let started = |link: &mut Link| {
+        let [Act::Say(message), Act::Flush] = &acts(link)[..] else { panic!("nothing, or more than one message") };
+        let Some(NodeMessage::Started { incarnation, tickets }) = NodeMessage::decode(message) else { panic!() };
+        assert_eq!(incarnation, link.incarnation());
+        tickets
+    };
+    let all: Vec<u64> = (2..2 + AHEAD as u64 + 1).collect();
+    assert_eq!(started(&mut link), all, "the first was under no suspicion");
+    for _ in 0..AHEAD {
+        link.running -= 1;
+        link.begin().unwrap();
+        link.answer(0);
+        assert_eq!(acts(&mut link), [], "they were announced");
+    }
+    link.running -= 1;
+    link.begin().unwrap();
+    link.answer(0);
+    assert_eq!(started(&mut link)[0], all.len() as u64 + 2);
+}
+
+#[test]
 fn so_many_events_as_there_are_slots_are_begun_and_answers_go_together() {
     let mut link = joined();
     give(&mut link, 10, 0..3);

@@ -76,7 +76,11 @@ impl Dispatcher {
         }
         self.works = true;
         // Reading a beat costs next to nothing, compared with an event and its answer.
-        let own = if let Some(Message::Beat { .. } | Message::Joins { .. }) = message { 0.0 } else { 1.0 };
+        let own = if let Some(Message::Beat { .. } | Message::Joins { .. } | Message::Started(_)) = message {
+            0.0
+        } else {
+            1.0
+        };
         let time = own * field.set.dispatcher.event_us.ns() + std::mem::take(&mut self.debt);
         field.tally.busy += time;
         engine.after(time.round() as Nanos, FarmEvent::Turns);
@@ -90,6 +94,11 @@ impl Dispatcher {
             Some(Message::Beat { node, life, received, answered }) => {
                 let is_known = self.heard(engine, field, (node, life), [received, answered]);
                 stranger = Some(node).filter(|node| !is_known && field.nodes[*node].is(life));
+            }
+            Some(Message::Started(parcel)) => {
+                if let Some(member) = self.member(parcel.node, parcel.life) {
+                    self.farm.started(member, Ticket::from_word(parcel.attempt));
+                }
             }
             Some(Message::Joins { node, life }) => self.joins(engine, field, node, life),
             None => self.place(engine, field),
@@ -129,7 +138,8 @@ impl Dispatcher {
         let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
         let life = self.members[node].map_or(0, |(life, _)| life);
         let work = field.jobs[job as usize].work;
-        let parcel = Parcel { node, life, job, attempt: ticket.to_word(), work };
+        let announced = self.farm.is_suspect(tag);
+        let parcel = Parcel { node, life, job, attempt: ticket.to_word(), work, announced };
         field.send(engine, HOPS, parcel);
     }
 

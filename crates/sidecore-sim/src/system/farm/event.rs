@@ -22,6 +22,7 @@ pub(super) enum FarmEvent {
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Message {
     Answer(Parcel, Answer),
+    Started(Parcel),
     /// Counts of events received and answered in this life.
     Beat {
         node: usize,
@@ -43,6 +44,8 @@ pub(super) struct Parcel {
     pub(super) job: u32,
     pub(super) attempt: u64,
     pub(super) work: f64,
+    /// A node died with it: the dispatcher has to know when another one begins with it.
+    pub(super) announced: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -14,6 +14,8 @@ pub(super) struct Node {
     free: u32,
     /// Events waiting for a worker, with the time since which they wait.
     queue: VecDeque<(Parcel, Nanos)>,
+    /// Events that it has begun with and has not announced yet.
+    pub(super) begun: Vec<Parcel>,
     pub(super) received: u64,
     pub(super) answered: u64,
     /// Arrival of the last message to it and from it: messages stay in order.
@@ -24,8 +26,8 @@ pub(super) struct Node {
 impl Node {
     pub(super) fn new(number: usize, set: &Farm) -> Self {
         let free = set.node.slots.get();
-        let queue = VecDeque::new();
-        Self { number, life: 0, lives: true, free, queue, received: 0, answered: 0, there: 0, back: 0 }
+        let (queue, begun) = (VecDeque::new(), Vec::new());
+        Self { number, life: 0, lives: true, free, queue, begun, received: 0, answered: 0, there: 0, back: 0 }
     }
 
     pub(super) fn is(&self, life: u32) -> bool {
@@ -54,6 +56,9 @@ impl Node {
             && let Some((parcel, came)) = self.queue.pop_front()
         {
             self.free -= 1;
+            if parcel.announced {
+                self.begun.push(parcel);
+            }
             let work = parcel.work * set.unit(self.number) + set.node.overshoot_us.ns();
             let time = (work + set.node.overhead_us.ns()).round() as Nanos;
             let failed = engine.random().uniform() * 100.0 < set.event.failing_percent.get();
