@@ -224,7 +224,9 @@ fn an_innocent_event_beside_a_killer_runs_alone_once_and_is_done() {
     let [killer, innocent] = [0, 1];
     for _ in 0..2 {
         let member = join(&mut farm, 0);
-        [killer, innocent].into_iter().for_each(|tag| begin(&mut farm, member, tag));
+        for tag in [killer, innocent] {
+            begin(&mut farm, member, tag);
+        }
         assert_eq!(kill(&mut farm, 0, member, innocent), Some(Reassignment::Again { tag: innocent }));
     }
     let member = join(&mut farm, 0);

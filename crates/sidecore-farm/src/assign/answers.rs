@@ -69,7 +69,9 @@ impl<T> Assigner<T> {
 
     fn started(&mut self, incarnation: u64, tickets: &[u64]) {
         let Some(member) = self.nodes.of(incarnation).map(|node| node.member) else { return };
-        tickets.iter().for_each(|ticket| self.held.pool.started(member, Ticket::from_word(*ticket)));
+        for ticket in tickets {
+            self.held.pool.started(member, Ticket::from_word(*ticket));
+        }
     }
 
     fn answers(&mut self, now: Nanos, answers: &Answers, message: &Bytes) {

@@ -89,7 +89,7 @@ fn it_says_when_it_begins_with_an_event_that_may_end_it() {
         assert_eq!(incarnation, link.incarnation());
         tickets
     };
-    let all: Vec<u64> = (2..2 + AHEAD as u64 + 1).collect();
+    let all: Vec<u64> = (2..=2 + AHEAD as u64).collect();
     assert_eq!(started(&mut link), all, "the first was under no suspicion");
     for _ in 0..AHEAD {
         link.running -= 1;
