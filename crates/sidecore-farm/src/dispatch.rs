@@ -169,19 +169,33 @@ impl Dispatcher<'_> {
     fn take(&mut self, input: Input) {
         let now = self.now();
         match input {
-            Input::Beat => self.beat(now),
+            Input::Beat => {
+                self.hear_nodes(now);
+                self.beat(now);
+            }
             Input::Lead(message) => self.hear_lead(now, &message),
             Input::Cancel(message) => self.cancel(now, &message),
-            Input::Node(message) => {
-                if let Some(assigner) = &mut self.assigner {
-                    assigner.hear(now, &message.payload);
-                }
-            }
+            Input::Node(message) => self.hear_node(now, &message),
             Input::Queue(message) => self.take_message(now, message),
             Input::Confirmed(message) => self.confirm(now, &message),
             Input::Begun(term, begun) => self.has_begun(now, term, begun),
         }
         self.finish_ended(now);
+    }
+
+    fn hear_node(&mut self, now: Nanos, message: &Message) {
+        if let Some(assigner) = &mut self.assigner {
+            assigner.hear(now, &message.payload);
+        }
+    }
+
+    /// A node whose beats wait here behind confirmations is not silent.
+    fn hear_nodes(&mut self, now: Nanos) {
+        for _ in 0..BATCH_LIMIT {
+            let Some(message) = self.inputs.ready_of_nodes() else { return };
+            self.hear_node(now, &message);
+            self.finish_ended(now);
+        }
     }
 
     /// Runs before the next input: the tag of an ended event may be reused.

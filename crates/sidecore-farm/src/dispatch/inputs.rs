@@ -79,6 +79,11 @@ impl Inputs {
         }
     }
 
+    /// What a node has said, if it is here already.
+    pub(super) fn ready_of_nodes(&mut self) -> Option<Message> {
+        next(self.nodes.as_mut()).now_or_never()
+    }
+
     pub(super) fn ready(&mut self) -> Option<Input> {
         self.next().now_or_never()
     }
