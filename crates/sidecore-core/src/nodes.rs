@@ -364,12 +364,12 @@ impl NodePool {
         self.nodes.iter().filter(|node| node.present).map(next).min()
     }
 
-    /// Whether nodes have to say when they begin with this event, by [`NodePool::started`].
-    pub fn is_suspect(&self, tag: u32) -> bool {
+    /// Whether nodes have to report when they begin with this event: a node died with it.
+    pub fn reports_start(&self, tag: u32) -> bool {
         self.tried[tag as usize].deaths > 0
     }
 
-    /// A node begins with an event under suspicion. Nothing changes if the ticket is void or of another node.
+    /// A node reports that it begins with an event. Nothing changes if the ticket is void or of another node.
     pub fn started(&mut self, from: NodeId, ticket: Ticket) {
         if self.node(from).is_some() && self.is_with(from, ticket) {
             self.dispatch.tag_of(ticket).into_iter().for_each(|tag| self.tried[tag as usize].started = true);

@@ -410,12 +410,12 @@ impl<T> Assigner<T> {
         nodes.each_given(|node, given| {
             let mut rest = given;
             while !rest.is_empty() {
-                let are_suspects = held.pool.is_suspect(rest[0].0);
-                let same = rest.iter().take_while(|(tag, _)| held.pool.is_suspect(*tag) == are_suspects).count();
+                let report_start = held.pool.reports_start(rest[0].0);
+                let same = rest.iter().take_while(|(tag, _)| held.pool.reports_start(*tag) == report_start).count();
                 let (list, size) = fill(now, &rest[..same], held, settings);
                 rest = &rest[list.len().max(1)..];
                 let events =
-                    if are_suspects { DispatcherMessage::Suspects(list) } else { DispatcherMessage::Events(list) };
+                    if report_start { DispatcherMessage::ReportStart(list) } else { DispatcherMessage::Events(list) };
                 messages.push_back((node.clone(), wire::encode(&events, size)));
             }
         });

@@ -99,6 +99,7 @@ impl Batch {
             left += counts(&self.streams.events, &all).await?.into_iter().map(|(_, count)| count).sum::<u64>();
         }
         let done = fed.map(|fed| fed.saturating_sub(left));
+        // Where it is not known how many are done, differences still say how quickly.
         let now = begun.elapsed().as_nanos() as Nanos;
         let per_second = pace.observe(now, done.unwrap_or(u64::MAX - left));
         let left_s = (per_second > 0.0).then(|| left as f64 / per_second);

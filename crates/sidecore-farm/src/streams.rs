@@ -109,7 +109,7 @@ async fn update(js: &Context, farm: &str, there: Config, wanted: &Config) -> Res
     let config = Config { subjects: wanted.subjects.clone(), allow_direct: wanted.allow_direct, ..there };
     match ask(js, format!("STREAM.UPDATE.{}", config.name), &config).await {
         Ok(Response::Err { error }) => Err(StreamError::refused(error, wanted)),
-        Err(StreamError::Denied(_)) if shape::has_events(wanted) => {
+        Err(StreamError::Denied(_)) if shape::is_queue(wanted) => {
             Err(StreamError::Earlier { name: config.name, farm: farm.to_owned() })
         }
         Ok(Response::Ok(_)) | Err(StreamError::Denied(_)) => Ok(()),

@@ -37,7 +37,7 @@ pub(crate) enum NodeMessage<'a> {
     Answers(Answers<'a>),
     /// It takes no more events, and answers its open ones.
     Leave { node: &'a str, incarnation: u64 },
-    /// It begins with one of these, and soon with the others, of its [`DispatcherMessage::Suspects`].
+    /// It begins with one of these, and soon with the others, of its [`DispatcherMessage::ReportStart`].
     Started { incarnation: u64, tickets: Vec<u64> },
 }
 
@@ -105,9 +105,9 @@ pub(crate) enum DispatcherMessage<'a> {
     },
     /// The dispatcher ends: another one may follow.
     Gone,
-    /// Events that were with a node when it died: the node says when it begins with each.
+    /// Events, each of which was with a node that died: the node reports when it begins with them.
     #[serde(borrow)]
-    Suspects(Vec<Event<'a>>),
+    ReportStart(Vec<Event<'a>>),
 }
 
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
@@ -167,7 +167,7 @@ impl<'a> DispatcherMessage<'a> {
     pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
-            Self::Events(list) | Self::Suspects(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
+            Self::Events(list) | Self::ReportStart(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
             _ => true,
         };
         sound.then_some(down)

@@ -259,7 +259,7 @@ fn events_that_only_waited_at_dying_nodes_stay_together_and_the_one_that_was_beg
     for death in 0..10 {
         let member = join(&mut farm, 0);
         tickets = (0..8).map(|tag| given(farm.place(0, tag, KIND, 100)).1).collect();
-        assert!((0..8).all(|tag| farm.is_suspect(tag) == (death > 0)), "after {death}");
+        assert!((0..8).all(|tag| farm.reports_start(tag) == (death > 0)), "after {death}");
         // The first death is all that there is against any of them.
         kill(&mut farm, 0, member, 0);
     }

@@ -60,7 +60,7 @@ fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
     while let Some((subject, message)) = assigner.next_message() {
         let said = match DispatcherMessage::decode(&message).unwrap() {
             DispatcherMessage::Events(list) => Message::Events(named(&list)),
-            DispatcherMessage::Suspects(list) => Message::Suspects(named(&list)),
+            DispatcherMessage::ReportStart(list) => Message::ReportStart(named(&list)),
             DispatcherMessage::Welcome { .. } => Message::Welcome,
             DispatcherMessage::JoinAgain => Message::JoinAgain,
             DispatcherMessage::Full { most } => Message::Full(most),
@@ -78,7 +78,7 @@ fn named(list: &[wire::Event]) -> Vec<(String, u64)> {
 #[derive(Debug, PartialEq)]
 enum Message {
     Events(Vec<(String, u64)>),
-    Suspects(Vec<(String, u64)>),
+    ReportStart(Vec<(String, u64)>),
     Welcome,
     JoinAgain,
     Full(u32),
@@ -88,7 +88,7 @@ enum Message {
 fn events(assigner: &mut Assigner<u32>, now: Nanos, to: &str) -> Vec<(String, u64)> {
     assigner.pump(now);
     match sent(assigner).pop() {
-        Some((subject, Message::Events(list) | Message::Suspects(list))) if subject == to => list,
+        Some((subject, Message::Events(list) | Message::ReportStart(list))) if subject == to => list,
         other => panic!("{other:?}"),
     }
 }
@@ -178,8 +178,8 @@ fn events_that_wait_at_dying_nodes_are_given_to_the_next_one_together_and_the_ki
         for (_, said) in sent(&mut assigner) {
             match said {
                 Message::Events(list) if incarnation == 1 => given.extend(list),
-                Message::Suspects(list) if incarnation > 1 => given.extend(list),
-                Message::Events(_) | Message::Suspects(_) => panic!("{said:?} for {incarnation}"),
+                Message::ReportStart(list) if incarnation > 1 => given.extend(list),
+                Message::Events(_) | Message::ReportStart(_) => panic!("{said:?} for {incarnation}"),
                 _ => {}
             }
         }

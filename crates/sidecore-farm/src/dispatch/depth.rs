@@ -67,8 +67,11 @@ async fn handed_out(context: &Context, events: &str) -> Option<HandedOut> {
     let stream = context.get_stream_no_info(events).await.ok()?;
     let consumers: Vec<consumer::Info> = stream.consumers().try_collect().await.ok()?;
     let sum = consumers.iter().fold(HandedOut::default(), |sum, info| {
-        let unacknowledged = sum.unacknowledged + info.num_ack_pending as u64;
-        HandedOut { unacknowledged, known: sum.known.saturating_add(info.num_pending + info.num_ack_pending as u64) }
+        let unacknowledged = info.num_ack_pending as u64;
+        HandedOut {
+            unacknowledged: sum.unacknowledged + unacknowledged,
+            known: sum.known.saturating_add(info.num_pending).saturating_add(unacknowledged),
+        }
     });
     (!consumers.is_empty()).then_some(sum)
 }

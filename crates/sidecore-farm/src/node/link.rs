@@ -22,7 +22,7 @@ const DISPATCHER_TIMEOUT: Nanos = 100_000_000;
 const AGAIN: Nanos = 100_000_000;
 /// Time until the next request to join after the dispatcher had no room, ns.
 const LATER: Nanos = 1_000_000_000;
-/// Events that are announced together with the one that begins: a message for each takes longer than a short event.
+/// Further events whose start is reported with that of one: a message for each takes longer than a short event.
 const AHEAD: usize = 31;
 /// Most events that wait here, and their octets. A dispatcher that sends more breaks the protocol.
 const MAX_EVENTS: usize = 65_536;
@@ -42,8 +42,8 @@ pub(super) struct Begun {
     incarnation: u64,
     ticket: u64,
     arrived: Nanos,
-    /// The dispatcher has to know when it begins, and does not know it yet.
-    is_suspect: bool,
+    /// The dispatcher is to know before it begins, and does not know yet.
+    reports_start: bool,
     pub(super) task: Task,
 }
 
@@ -135,7 +135,7 @@ impl Link {
                     self.follows.is_some_and(|(follows, _)| follows == dispatcher) && incarnation == self.incarnation;
             }
             Some(DispatcherMessage::Events(list)) => self.take(now, &list, message, false),
-            Some(DispatcherMessage::Suspects(list)) => self.take(now, &list, message, true),
+            Some(DispatcherMessage::ReportStart(list)) => self.take(now, &list, message, true),
             Some(DispatcherMessage::JoinAgain) => self.join_anew(now),
             Some(DispatcherMessage::Full { most }) => {
                 let text = format!("the dispatcher has {most} nodes, and takes no more; trying again");
@@ -172,10 +172,10 @@ impl Link {
         let begun = self.queue.pop_front()?;
         self.queued -= begun.task.body.len();
         self.running += 1;
-        if begun.is_suspect {
+        if begun.reports_start {
             self.started.push(begun.ticket);
-            for next in self.queue.iter_mut().filter(|next| next.is_suspect).take(AHEAD) {
-                next.is_suspect = false;
+            for next in self.queue.iter_mut().filter(|next| next.reports_start).take(AHEAD) {
+                next.reports_start = false;
                 self.started.push(next.ticket);
             }
         }
@@ -213,7 +213,7 @@ impl Link {
         self.acts.pop_front()
     }
 
-    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes, is_suspect: bool) {
+    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes, reports_start: bool) {
         for event in list {
             let task = Task {
                 id: event.id.to_owned(),
@@ -224,7 +224,7 @@ impl Link {
             self.received += 1;
             self.queued += task.body.len();
             let Self { incarnation, .. } = *self;
-            self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, is_suspect, task });
+            self.queue.push_back(Begun { incarnation, ticket: event.ticket, arrived: now, reports_start, task });
         }
         if self.queue.len() > MAX_EVENTS || self.queued > MAX_BYTES {
             self.join_anew(now);

@@ -9,7 +9,9 @@
 //! Urgent events have `urgent` in the place of `events`. The dispatcher has a consumer for each of the two words, so that
 //! it receives urgent events however many others wait.
 
+use crate::args::MAX_NAME_BYTES;
 use crate::pending::Priority;
+use crate::wire::is_token;
 
 pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
@@ -63,10 +65,15 @@ impl<'a> EventSubject<'a> {
         Self { priority, namespace, batch, kind }
     }
 
-    /// The batch with its namespace, as the subject of its feeder's place has it.
+    /// The batch with its namespace, as the subject of its feeder's place has it. `None`: there is none, or no feeder has
+    /// such a name.
     pub(crate) fn whole_batch(&self) -> Option<Box<str>> {
-        let batch = self.batch?;
-        Some(self.namespace.map_or_else(|| batch.into(), |namespace| format!("{namespace}.{batch}").into()))
+        let is_name = |name: &&str| is_token(name, MAX_NAME_BYTES);
+        let batch = self.batch.filter(is_name)?;
+        match self.namespace {
+            None => Some(batch.into()),
+            Some(namespace) => is_name(&namespace).then(|| format!("{namespace}.{batch}").into()),
+        }
     }
 }
 
@@ -101,3 +108,31 @@ pub(crate) const EVENT: &str = "Farm-Event";
 pub(crate) const AGAIN: &str = "Farm-Again";
 /// Octets of the original event, in a dead letter that has only some of them.
 pub(crate) const WHOLE: &str = "Farm-Whole";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_subject_says_priority_namespace_batch_and_kind() {
+        for priority in Priority::ALL {
+            for namespace in [None, Some("camera")] {
+                let subject = fed("urgent", priority, namespace, "job", "png");
+                let said = EventSubject::of(&subject);
+                assert_eq!(said, EventSubject { priority, namespace, batch: Some("job"), kind: "png" }, "{subject}");
+                let whole = if namespace.is_some() { "camera.job" } else { "job" };
+                assert_eq!(said.whole_batch().as_deref(), Some(whole));
+            }
+        }
+        let plain = EventSubject::of("farm.f.events.png");
+        assert_eq!((plain.kind, plain.whole_batch()), ("png", None));
+        for odd in [
+            "farm.f.events.a b.png",
+            &format!("farm.f.events.{}.png", "x".repeat(33)),
+            "farm.f.events.a$.b.png",
+            "farm",
+        ] {
+            assert_eq!(EventSubject::of(odd).whole_batch(), None, "{odd}");
+        }
+    }
+}

@@ -85,7 +85,7 @@ pub(super) fn is_earlier(there: &Config, wanted: &Config) -> bool {
         && (there.subjects.len() == 1 || has_former_layout(there))
 }
 
-pub(super) fn has_events(wanted: &Config) -> bool {
+pub(super) fn is_queue(wanted: &Config) -> bool {
     wanted.retention == RetentionPolicy::WorkQueue
 }
 

@@ -28,7 +28,7 @@ fn downs() -> Vec<DispatcherMessage<'static>> {
         DispatcherMessage::JoinAgain,
         DispatcherMessage::Full { most: 64 },
         DispatcherMessage::Gone,
-        DispatcherMessage::Suspects(vec![event(1, b"body")]),
+        DispatcherMessage::ReportStart(vec![event(1, b"body")]),
     ]
 }
 

@@ -1,6 +1,6 @@
 //! Priorities, and the progress of what one feeder has fed.
 
-use crate::program::{Running, farm, fine, refused, run, run_with, until};
+use crate::program::{Running, farm, fine, refused, run, run_with, status, until};
 use crate::queue::{count, publish};
 use crate::server::Server;
 use serde_json::Value;
@@ -18,16 +18,12 @@ fn urgent_events_overtake_a_long_queue_and_let_one_of_eight_of_it_through() {
     fine(&run_with(&url, &["feed", "--lines", "--name", "usual"], &b"1\n".repeat(1_000)));
     // It holds few events, so that urgent ones have to be taken out of the middle of the queue.
     let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--hold", "64"]));
-    until("it has taken what it holds", || {
-        let status = run(&url, &["status", "--json"]);
-        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
-        status["held"].as_u64() == Some(64)
-    });
+    until("it has taken what it holds", || status(&url)["held"].as_u64() == Some(64));
     fine(&run_with(&url, &["feed", "--lines", "--name", "now", "--urgent", "--kind", "other"], &b"1\n".repeat(200)));
     let _node = Running::start(&mut farm(&url, &["work", "--jobs", "1", "--sleep", "1ms"]));
     until("the urgent ones are done", || {
-        let letters = fine(&run(&url, &["progress", "now", "--json"]));
-        serde_json::from_str::<Value>(&letters).unwrap()["left"] == 0
+        let progress = fine(&run(&url, &["progress", "now", "--json"]));
+        serde_json::from_str::<Value>(&progress).unwrap()["left"] == 0
     });
     let done = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--count", "1200"]));
     let order: Vec<bool> = done.lines().map(|line| line.starts_with("now-")).collect();

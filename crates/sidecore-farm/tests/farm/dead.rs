@@ -1,6 +1,6 @@
 //! Dead letters: listed with their reasons, and fed again without a loss.
 
-use crate::program::{Running, farm, fine, refused, run, run_with, until};
+use crate::program::{Running, farm, fine, refused, run, run_with, status, until};
 use crate::queue::{COMMITTED, Event, count, publish, take};
 use crate::server::Server;
 use serde_json::Value;
@@ -170,8 +170,7 @@ fn an_event_with_a_delay_is_done_later_and_holds_up_no_other() {
     let names = fine(&run(&url, &["results", "--stdout", "--lines", "--ids", "--keep"]));
     assert!(names.starts_with("now-0\t4\n"), "{names}");
     until("one is left", || {
-        let status = run(&url, &["status", "--json"]);
-        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        let status = status(&url);
         (&status["queued"], &status["delayed"]) == (&1.into(), &1.into())
     });
     let status = fine(&run(&url, &["status"]));
@@ -197,8 +196,7 @@ fn events_that_wait_are_cancelled_wherever_they_are_and_what_is_fed_later_is_don
     let command = format!("until [ -e {} ]; do sleep 0.02; done; cat", open.display());
     let _node = Running::start(farm(&url, &["work", "--jobs", "1"]).args(["--", "sh", "-c", &command]));
     until("it is with the node", || {
-        let status = run(&url, &["status", "--json"]);
-        let status: Value = serde_json::from_slice(&status.stdout).unwrap_or_default();
+        let status = status(&url);
         status["nodes"][0]["in_flight"].as_u64() > Some(0)
     });
     let said = cancel(&["a-0", "a-3"]);

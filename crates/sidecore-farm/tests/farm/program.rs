@@ -1,6 +1,7 @@
 //! Running `sidecore-farm`, and its output.
 
 use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -71,6 +72,11 @@ pub(crate) fn refused(output: &Output, code: i32, parts: &[&str]) {
     for part in parts {
         assert!(err.contains(part), "no {part:?} in: {err}");
     }
+}
+
+/// What `status` says; `null` while no dispatcher is active.
+pub(crate) fn status(url: &str) -> Value {
+    serde_json::from_slice(&run(url, &["status", "--json"]).stdout).unwrap_or_default()
 }
 
 #[track_caller]

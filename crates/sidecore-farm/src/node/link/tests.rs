@@ -80,7 +80,7 @@ fn it_says_when_it_begins_with_an_event_that_may_end_it() {
     let mut link = joined();
     let event = |ticket| wire::Event { ticket, kind: "k", id: "e", body: Octets(b"body"), limit_ns: 9 };
     give(&mut link, 0, 1..2);
-    hear(&mut link, 0, &DispatcherMessage::Suspects((2..100).map(event).collect()));
+    hear(&mut link, 0, &DispatcherMessage::ReportStart((2..100).map(event).collect()));
     while link.begin().is_some() {}
     link.answer(0);
     let started = |link: &mut Link| {
@@ -95,7 +95,7 @@ fn it_says_when_it_begins_with_an_event_that_may_end_it() {
         link.running -= 1;
         link.begin().unwrap();
         link.answer(0);
-        assert_eq!(acts(&mut link), [], "they were announced");
+        assert_eq!(acts(&mut link), [], "they were reported");
     }
     link.running -= 1;
     link.begin().unwrap();

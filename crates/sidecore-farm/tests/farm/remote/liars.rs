@@ -15,24 +15,26 @@ use std::thread::{self, JoinHandle};
 const DONE: usize = 300;
 
 /// The lying key server. Dropping this ends it.
-struct Liar {
-    lies: Arc<AtomicUsize>,
+pub(super) struct Liar {
+    pub(super) lies: Arc<AtomicUsize>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Liar {
-    fn start(url: String, public: Vec<u8>) -> Self {
-        Self::with(url, public, true)
+    /// It offers this key, or the way to a far service, and invents answers.
+    pub(super) fn start(url: String, key: &str, public: Vec<u8>) -> Self {
+        Self::with(url, key, public, true)
     }
 
     /// `answers`: it invents answers; otherwise it gives none.
-    fn with(url: String, public: Vec<u8>, answers: bool) -> Self {
+    fn with(url: String, key: &str, public: Vec<u8>, answers: bool) -> Self {
+        let key = key.to_owned();
         let (lies, stop) = (Arc::<AtomicUsize>::default(), Arc::<AtomicBool>::default());
         let theirs = (lies.clone(), stop.clone());
         let thread = thread::spawn(move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(lie(&url, &public, answers, &theirs.0, &theirs.1));
+            runtime.block_on(lie(&url, Offer { key: &key, public: &public }, answers, &theirs.0, &theirs.1));
         });
         Self { lies, stop, thread: Some(thread) }
     }
@@ -47,7 +49,7 @@ impl Drop for Liar {
 }
 
 /// Joins whenever the gateway does not know it, as a key server must.
-async fn lie(url: &str, public: &[u8], answers: bool, lies: &AtomicUsize, stop: &AtomicBool) {
+async fn lie(url: &str, offer: Offer<'_>, answers: bool, lies: &AtomicUsize, stop: &AtomicBool) {
     let client = async_nats::connect(url).await.unwrap();
     let mut gateways = client.subscribe("farm.keys.gateway.near").await.unwrap();
     let mut asks = client.subscribe("farm.keys.ask.near.liar.>").await.unwrap();
@@ -61,12 +63,12 @@ async fn lie(url: &str, public: &[u8], answers: bool, lies: &AtomicUsize, stop: 
                     MessageBody::Beat { received, answered: if answers { received } else { 0 } }
                 } else {
                     (incarnation, received) = (incarnation + 1, 0);
-                    MessageBody::Join { slots: 4, offers: vec![Offer { key: "www", public }] }
+                    MessageBody::Join { slots: 4, offers: vec![Offer { key: offer.key, public: offer.public }] }
                 }
             }
             ask = asks.next() => {
                 let ask = ask.unwrap();
-                let Some(batch) = wire::request_batch(&ask.payload, "www") else { continue };
+                let Some(batch) = wire::request_batch(&ask.payload, offer.key) else { continue };
                 if batch.incarnation != incarnation {
                     continue;
                 }
@@ -96,7 +98,7 @@ fn a_key_server_that_lies_costs_no_request_of_its_key_and_none_of_others() {
     let _key_server = far.key_server(&nats.url(), "one");
     let (mut user, mut bystander) = (User::new(&near, "www", pkcs1()), User::new(&near, "other", pkcs1()));
     let (expected, of_other) = (user.call_soon(Op::Sign, MESSAGE), bystander.call_soon(Op::Sign, MESSAGE));
-    let liar = Liar::start(nats.url(), public);
+    let liar = Liar::start(nats.url(), "www", public);
     gateway.says("the key server liar offers 1 keys");
     thread::scope(|scope| {
         let bystanding = scope.spawn(|| {
@@ -124,7 +126,7 @@ fn a_key_server_that_offers_another_key_first_keeps_no_honest_one_out() {
     let public = far.import("www", RSA, Acl::default());
     near.knows("www", &public);
     let gateway = near.gateway(&nats.url());
-    let liar = Liar::start(nats.url(), other.make("www", Kind::Rsa2048));
+    let liar = Liar::start(nats.url(), "www", other.make("www", Kind::Rsa2048));
     let said = gateway.says("another public part than the service on this machine has");
     assert!(said.contains("the key server liar offers www"), "{said}");
     let _key_server = far.key_server(&nats.url(), "one");
@@ -146,7 +148,7 @@ fn a_key_server_that_lives_and_answers_nothing_costs_no_request() {
     let _key_server = far.key_server(&nats.url(), "one");
     let mut user = User::new(&near, "www", pkcs1());
     let expected = user.call_soon(Op::Sign, MESSAGE);
-    let mute = Liar::with(nats.url(), public, false);
+    let mute = Liar::with(nats.url(), "www", public, false);
     gateway.says("the key server liar offers 1 keys");
     let mut load = Load::new(&mut user, 16);
     let mut at_first = 0;

@@ -1,8 +1,8 @@
 //! Requests that are sealed from service to service: NATS, gateway and key server carry what they cannot read.
 
+use super::liars::Liar;
 use super::losses::{Load, MESSAGE, RSA};
 use super::site::{STRANGER, Site, User, pkcs1};
-use super::wire::{self, Answer, Echo, MessageBody, Presence, ServerMessage};
 use crate::server::Server;
 use futures_util::StreamExt;
 use sidecore::client::Error;
@@ -10,8 +10,7 @@ use sidecore::core::session::{Op, Refusal};
 use sidecore::keys::{Acl, Kind};
 use sidecore::spec::{DecryptionPadding, Scheme};
 use sidecore_client::channel::route;
-use sidecore_client::gateway::{Offer, Outcome};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 fn until(what: &str, mut holds: impl FnMut() -> bool) {
@@ -141,42 +140,6 @@ fn near_knows_once(near: &Site, public: &[u8]) {
     }
 }
 
-/// A key server that offers the way to the far service, and answers with bytes of its own.
-async fn spoil(url: &str, way: &str, address: &[u8], spoiled: &AtomicUsize, stop: &AtomicBool) {
-    let client = async_nats::connect(url).await.unwrap();
-    let mut gateways = client.subscribe("farm.keys.gateway.near").await.unwrap();
-    let mut asks = client.subscribe("farm.keys.ask.near.liar.>").await.unwrap();
-    let (mut incarnation, mut received, mut gateway) = (0, 0, 0);
-    while !stop.load(Ordering::Relaxed) {
-        let body = tokio::select! {
-            presence = gateways.next() => {
-                let Some(Presence { gateway: number, members, .. }) = wire::presence(&presence.unwrap().payload) else { continue };
-                gateway = number;
-                if members.contains(&incarnation) {
-                    MessageBody::Beat { received, answered: received }
-                } else {
-                    (incarnation, received) = (incarnation + 1, 0);
-                    MessageBody::Join { slots: 4, offers: vec![Offer { key: way, public: address }] }
-                }
-            }
-            ask = asks.next() => {
-                let ask = ask.unwrap();
-                let Some(batch) = wire::request_batch(&ask.payload, way) else { continue };
-                if batch.incarnation != incarnation {
-                    continue;
-                }
-                received += batch.list.len() as u64;
-                spoiled.fetch_add(batch.list.len(), Ordering::Relaxed);
-                let outcome = Outcome::Done(&[7; 400]);
-                let answer = |ticket| Answer { ticket, held_ns: 1, work_ns: 1, outcome };
-                MessageBody::Answers(batch.list.iter().map(|request| answer(request.ticket)).collect())
-            }
-        };
-        let message = wire::encode(&ServerMessage { gateway, incarnation, echo: Echo::default(), body });
-        client.publish("farm.keys.up.near.liar", message.into()).await.unwrap();
-    }
-}
-
 #[test]
 fn a_key_server_that_answers_in_the_far_services_place_costs_no_request() {
     let Some(nats) = Server::start() else { return };
@@ -187,18 +150,15 @@ fn a_key_server_that_answers_in_the_far_services_place_costs_no_request() {
     let _key_server = far[0].key_server(&nats.url(), "one");
     let mut user = User::new(&near, "www", pkcs1());
     let expected = user.call_soon(Op::Sign, MESSAGE);
-    let (spoiled, stop, url) = (AtomicUsize::new(0), AtomicBool::new(false), nats.url());
-    thread::scope(|scope| {
-        scope.spawn(|| run(spoil(&url, &route(&address), &address.0, &spoiled, &stop)));
-        gateway.says("the key server liar offers 1 keys");
-        let mut load = Load::new(&mut user, 16);
-        load.run(300, &expected);
-        load.finish(&expected);
-        stop.store(true, Ordering::Relaxed);
-        assert_eq!(load.failed, 0, "of {}, {} spoiled", load.done, spoiled.load(Ordering::Relaxed));
-    });
+    let liar = Liar::start(nats.url(), &route(&address), address.0.to_vec());
+    gateway.says("the key server liar offers 1 keys");
+    let mut load = Load::new(&mut user, 16);
+    load.run(300, &expected);
+    load.finish(&expected);
+    assert_eq!(load.failed, 0, "of {}", load.done);
     gateway.says("the key server liar answered with what the service behind it has not sealed");
-    assert!((1..100).contains(&spoiled.load(Ordering::Relaxed)), "{spoiled:?}");
+    let lies = liar.lies.load(Ordering::Relaxed);
+    assert!((1..100).contains(&lies), "{lies} lies");
 }
 
 #[test]

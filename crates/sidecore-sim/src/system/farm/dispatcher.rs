@@ -138,8 +138,8 @@ impl Dispatcher {
         let (node, job) = (self.nodes[member.number()], self.jobs[tag as usize]);
         let life = self.members[node].map_or(0, |(life, _)| life);
         let work = field.jobs[job as usize].work;
-        let announced = self.farm.is_suspect(tag);
-        let parcel = Parcel { node, life, job, attempt: ticket.to_word(), work, announced };
+        let reports_start = self.farm.reports_start(tag);
+        let parcel = Parcel { node, life, job, attempt: ticket.to_word(), work, reports_start };
         field.send(engine, HOPS, parcel);
     }
 

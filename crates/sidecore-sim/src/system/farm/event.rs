@@ -45,7 +45,7 @@ pub(super) struct Parcel {
     pub(super) attempt: u64,
     pub(super) work: f64,
     /// A node died with it: the dispatcher has to know when another one begins with it.
-    pub(super) announced: bool,
+    pub(super) reports_start: bool,
 }
 
 #[derive(Clone, Copy, Debug)]

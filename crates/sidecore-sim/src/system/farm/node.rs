@@ -14,7 +14,7 @@ pub(super) struct Node {
     free: u32,
     /// Events waiting for a worker, with the time since which they wait.
     queue: VecDeque<(Parcel, Nanos)>,
-    /// Events that it has begun with and has not announced yet.
+    /// Events that it has begun with, and has not reported yet.
     pub(super) begun: Vec<Parcel>,
     pub(super) received: u64,
     pub(super) answered: u64,
@@ -56,7 +56,7 @@ impl Node {
             && let Some((parcel, came)) = self.queue.pop_front()
         {
             self.free -= 1;
-            if parcel.announced {
+            if parcel.reports_start {
                 self.begun.push(parcel);
             }
             let work = parcel.work * set.unit(self.number) + set.node.overshoot_us.ns();

@@ -24,7 +24,7 @@ impl Pull {
             let Some(job) = field.held.pop_front() else { return };
             let Job { handed, work, .. } = field.jobs[job as usize];
             let attempt = u64::from(handed) + 1;
-            field.send(engine, 1, Parcel { node, life, job, attempt, work, announced: false });
+            field.send(engine, 1, Parcel { node, life, job, attempt, work, reports_start: false });
             engine.after(field.set.death.ack_wait_ms.nanos(), FarmEvent::Expires(job, attempt));
             field.refill(engine);
         }

@@ -87,7 +87,7 @@ impl World {
             return;
         }
         field.nodes[parcel.node].worked(engine, &field.set);
-        self.announce(engine, parcel.node);
+        self.report_starts(engine, parcel.node);
         let field = &mut self.field;
         match &mut self.hand {
             Hand::Dispatcher(_) => {
@@ -98,8 +98,8 @@ impl World {
         }
     }
 
-    /// The node says with which events it has begun.
-    fn announce(&mut self, engine: &mut Engine<FarmEvent>, node: usize) {
+    /// The node reports the events with which it has begun, as far as it has to.
+    fn report_starts(&mut self, engine: &mut Engine<FarmEvent>, node: usize) {
         for parcel in std::mem::take(&mut self.field.nodes[node].begun) {
             let at = self.field.back(engine, node);
             engine.schedule(at, FarmEvent::Came(Message::Started(parcel)));
@@ -136,7 +136,7 @@ impl engine::World for World {
                 let node = &mut self.field.nodes[parcel.node];
                 if node.is(parcel.life) {
                     node.take(engine, &self.field.set, parcel);
-                    self.announce(engine, parcel.node);
+                    self.report_starts(engine, parcel.node);
                 }
             }
             (FarmEvent::Worked(parcel, answer), _) => self.worked(engine, parcel, answer),
