@@ -31,8 +31,9 @@ const LOOM_PREEMPTIONS: &str = "3";
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
-const BESIDE: [&str; 10] = [
+const BESIDE: [&str; 11] = [
     "sidecore-core",
+    "sidecore-nodes",
     "sidecore-ipc",
     "sidecore-client",
     "sidecore-measure",

@@ -25,7 +25,6 @@
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
 //! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
 //! |`custody`|which copy of a key may be deleted once another service has it|
-//! |`nodes`|nodes of a farm over `dispatch`: next node, lost nodes and their events; `nodes/node` is a node's window of credit|
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -42,7 +41,6 @@ pub mod generation;
 pub mod histogram;
 pub mod inflight;
 pub mod layout;
-pub mod nodes;
 pub mod per_process;
 pub mod policy;
 pub mod ring;

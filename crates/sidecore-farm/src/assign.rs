@@ -19,7 +19,6 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
-use crate::pending::{Pending, Placed, Priority};
 use crate::status::Totals;
 use crate::wire::{self, DispatcherMessage, Octets};
 use async_nats::Subject;
@@ -27,9 +26,10 @@ use bytes::Bytes;
 use kinds::Kinds;
 use node::Nodes;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{self, NodeId, Reassignment};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::time::Nanos;
+use sidecore_nodes::pending::{Pending, Placed, Priority};
+use sidecore_nodes::{self as nodes, NodeId, Reassignment};
 use stages::Stage;
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -3,8 +3,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`assign`, `wire`|engine over core's `nodes`: events, nodes, messages, without NATS and clock; their encoding|
-//! |`pending`|requests that wait for a node or are with one: events of `assign`, requests on keys of `keys/router`|
+//! |`assign`, `wire`|engine over `sidecore-nodes`: events, nodes, messages, without NATS and clock; their encoding|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `progress`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
@@ -36,7 +35,6 @@ mod keys;
 mod measures;
 mod node;
 mod outcome;
-mod pending;
 mod progress;
 mod quiet;
 mod removal;

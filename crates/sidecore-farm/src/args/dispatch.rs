@@ -3,8 +3,8 @@
 use super::{Durability, Farm};
 use crate::measures;
 use clap::{Args, ValueEnum};
-use sidecore_core::nodes::DEATHS;
 use sidecore_core::policy::balance::Balance;
+use sidecore_nodes::DEATHS;
 use std::time::Duration;
 
 #[derive(Debug, Args)]

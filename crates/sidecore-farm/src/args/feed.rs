@@ -2,8 +2,8 @@
 
 use super::{Durability, Farm, name};
 use crate::measures;
-use crate::pending::Priority;
 use clap::{ArgGroup, Args, ValueEnum};
+use sidecore_nodes::pending::Priority;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;

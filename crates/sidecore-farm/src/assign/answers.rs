@@ -5,8 +5,8 @@ use super::{Assigner, End, OVER};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, NodeMessage, Outcome};
 use bytes::Bytes;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{Answered, BeatOutcome, Failed, MAX_NODES, NodeId};
 use sidecore_core::time::Nanos;
+use sidecore_nodes::{Answered, BeatOutcome, Failed, MAX_NODES, NodeId};
 
 /// The longest wait after a failure is that power of two times the first one.
 const MAX_BACKOFF_DOUBLINGS: u32 = 7;

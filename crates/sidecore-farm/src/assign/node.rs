@@ -3,8 +3,8 @@
 use super::stages::Stages;
 use async_nats::Subject;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{MAX_NODES, NodeId};
 use sidecore_core::time::Nanos;
+use sidecore_nodes::{MAX_NODES, NodeId};
 use std::collections::VecDeque;
 
 /// Most lost nodes whose number of reassigned events is remembered.

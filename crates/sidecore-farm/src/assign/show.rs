@@ -3,8 +3,8 @@
 use super::Assigner;
 use super::node::Node;
 use crate::status::{self, NodeState, Status};
-use sidecore_core::nodes::{NodePool, View};
 use sidecore_core::time::Nanos;
+use sidecore_nodes::{NodePool, View};
 
 impl<T> Assigner<T> {
     pub(crate) fn show(&mut self, now: Nanos) -> Status {

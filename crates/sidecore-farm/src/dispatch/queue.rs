@@ -8,7 +8,6 @@ use super::known::{Origin, StreamPosition};
 use super::outbox::Outbox;
 use crate::assign::Room;
 use crate::error::{Cause, FarmError};
-use crate::pending::Priority;
 use crate::streams::Streams;
 use crate::streams::names::{self, EventSubject, all_of};
 use async_nats::jetstream::ErrorCode;
@@ -19,6 +18,7 @@ use bytes::Bytes;
 use futures_util::TryStreamExt;
 use serde::Serialize;
 use sidecore_core::time::Nanos;
+use sidecore_nodes::pending::Priority;
 use std::time::Duration;
 
 /// The server redelivers a message without acknowledgement or progress report after this time.

@@ -1,6 +1,6 @@
 //! A gateway's decisions: the choice of a key server, and the requests of a lost one.
 //!
-//! Core's [`NodePool`](sidecore_core::nodes::NodePool) chooses, with keys as kinds of events: a gateway knows at most
+//! [`NodePool`](sidecore_nodes::NodePool) chooses, with keys as kinds of events: a gateway knows at most
 //! [`Class::COUNT`] keys at a time. Each request is answered once, by the first answer to its last attempt. It is
 //! answered with [`Outcome::Elsewhere`] if its key has had no offer for a moment, if it failed at [`TRIES`] key servers,
 //! or if its time is over. The caller passes messages and the time.
@@ -13,15 +13,15 @@ mod tests;
 use super::notes::{Notes, Reason};
 use super::wire::{self, Answer, Echo, MessageBody, Presence, RequestBatch, ServerMessage};
 use super::{DEPTH, HEADROOM, subjects};
-use crate::pending::{Pending, Placed, Priority};
 use catalog::{KeyCatalog, OfferRefusal};
 use pauses::Pauses;
 use sidecore_client::gateway::{self, MAX_INPUT, Offer, Outcome, Request, Task, Tell};
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{BeatOutcome, Failed, NodeId, Reassignment};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::session::{Class, Refusal};
 use sidecore_core::time::Nanos;
+use sidecore_nodes::pending::{Pending, Placed, Priority};
+use sidecore_nodes::{BeatOutcome, Failed, NodeId, Reassignment};
 use std::collections::{BTreeSet, VecDeque};
 use std::rc::Rc;
 
@@ -144,7 +144,7 @@ impl KeyRouter {
     pub(super) fn new(settings: Settings) -> Self {
         // A request past its deadline keeps its place until its key server answers or is lost.
         let in_flight = settings.depth.saturating_mul(2).clamp(2, 1 << 16);
-        let farm = sidecore_core::nodes::Settings {
+        let farm = sidecore_nodes::Settings {
             balance: settings.balance,
             in_flight,
             depth: DEPTH,
@@ -322,7 +322,7 @@ impl KeyRouter {
         self.settle(now);
     }
 
-    /// As [`NodePool::was_away`](sidecore_core::nodes::NodePool::was_away).
+    /// As [`NodePool::was_away`](sidecore_nodes::NodePool::was_away).
     pub(super) fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.entries.pool.was_away(now, away);
     }

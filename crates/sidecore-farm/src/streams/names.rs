@@ -10,8 +10,8 @@
 //! it receives urgent events however many others wait.
 
 use crate::args::MAX_NAME_BYTES;
-use crate::pending::Priority;
 use crate::wire::is_token;
+use sidecore_nodes::pending::Priority;
 
 pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))

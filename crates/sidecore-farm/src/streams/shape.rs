@@ -4,8 +4,8 @@ use super::error::StreamError;
 use super::{names, padding};
 use crate::args::{Durability, Storage};
 use crate::measures;
-use crate::pending::Priority;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use sidecore_nodes::pending::Priority;
 use std::time::Duration;
 
 /// Default limit of waiting events and of kept results, bytes.

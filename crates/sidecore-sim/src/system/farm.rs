@@ -1,4 +1,4 @@
-//! A farm: events sent to nodes on other machines, by core's [`NodePool`](sidecore_core::nodes::NodePool) or by nodes that
+//! A farm: events sent to nodes on other machines, by [`NodePool`](sidecore_nodes::NodePool) or by nodes that
 //! pull.
 //!
 //! The dispatcher holds waiting events in one queue, sends events, receives beats and answers, and reassigns the

@@ -5,11 +5,9 @@ use super::field::Field;
 use super::parameters;
 use crate::engine::Engine;
 use sidecore_core::inflight::Ticket;
-use sidecore_core::nodes::{
-    BeatOutcome, DEATHS, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings,
-};
 use sidecore_core::session::{Class, Classes};
 use sidecore_core::time::Nanos;
+use sidecore_nodes::{BeatOutcome, DEATHS, Failed, MAX_NODES, NodeId, NodePool, Placement, Reassignment, Settings};
 use std::collections::VecDeque;
 
 const KIND: Class = Class::NOOP;

@@ -1,9 +1,9 @@
 //! Parameters, and the times derived from them.
 
 use crate::settings::{Bytes, Count, Ms, Ratio, Us, balance, settings};
-use sidecore_core::nodes::MAX_NODES;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::time::Nanos;
+use sidecore_nodes::MAX_NODES;
 
 /// Time of a step, at most 10 s.
 type Time = Us<0, 10_000_000_000>;

@@ -5,7 +5,7 @@ use crate::plan::Plan;
 use crate::settings::Settings;
 use crate::system::System;
 use proptest::prelude::*;
-use sidecore_core::nodes::DEATHS;
+use sidecore_nodes::DEATHS;
 use std::path::Path;
 
 fn settings(changes: &[&str]) -> (&'static System, Settings) {

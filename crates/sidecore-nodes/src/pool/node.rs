@@ -1,10 +1,10 @@
 //! One node: its last message, the messages that reached it, and its window of credit.
 
 use super::NodeId;
-use crate::dispatch::Dispatch;
-use crate::policy::balance::Load;
-use crate::session::Class;
-use crate::time::Nanos;
+use sidecore_core::dispatch::Dispatch;
+use sidecore_core::policy::balance::Load;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
 
 /// Round trip to a node before any is measured, ns.
 const FIRST_WAY: Nanos = 1_000_000;

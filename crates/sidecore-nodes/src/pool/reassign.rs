@@ -2,12 +2,12 @@
 
 use super::NodeId;
 use super::node::Node;
-use crate::dispatch::{Dispatch, Reassigned};
-use crate::inflight::Ticket;
-use crate::session::Class;
-use crate::time::Nanos;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
+use sidecore_core::dispatch::{Dispatch, Reassigned};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::session::Class;
+use sidecore_core::time::Nanos;
 
 /// The fate of an event whose node was lost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

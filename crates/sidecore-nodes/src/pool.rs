@@ -27,21 +27,23 @@
 
 mod node;
 mod reassign;
-#[cfg(all(test, not(loom)))]
+#[cfg(test)]
 mod tests;
 
-use crate::dispatch::{Capability, DeviceState, Dispatch, KeyLocation, LaneId, Limits, MAX_DEVICES, Work};
-use crate::inflight::Ticket;
-use crate::policy::balance::{Balance, Rates};
-use crate::policy::notify::Notify;
-use crate::session::{Class, Classes};
-use crate::time::Nanos;
 use alloc::vec;
 use alloc::vec::Vec;
 use node::Node;
 pub use node::{BeatOutcome, View};
 pub use reassign::Reassignment;
 use reassign::{Fate, ReassignQueue};
+use sidecore_core::dispatch::{
+    self, Capability, DeviceState, Dispatch, KeyLocation, LaneId, Limits, MAX_DEVICES, Work,
+};
+use sidecore_core::inflight::Ticket;
+use sidecore_core::policy::balance::{Balance, Rates};
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::session::{Class, Classes};
+use sidecore_core::time::Nanos;
 
 /// Nodes that a farm may have at a time.
 pub const MAX_NODES: usize = MAX_DEVICES;
@@ -265,23 +267,23 @@ impl NodePool {
         let shunned = at.filter(|at| returns.is_none_or(|time| now < time) && self.has_other(*at, class));
         let untried = self.untried(class, shunned).and_then(|node| self.dispatch.place_on(now, node, work));
         let placed = match (untried, shunned) {
-            (Some(given), _) => crate::dispatch::Placement::Assigned(given),
+            (Some(given), _) => dispatch::Placement::Assigned(given),
             (None, Some(at)) => self.dispatch.place_not_on(now, at.number(), work),
             (None, None) => self.dispatch.place(now, work),
         };
         match placed {
-            crate::dispatch::Placement::Assigned(given) => {
+            dispatch::Placement::Assigned(given) => {
                 let member = self.nodes[given.device].member;
                 self.gave(now, member);
                 Placement::Assigned { member, ticket: given.ticket }
             }
-            crate::dispatch::Placement::NoDevice => Placement::NoNode,
-            crate::dispatch::Placement::Full
+            dispatch::Placement::NoDevice => Placement::NoNode,
+            dispatch::Placement::Full
                 if shunned.is_some() && self.dispatch.would_place(class, size, KeyLocation::LOCAL) =>
             {
                 Placement::Avoided
             }
-            crate::dispatch::Placement::Full | crate::dispatch::Placement::Now { .. } => Placement::Full,
+            dispatch::Placement::Full | dispatch::Placement::Now { .. } => Placement::Full,
         }
     }
 

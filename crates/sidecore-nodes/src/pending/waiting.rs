@@ -1,9 +1,10 @@
 //! Requests that wait for a node, by class: a request without a possible node does not delay other classes.
 
 use super::Priority;
+use alloc::collections::{BTreeSet, VecDeque};
+use alloc::vec::Vec;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
-use std::collections::{BTreeSet, VecDeque};
 
 /// Most requests of one class that one search passes over.
 const MAX_PASSED: usize = 64;
@@ -198,6 +199,7 @@ impl Queue {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::vec;
 
     fn class(index: usize) -> Class {
         Class::from_index(index).unwrap()
