@@ -69,8 +69,9 @@ async fn warn_of_replicas(js: &Context, farm: &str) -> Result<(), StreamError> {
 }
 
 /// Makes the missing streams of a farm, all of them or none, and checks the others. Returns the names of those made.
+/// What `durability` leaves open is as the others have it: one that is made again is no less safe than before.
 pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) -> Result<Vec<String>, StreamError> {
-    let mut missing = Vec::new();
+    let (mut there, mut missing) = (Vec::new(), Vec::new());
     for wanted in shape::all(farm, durability) {
         match ask(js, format!("STREAM.INFO.{}", wanted.name), &()).await? {
             Response::Ok(info) => {
@@ -79,19 +80,24 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
                     if shape::has_former_layout(&info.config) && info.state.messages > 0 {
                         return Err(StreamError::FormerLayout { name: wanted.name, events: info.state.messages });
                     }
-                    update(js, farm, info.config, &wanted).await?;
+                    update(js, farm, info.config.clone(), &wanted).await?;
                 }
+                there.push(info.config);
             }
-            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted),
+            Response::Err { error } if error.error_code() == ErrorCode::STREAM_NOT_FOUND => missing.push(wanted.name),
             Response::Err { error } => return Err(StreamError::refused(error, &wanted)),
         }
     }
-    if !missing.is_empty() {
-        space::check(js, &missing).await?;
+    if missing.is_empty() {
+        return Ok(Vec::new());
     }
+    let durability = shape::as_others_have_it(farm, durability, &there);
+    let missing: Vec<Config> =
+        shape::all(farm, &durability).into_iter().filter(|wanted| missing.contains(&wanted.name)).collect();
+    space::check(js, &missing).await?;
     let mut made = Vec::new();
     for wanted in &missing {
-        match one(js, wanted, durability).await {
+        match one(js, wanted, &durability).await {
             Ok(true) => made.push(wanted.name.clone()),
             Ok(false) => {}
             Err(error) => {

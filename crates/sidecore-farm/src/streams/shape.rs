@@ -48,6 +48,23 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
     ]
 }
 
+/// The durability of a farm that lacks some streams, from what was asked and from the streams that are there.
+pub(super) fn as_others_have_it(farm: &str, asked: &Durability, there: &[Config]) -> Durability {
+    let [events, results, dead, _] = names::streams(farm);
+    let of = |name: &str| there.iter().find(|config| config.name == name);
+    let bytes = |name, parts| Some(u64::try_from(of(name)?.max_bytes).ok()?.saturating_mul(parts));
+    let other = there.first();
+    Durability {
+        storage: asked.storage.or(other.map(|config| match config.storage {
+            StorageType::File => Storage::File,
+            StorageType::Memory => Storage::Memory,
+        })),
+        replicas: asked.replicas.or(other.map(|config| config.num_replicas)),
+        max_bytes: asked.max_bytes.or(bytes(&events, 1)).or(bytes(&results, 1)).or(bytes(&dead, DEAD_PART)),
+        results_age: asked.results_age.or(of(&results).map(|config| config.max_age)),
+    }
+}
+
 /// Whether an existing stream fits. Durability counts only if its option was given.
 pub(super) fn check(there: &Config, wanted: &Config, asked: &Durability) -> Result<(), StreamError> {
     let name = wanted.name.clone();

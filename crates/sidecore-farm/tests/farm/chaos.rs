@@ -1,11 +1,13 @@
 //! Two dispatchers, three servers, four nodes, a feeder and a taker. They are killed, stopped, cut off or delayed, one
-//! after the other, while bad events fail and streams are full: each good event has its result, each bad one its letter.
+//! after the other, and streams of results and of dead letters are deleted, while bad events fail and streams are full:
+//! each good event has its result, each bad one its letter, but for what was in a stream when it was deleted.
 //!
 //! The faults follow from a seed. `FARM_CHAOS_SEEDS=1-50` runs fifty seeds; the default is one.
 
 use crate::program::{farm, run as make, until};
 use crate::relay::Relay;
-use async_nats::jetstream::{self, Context};
+use async_nats::jetstream::context::GetStreamErrorKind;
+use async_nats::jetstream::{self, Context, ErrorCode};
 use futures_util::StreamExt;
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
@@ -40,6 +42,8 @@ const FAULTS: usize = 12;
 
 /// Work of an event, ms: the farm needs six seconds without faults.
 const WORK: &str = "10";
+/// Time in which no message comes to a stream whose dispatchers are stopped.
+const SETTLED: Duration = Duration::from_millis(300);
 /// Expected time from a repair to the next result. The test counts and prints the cases, and does not fail.
 const SOON: Duration = Duration::from_secs(2);
 
@@ -49,13 +53,20 @@ enum Fault {
     Stop,
     Cut,
     Delay(Duration),
+    Delete,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Victim {
     Server(usize),
     Part(usize),
+    Stream(&'static str),
 }
+
+/// The streams that a farm makes again without what they held. What is deleted with the others are events.
+const DELETABLE: [&str; 2] = ["c-results", "c-dead"];
+/// The first parts.
+const DISPATCHERS: usize = 2;
 
 struct Part {
     name: String,
@@ -72,6 +83,8 @@ struct Chaos {
     parts: Vec<Part>,
     random: Xoshiro256PlusPlus,
     returns: Vec<(Duration, Victim, Fault)>,
+    /// Ids of results and of dead letters that were deleted with their stream.
+    lost: [BTreeSet<String>; DELETABLE.len()],
     /// The replicas of a stream agree on what is in it, as they do from NATS 2.14 on.
     agrees: bool,
 }
@@ -155,7 +168,17 @@ impl Chaos {
             thread::sleep(Duration::from_millis(20));
         }
         let random = Xoshiro256PlusPlus::seed_from_u64(seed);
-        Some(Self { scratch, ports, peers, servers, parts: Vec::new(), random, returns: Vec::new(), agrees: true })
+        Some(Self {
+            scratch,
+            ports,
+            peers,
+            servers,
+            parts: Vec::new(),
+            random,
+            returns: Vec::new(),
+            lost: Default::default(),
+            agrees: true,
+        })
     }
 
     fn add(&mut self, name: &str, command: &str) {
@@ -165,12 +188,14 @@ impl Chaos {
 
     fn choose(&mut self) -> (Victim, Fault) {
         let random = &mut self.random;
-        let all = self.parts.len() + SERVERS;
+        let all = SERVERS + self.parts.len() + DELETABLE.len();
         let victim = match below(random, all).checked_sub(SERVERS) {
-            Some(part) => Victim::Part(part),
+            Some(part) if part < self.parts.len() => Victim::Part(part),
+            Some(_) => Victim::Stream(DELETABLE[below(random, DELETABLE.len())]),
             None => Victim::Server(below(random, SERVERS)),
         };
         let fault = match (below(random, 4), victim) {
+            (_, Victim::Stream(_)) => Fault::Delete,
             (0, _) | (2.., Victim::Server(_)) => Fault::Kill,
             (1, _) => Fault::Stop,
             (2, _) => Fault::Cut,
@@ -179,10 +204,11 @@ impl Chaos {
         (victim, fault)
     }
 
-    fn strike(&mut self, victim: Victim, fault: Fault) {
+    async fn strike(&mut self, context: &Context, victim: Victim, fault: Fault) {
         let process = match victim {
             Victim::Server(index) => &mut self.servers[index],
             Victim::Part(index) => &mut self.parts[index].process,
+            Victim::Stream(name) => return self.delete(context, name).await,
         };
         match (fault, victim) {
             (Fault::Kill, _) => {
@@ -194,8 +220,31 @@ impl Chaos {
             (Fault::Delay(delay), Victim::Part(index)) => {
                 self.parts[index].ways.iter().for_each(|way| way.delay(delay));
             }
-            (Fault::Cut | Fault::Delay(_), Victim::Server(_)) => unreachable!("not chosen"),
+            (Fault::Cut | Fault::Delay(_) | Fault::Delete, _) => unreachable!("not chosen"),
         }
+    }
+
+    /// Deletes a stream while no dispatcher adds to it, so that what is lost with it is known.
+    async fn delete(&mut self, context: &Context, name: &'static str) {
+        self.dispatchers(Signal::STOP);
+        let (begun, mut held) = (Instant::now(), None);
+        while !is_gone(context, name).await {
+            assert!(begun.elapsed() < STUCK, "{name} is not deleted: {}", self.said());
+            let now = ids(context, name).await;
+            if now.is_some() && now == held {
+                // The answer may be lost.
+                drop(context.delete_stream(name).await);
+            } else {
+                held = now.or(held);
+                sleep(SETTLED).await;
+            }
+        }
+        let lost = &mut self.lost[usize::from(name != DELETABLE[0])];
+        lost.extend(held.into_iter().flatten());
+    }
+
+    fn dispatchers(&mut self, what: Signal) {
+        self.parts[..DISPATCHERS].iter_mut().for_each(|part| signal(&mut part.process, what));
     }
 
     fn repair(&mut self, victim: Victim, fault: Fault) {
@@ -208,6 +257,7 @@ impl Chaos {
             (Fault::Stop, Victim::Server(index)) => signal(&mut self.servers[index], Signal::CONT),
             (Fault::Stop, Victim::Part(index)) => signal(&mut self.parts[index].process, Signal::CONT),
             (_, Victim::Part(index)) => self.parts[index].ways.iter().for_each(Relay::release),
+            (_, Victim::Stream(_)) => self.dispatchers(Signal::CONT),
             (_, Victim::Server(_)) => {}
         }
     }
@@ -223,18 +273,18 @@ impl Chaos {
         }
     }
 
-    async fn play(&mut self) {
+    async fn play(&mut self, context: &Context) {
         for _ in 0..FAULTS {
             let (victim, fault) = self.choose();
             let lasts = Duration::from_millis(200 + below(&mut self.random, 1_300) as u64);
-            self.strike(victim, fault);
+            self.strike(context, victim, fault).await;
             sleep(lasts).await;
             self.repair(victim, fault);
             let (repaired, before) = (Instant::now(), self.taken());
             loop {
                 self.revive();
                 let now = self.taken();
-                if now > before || now == EVENTS {
+                if now > before || now + self.lacking() >= EVENTS {
                     break;
                 }
                 assert!(repaired.elapsed() < STUCK, "nothing is done after {fault:?} of {victim:?}: {}", self.said());
@@ -248,12 +298,14 @@ impl Chaos {
         let (mut before, mut since) = (0, Instant::now());
         loop {
             self.revive();
-            let (taken, left, dead) = (self.taken(), count(context, "c-events").await, count(context, "c-dead").await);
-            if (taken, left, dead) == (EVENTS, Some(0), Some(BAD)) {
+            let (taken, left, letters) = (self.taken(), count(context, "c-events").await, ids(context, "c-dead").await);
+            let dead = letters.as_ref().map(|letters| letters.union(&self.lost[1]).count());
+            let all = taken + self.lacking() == EVENTS && dead == Some(BAD);
+            if all && left == Some(0) {
                 return;
             }
             let offers = consumers(context).await;
-            if !self.agrees && (taken, dead) == (EVENTS, Some(BAD)) && since.elapsed() > GHOSTS && offers.is_nothing() {
+            if !self.agrees && all && since.elapsed() > GHOSTS && offers.is_nothing() {
                 println!("the servers count {left:?} events that are done and that none of them hands out");
                 return;
             }
@@ -277,6 +329,11 @@ impl Chaos {
         fs::read_dir(self.out()).map_or(0, |files| files.flatten().filter(is_whole).count())
     }
 
+    /// Results that were deleted before they were taken.
+    fn lacking(&self) -> usize {
+        self.lost[0].iter().filter(|id| !self.out().join(id).exists()).count()
+    }
+
     fn said(&self) -> String {
         let log = |name: &str| fs::read_to_string(self.scratch.path().join(name)).unwrap_or_default();
         let parts = self.parts.iter().map(|part| format!("\n--- {}\n{}", part.name, log(&part.name)));
@@ -292,6 +349,19 @@ impl Chaos {
 async fn count(context: &Context, stream: &str) -> Option<usize> {
     let stream = context.get_stream(stream).await.ok()?;
     usize::try_from(stream.cached_info().state.messages).ok()
+}
+
+async fn is_gone(context: &Context, stream: &str) -> bool {
+    let found = context.get_stream(stream).await;
+    found.is_err_and(|error| matches!(error.kind(), GetStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NOT_FOUND))
+}
+
+/// Ids of what a stream of results or of dead letters holds. `None`: the servers do not say.
+async fn ids(context: &Context, stream: &str) -> Option<BTreeSet<String>> {
+    let stream = context.get_stream_no_info(stream).await.ok()?;
+    let listed: Vec<_> = stream.info_with_subjects(">").await.ok()?.collect().await;
+    let id = |subject: String| subject.rsplit('.').next().map(str::to_owned);
+    listed.into_iter().map(|listed| id(listed.ok()?.0)).collect()
 }
 
 /// What the consumers of the queue offer: events to come, events handed out. `None`: the servers do not say.
@@ -342,7 +412,7 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     until("the farm", || {
         make(&urls[0], &["feed", "--farm", "c", "--replicas", "3", "--max-bytes", room]).status.success()
     });
-    for number in 0..2 {
+    for number in 0..DISPATCHERS {
         chaos.add(&format!("dispatcher-{number}"), "dispatch --farm c --tries 3");
     }
     for number in 0..NODES {
@@ -350,12 +420,18 @@ async fn run(seed: u64) -> Option<Vec<(Duration, Victim, Fault)>> {
     }
     chaos.add("feeder", &format!("feed --farm c --lines --name f --from {}", events.display()));
     chaos.add("taker", &format!("results --farm c --name t --follow --to {}", chaos.out().display()));
-    chaos.play().await;
+    chaos.play(&context).await;
     chaos.drain(&context).await;
     // A node answers with the event's id.
     let written = fs::read_dir(chaos.out()).unwrap().flatten();
     let written: BTreeSet<String> = written.map(|file| fs::read_to_string(file.path()).unwrap()).collect();
-    assert!(good == written, "{:?}", good.symmetric_difference(&written).take(10).collect::<Vec<_>>());
+    let without: BTreeSet<String> = good.difference(&chaos.lost[0]).cloned().collect();
+    assert!(
+        written.is_subset(&good) && without.is_subset(&written),
+        "{:?}",
+        good.symmetric_difference(&written).take(10).collect::<Vec<_>>()
+    );
+    println!("lost with their streams: {} results, {} letters", chaos.lacking(), chaos.lost[1].len());
     Some(std::mem::take(&mut chaos.returns))
 }
 

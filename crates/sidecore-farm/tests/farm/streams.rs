@@ -94,10 +94,16 @@ fn a_farm_that_does_not_fit_leaves_nothing_behind_and_what_is_named_makes_one_th
 fn a_stream_that_is_deleted_is_made_again_while_the_dispatcher_runs_and_nothing_is_lost() {
     let Some(server) = Server::start() else { return };
     let url = server.url();
+    fine(&run(&url, &["feed", "--storage", "memory", "--max-bytes", "2MiB"]));
     let mut dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
     let _node = Running::start(&mut farm(&url, &["work", "--sleep", "1ms"]));
     until("a dispatcher", || run(&url, &["status"]).status.success());
+    let kept = |stream| {
+        let config = info(&url, stream).config;
+        (config.storage, config.max_bytes, config.num_replicas)
+    };
     for stream in ["farm-results", "farm-dead"] {
+        let before = kept(stream);
         with(&url, async |js| js.delete_stream(stream).await.map(drop).unwrap());
         refused(&run(&url, &["results", "--stdout"]), 2, &[&format!("lacks its stream {stream}")]);
         // The feeder's command would make it again.
@@ -106,6 +112,7 @@ fn a_stream_that_is_deleted_is_made_again_while_the_dispatcher_runs_and_nothing_
         }
         dispatcher.says(&format!("the stream {stream} was gone; made it again"));
         until("its result or its dead letter", || count(&url, stream) > 0);
+        assert_eq!(kept(stream), before, "{stream} is as safe as it was, and as large");
     }
     until("all events", || count(&url, "farm-events") == 0);
     assert_eq!(
