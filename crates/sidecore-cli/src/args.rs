@@ -4,7 +4,7 @@ pub(crate) mod keys;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use sidecore_sockets::protocol;
-use sidecore_terminal::arguments::Manuals;
+use sidecore_terminal::arguments::{HandedOn, Manuals};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -55,22 +55,21 @@ pub(crate) enum Command {
     /// Take a network path apart: goodput, CPU time, packets, latency
     #[command(disable_help_flag = true)]
     Net(HandedOn),
-    /// Assign events and requests to nodes on other machines by credit, on NATS
+    /// Assign events to nodes on other machines by credit, on NATS
     #[command(disable_help_flag = true)]
     Farm(HandedOn),
+    /// Connect a remote device of the service on this machine with key servers on others
+    #[command(disable_help_flag = true)]
+    Gateway(HandedOn),
+    /// Let gateways on other machines use keys of the service on this machine
+    #[command(disable_help_flag = true)]
+    KeyServer(HandedOn),
     /// Let OpenSSH, git and others sign with keys of the service, by ssh-agent's protocol
     #[command(disable_help_flag = true)]
     Agent(HandedOn),
     /// Write the pages of the manual, and completions for bash, zsh and fish
     #[command(hide = true)]
     Manuals(Manuals),
-}
-
-/// Arguments of the other program.
-#[derive(Debug, Args)]
-pub(crate) struct HandedOn {
-    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
-    _arguments: Vec<OsString>,
 }
 
 #[derive(Debug, Args)]

@@ -37,7 +37,7 @@ use std::process::ExitCode;
 
 fn main() -> ExitCode {
     // Without the other program there are no completions for its arguments.
-    if let Some(program) = manuals::asked_about().and_then(|command| others::program_of(command.to_str()?)) {
+    if let Some(program) = arguments::asked_about(1).and_then(|command| others::program_of(command.to_str()?)) {
         drop(others::complete_as(program));
     }
     arguments::run(Cli::command, |cli: Cli| run(cli.command), others::usage)
@@ -60,6 +60,7 @@ fn run(command: Command) -> Result<u8, CliError> {
             return Err(others::go_on_as(others::WATCH).into());
         }
         Command::Farm(_) => return Err(others::go_on_as(others::FARM).into()),
+        Command::Gateway(_) | Command::KeyServer(_) => return Err(others::go_on_as(others::REMOTE).into()),
         Command::Agent(_) => return Err(others::go_on_as(others::AGENT).into()),
         Command::Manuals(args) => manuals::write(&args.directory)?,
     }

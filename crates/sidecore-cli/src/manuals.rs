@@ -2,17 +2,16 @@
 
 use crate::args::Cli;
 use crate::error::{CliError, failed};
-use crate::others::{self, BESIDE, PROGRAMS};
+use crate::others::{BESIDE, PROGRAMS};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
 use sidecore_terminal::arguments::{self, NAME, VARIABLE};
 use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::programs;
-use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::{env, fs, io};
+use std::{fs, io};
 
 /// Shell, path of its script below a directory like `/usr/share`, and text after the shell's script.
 const SHELLS: [(&str, &str, &str); 3] = [
@@ -96,17 +95,9 @@ const EXAMPLES: [(&str, &str); 24] = [
     ("sidecore check --config /etc/sidecore/sidecore.toml", "Whether a service would start with that file."),
 ];
 
-/// The command that a shell asks to complete: the WORD of `sidecore WORD ...` behind `--`.
-pub(crate) fn asked_about() -> Option<OsString> {
-    env::var_os(VARIABLE)?;
-    env::args_os().skip_while(|word| word != "--").nth(2)
-}
-
 pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
     let all = arguments::shown(Cli::command());
-    // The other programs write the pages of their own commands.
-    let own = arguments::visible(&all).filter(|command| others::program_of(command.get_name()).is_none());
-    arguments::write_pages(own, &EXAMPLES, directory)?;
+    arguments::write_pages(arguments::visible(&all), &EXAMPLES, directory)?;
     written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
     for (shell, file, last) in SHELLS {
         written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))?;

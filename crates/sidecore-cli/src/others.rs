@@ -11,14 +11,16 @@ pub(crate) const TRY: &str = "sidecore-try";
 pub(crate) const LABORATORY: &str = "sidecore-lab";
 pub(crate) const WATCH: &str = "sidecore-watch";
 pub(crate) const FARM: &str = "sidecore-farm";
+pub(crate) const REMOTE: &str = "sidecore-remote";
 pub(crate) const AGENT: &str = "sidecore-agent";
 
 /// Programs with their commands.
-pub(crate) const PROGRAMS: [(&str, &[&str]); 5] = [
+pub(crate) const PROGRAMS: [(&str, &[&str]); 6] = [
     (TRY, &["try"]),
     (LABORATORY, &["bench", "sim", "net"]),
     (WATCH, &["top", "export", "sockets"]),
     (FARM, &["farm"]),
+    (REMOTE, &["gateway", "key-server"]),
     (AGENT, &["agent"]),
 ];
 

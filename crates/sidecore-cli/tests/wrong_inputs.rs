@@ -20,7 +20,8 @@ const WRITE: &str = "SIDECORE_WRITE_PAGES";
 const LIMIT: &str = "60";
 const FEWEST: usize = 100;
 /// Packages of the programs in the directory of `sidecore`, with the same names, and that of the provider.
-const PROGRAMS: [&str; 5] = ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-farm", "sidecore-agent"];
+const PROGRAMS: [&str; 6] =
+    ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-farm", "sidecore-remote", "sidecore-agent"];
 const PROVIDER: &str = "sidecore-openssl";
 
 /// Files in the directory of `sidecore`. `cargo xtask test` has built them before; a missing file is built alone, which

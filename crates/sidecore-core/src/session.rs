@@ -396,7 +396,7 @@ impl Refusal {
             Self::Shutdown => "the service is shutting down",
             Self::Internal => "the crypto library failed; see the service's log",
             Self::KeyElsewhere => {
-                "the key is on other machines, and no gateway to one that has it is connected: start `sidecore farm gateway` \
+                "the key is on other machines, and no gateway to one that has it is connected: start `sidecore gateway` \
                  here, or a key server there"
             }
             Self::KeyDenied => {

@@ -6,7 +6,6 @@ mod dispatch;
 mod durability;
 pub(crate) mod error;
 mod feed;
-mod keys;
 mod prune;
 mod results;
 pub(crate) mod watch;
@@ -16,16 +15,14 @@ pub(crate) use dead::Dead;
 pub(crate) use dispatch::{Dispatch, Keep};
 pub(crate) use durability::{Durability, Storage};
 pub(crate) use feed::{Feed, OverflowPolicy};
-pub(crate) use keys::{Gateway, KeyServer, Permit};
 pub(crate) use prune::{Delete, Prune};
 pub(crate) use results::{Cancel, Outcome, Progress, Results};
+pub(crate) use sidecore_nats::{Farm, MAX_NAME_BYTES, name};
 
-use clap::{Args, Parser, Subcommand};
-use error::ArgumentError;
-use sidecore_terminal::arguments::Manuals;
-use std::path::PathBuf;
+use clap::{Parser, Subcommand};
+use sidecore_terminal::arguments::{HandedOn, Manuals};
 
-/// Hands out events and requests by credit, on NATS.
+/// Hands out events by credit, on NATS.
 #[derive(Debug, Parser)]
 // The user types `sidecore farm`: help and error messages show that name.
 #[command(version, arg_required_else_help = true, name = "sidecore farm", bin_name = "sidecore farm")]
@@ -69,47 +66,13 @@ pub(crate) enum Command {
     /// A node of the bench's baseline
     #[command(hide = true)]
     Pull(bench::Pull),
-    /// Connect a remote device of the service on this machine with key servers on others
-    Gateway(Gateway),
-    /// Let gateways on other machines use keys of the service on this machine
-    KeyServer(KeyServer),
+    /// `sidecore gateway`, by its first name
+    #[command(hide = true, disable_help_flag = true)]
+    Gateway(HandedOn),
+    /// `sidecore key-server`, by its first name
+    #[command(hide = true, disable_help_flag = true)]
+    KeyServer(HandedOn),
     /// Write the pages of the manual
     #[command(hide = true)]
     Manuals(Manuals),
-}
-
-/// Which farm, and how its NATS servers are reached.
-#[derive(Clone, Debug, Args)]
-#[expect(clippy::struct_field_names, reason = "fields are called as their options")]
-pub(crate) struct Farm {
-    /// The farm's name: letters, digits, - and _
-    #[arg(long, value_name = "NAME", default_value = "farm", value_parser = name)]
-    pub(crate) farm: String,
-    /// NATS servers, e.g. `nats://one:4222` or `tls://two:4222`
-    #[arg(long, value_name = "URL", env = "NATS_URL", value_delimiter = ',', default_value = "nats://127.0.0.1:4222")]
-    pub(crate) server: Vec<String>,
-    /// Credentials of a NATS account, as nsc writes them
-    #[arg(long, value_name = "FILE", env = "NATS_CREDS")]
-    pub(crate) creds: Option<PathBuf>,
-    /// Certificate of the servers' authority, if the system does not know it
-    #[arg(long, value_name = "FILE")]
-    pub(crate) tls_ca: Option<PathBuf>,
-    /// A certificate of one's own for the servers
-    #[arg(long, value_name = "FILE", requires = "tls_key")]
-    pub(crate) tls_cert: Option<PathBuf>,
-    /// Its key
-    #[arg(long, value_name = "FILE", requires = "tls_cert")]
-    pub(crate) tls_key: Option<PathBuf>,
-}
-
-/// Longest name of a farm, bytes.
-pub(crate) const MAX_NAME_BYTES: usize = 32;
-
-/// A name that can be part of a subject and of a stream's name.
-pub(crate) fn name(text: &str) -> Result<String, ArgumentError> {
-    let plain = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
-    if text.is_empty() || text.len() > MAX_NAME_BYTES || !text.bytes().all(plain) {
-        return Err(ArgumentError::Name(MAX_NAME_BYTES));
-    }
-    Ok(text.to_owned())
 }

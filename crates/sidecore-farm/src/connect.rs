@@ -1,54 +1,31 @@
-//! A connection to the farm's NATS servers. Once made, it reconnects without limit.
+//! Connections of the farm's roles.
 
-pub(crate) mod error;
-mod login;
+use async_nats::{Client, Event};
+use sidecore_nats::Farm;
+pub(crate) use sidecore_nats::{ConnectError, denials, denied};
 
-use crate::args::Farm;
-use async_nats::{Client, ConnectOptions, Event, ServerError};
-use error::ConnectError;
-use sidecore_terminal::output::tell;
-use std::path::Path;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
-use tokio::sync::watch;
-
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pauses between reconnections grow by this, up to the longest.
-const STEP: Duration = Duration::from_millis(10);
-const MAX_PAUSE: Duration = Duration::from_millis(500);
-
-/// The last permission that servers denied. They report it separately: the denied request simply has no answer.
-static DENIED: LazyLock<watch::Sender<String>> = LazyLock::new(|| watch::Sender::new(String::new()));
-
-/// The part of a farm that connects. NATS sends answers, and every event from JetStream, to an inbox. Each role has a
-/// separate inbox prefix, so that permissions keep the other roles out.
+/// The part of a farm that connects. Each has inboxes of its own.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Role {
     Feeder,
     Dispatcher,
     Node,
     Operator,
-    Gateway,
-    KeyServer,
 }
 
 impl Role {
-    /// Prefix of its inboxes. It is below NATS's own prefix, so accounts that allow `_INBOX.>` allow it.
     fn inboxes(self) -> &'static str {
         match self {
             Self::Feeder => "_INBOX.feeder",
             Self::Dispatcher => "_INBOX.dispatcher",
             Self::Node => "_INBOX.node",
             Self::Operator => "_INBOX.operator",
-            Self::Gateway => "_INBOX.gateway",
-            Self::KeyServer => "_INBOX.key-server",
         }
     }
 }
 
 pub(crate) async fn connect(farm: &Farm, role: Role) -> Result<Client, ConnectError> {
-    connect_and_hear(farm, role, |_| ()).await
+    sidecore_nats::connect(farm, role.inboxes()).await
 }
 
 pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
@@ -56,76 +33,5 @@ pub(crate) async fn connect_and_hear<F: Fn(&Event) + Send + Sync + 'static>(
     role: Role,
     heard: F,
 ) -> Result<Client, ConnectError> {
-    let options = options(farm, role).await?.event_callback(listener(login::public(&farm.server), heard));
-    options.connect(farm.server.as_slice()).await.map_err(|error| ConnectError::new(error, farm))
-}
-
-pub(crate) async fn denied() -> String {
-    let mut said = denials();
-    // The sender is never dropped.
-    drop(said.changed().await);
-    said.borrow().clone()
-}
-
-pub(crate) fn denials() -> watch::Receiver<String> {
-    DENIED.subscribe()
-}
-
-async fn options(farm: &Farm, role: Role) -> Result<ConnectOptions, ConnectError> {
-    let mut options = ConnectOptions::new()
-        .name(format!("sidecore farm {}", farm.farm))
-        .custom_inbox_prefix(role.inboxes())
-        .connection_timeout(CONNECT_TIMEOUT)
-        .max_reconnects(None)
-        .reconnect_delay_callback(|attempts| {
-            STEP.saturating_mul(u32::try_from(attempts).unwrap_or(u32::MAX)).min(MAX_PAUSE)
-        });
-    if let Some(creds) = &farm.creds {
-        let read = options.credentials_file(creds).await;
-        options = read.map_err(|source| ConnectError::Credentials { path: creds.clone(), source })?;
-    }
-    // The library ignores a login in an address.
-    options = match login::of(&farm.server)? {
-        Some(login::Login::User(user, password)) => options.user_and_password(user, password),
-        Some(login::Login::Token(token)) => options.token(token),
-        None => options,
-    };
-    if let Some(ca) = &farm.tls_ca {
-        options = options.add_root_certificates(readable(ca)?.to_owned());
-    }
-    if let (Some(cert), Some(key)) = (&farm.tls_cert, &farm.tls_key) {
-        options = options.add_client_certificate(readable(cert)?.to_owned(), readable(key)?.to_owned());
-    }
-    Ok(options)
-}
-
-/// Opens the file once, because the library only reports a TLS failure for a file that cannot be read.
-fn readable(path: &Path) -> Result<&Path, ConnectError> {
-    let opened = std::fs::File::open(path).map(|_| path);
-    opened.map_err(|source| ConnectError::Certificate { path: path.to_owned(), source })
-}
-
-fn listener<F: Fn(&Event) + Send + Sync + 'static>(
-    servers: String,
-    heard: F,
-) -> impl Fn(Event) -> std::future::Ready<()> + Send + Sync + 'static {
-    let lost = AtomicBool::new(false);
-    move |event| {
-        match &event {
-            Event::Disconnected => {
-                lost.store(true, Ordering::Relaxed);
-                tell(format_args!("lost the connection to {servers}; trying again"));
-            }
-            Event::Connected if lost.swap(false, Ordering::Relaxed) => {
-                tell(format_args!("connected to {servers} again"));
-            }
-            Event::ServerError(ServerError::Other(said)) if said.to_lowercase().contains("permissions violation") => {
-                DENIED.send_replace(said.clone());
-            }
-            Event::ServerError(said) => tell(said),
-            _ => {}
-        }
-        heard(&event);
-        std::future::ready(())
-    }
+    sidecore_nats::connect_and_hear(farm, role.inboxes(), heard).await
 }

@@ -23,10 +23,8 @@ use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
 use crate::quiet::Quiet;
-use crate::signals::Signals;
 use crate::status::{Status, Totals};
 use crate::streams::{self, names::EventSubject};
-use crate::subscribe::subscribe;
 use crate::wire::{self, Lead};
 use async_nats::connection::State;
 use async_nats::jetstream::{self, Context};
@@ -44,6 +42,8 @@ use outbox::Outbox;
 pub(crate) use pace::Pace;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
 use sidecore_core::time::Nanos;
+use sidecore_nats::Signals;
+use sidecore_nats::subscribe;
 use sidecore_nodes::pending::Priority;
 use sidecore_terminal::output;
 use std::hash::{BuildHasher, RandomState};
@@ -421,7 +421,11 @@ impl Dispatcher<'_> {
         tokio::spawn(async move {
             let taken = async {
                 let streams = streams::ensure(&context, &farm, &durability).await.map_err(FarmError::from)?;
-                let nodes = if hears_nodes { None } else { Some(subscribe(&client, format!("farm.{farm}.up")).await?) };
+                let nodes = if hears_nodes {
+                    None
+                } else {
+                    Some(subscribe(&client, format!("farm.{farm}.up")).await.map_err(FarmError::from)?)
+                };
                 let consumers = queue::take_over(&client, &farm, &streams, term, random()).await?;
                 Ok(Begun { consumers, nodes })
             };

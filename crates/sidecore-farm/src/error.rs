@@ -1,14 +1,14 @@
 //! The errors of the farm's commands. Each message has the reason and, where there is one, the remedy.
 
-use crate::args::error::ArgumentError;
 use crate::bench::error::BenchError;
-use crate::connect::error::ConnectError;
+use crate::connect::ConnectError;
 use crate::crew::ProcessError;
 use crate::feed::error::InputError;
 use crate::results::error::ResultError;
 use crate::server::ServerError;
 use crate::streams::error::StreamError;
 use crate::work::line::ProgramError;
+use sidecore_nats::{SignalError, SubscribeError};
 use sidecore_terminal::error::Failure;
 use std::borrow::Cow;
 use std::error::Error;
@@ -22,6 +22,10 @@ pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 pub(crate) enum FarmError {
     #[error(transparent)]
     Connect(#[from] ConnectError),
+    #[error(transparent)]
+    Subscribe(#[from] SubscribeError),
+    #[error(transparent)]
+    Signals(#[from] SignalError),
     #[error(transparent)]
     Stream(#[from] StreamError),
     #[error(transparent)]
@@ -42,8 +46,6 @@ pub(crate) enum FarmError {
     Output(Cause),
     #[error("{what}: {source}")]
     System { what: Cow<'static, str>, source: io::Error },
-    #[error("cannot start {slots} threads: {source}; give a smaller --jobs")]
-    TooManyJobs { slots: u16, source: io::Error },
     #[error("{what} {}: {source}", path.display())]
     File { what: Cow<'static, str>, path: PathBuf, source: io::Error },
     #[error("{what}: {source}")]
@@ -58,14 +60,8 @@ pub(crate) enum FarmError {
     NotFedAgain { id: String, source: Cause },
     #[error("the connection to NATS {0}")]
     Closed(&'static str),
-    #[error("the NATS server's max_payload is {0} bytes: set it to 1MB")]
-    SmallMessages(usize),
-    #[error("the device's farm {name:?}: {source}")]
-    DeviceFarm { name: String, source: ArgumentError },
     #[error("the kernel gives no random bytes")]
     NoRandom,
-    #[error("the thread that watches the keys ended")]
-    KeysUnwatched,
 }
 
 impl Failure for FarmError {}

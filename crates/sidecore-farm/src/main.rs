@@ -1,5 +1,5 @@
-//! The farm: assigns events for programs and requests for keys to nodes on other machines by credit, on NATS. Users
-//! start it as `sidecore farm`.
+//! The farm: assigns events for programs to nodes on other machines by credit, on NATS. Users start it as `sidecore
+//! farm`.
 //!
 //! |Module|For|
 //! |---|---|
@@ -7,14 +7,13 @@
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `progress`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
-//! |`keys`|remote keys: `gateway` and its decisions (`router`), `server`, `subjects`|
-//! |`connect`, `subscribe`|connections to NATS, and their messages|
+//! |`connect`|connections of the farm's roles to NATS|
 //! |`ids`, `quiet`|ids of events; log lines without repetition|
 //! |`error`|the error of all commands|
-//! |`signals`, `sys`|signals and system calls|
+//! |`sys`|system calls|
 //! |`status`, `status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
 //! |`trial`, `bench`, `server`, `crew`|`try`; measurement against NATS alone; a nats-server and processes of a run|
-//! |`args`|the command line|
+//! |`args`, `others`|the command line; words that other programs answer|
 
 // The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -31,20 +30,18 @@ mod error;
 mod export;
 mod feed;
 mod ids;
-mod keys;
 mod measures;
 mod node;
+mod others;
 mod outcome;
 mod progress;
 mod quiet;
 mod removal;
 mod results;
 mod server;
-mod signals;
 mod status;
 mod status_watch;
 mod streams;
-mod subscribe;
 mod sys;
 mod top;
 mod trial;
@@ -56,7 +53,7 @@ use args::{Cli, Command};
 use bench::stand::unless_stopped;
 use clap::CommandFactory;
 use sidecore_report::paths;
-use sidecore_terminal::{arguments, output};
+use sidecore_terminal::arguments;
 use std::process::ExitCode;
 
 const EXAMPLES: [(&str, &str); 11] = [
@@ -74,7 +71,11 @@ const EXAMPLES: [(&str, &str); 11] = [
 ];
 
 fn main() -> ExitCode {
-    arguments::run(typed, |cli: Cli| run(cli.command), output::print_usage)
+    // Without the other program there are no completions for its arguments.
+    if let Some(other) = arguments::asked_about(2).and_then(|word| others::program_of(word.to_str()?)) {
+        drop(others::go_on_as(other));
+    }
+    arguments::run(typed, |cli: Cli| run(cli.command), others::usage)
 }
 
 fn typed() -> clap::Command {
@@ -106,13 +107,12 @@ fn run(command: Command) -> Result<u8, FarmError> {
             Command::Try(args) => unless_stopped(Box::pin(trial::run(&args))).await,
             Command::Bench(args) => unless_stopped(Box::pin(bench::run(&args))).await,
             Command::Pull(args) => bench::pull::work(&args).await,
-            Command::Gateway(args) => keys::gateway::run(&args).await,
+            Command::Gateway(_) | Command::KeyServer(_) => Err(FarmError::output(others::go_on_as(others::REMOTE))),
             Command::Manuals(args) => {
                 let all = arguments::shown(Cli::command().display_name("sidecore-farm"));
                 arguments::write_pages([&all], &EXAMPLES, &args.directory).map_err(FarmError::output)?;
                 Ok(0)
             }
-            Command::KeyServer(args) => keys::server::run(&args).await,
         }
     });
     // A thread that reads standard input may wait forever.

@@ -4,12 +4,12 @@ mod link;
 pub(crate) mod task;
 
 use crate::error::FarmError;
-use crate::subscribe::{next, subscribe};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use link::{Act, Begun, Link};
 use sidecore_core::time::Nanos;
+use sidecore_nats::{next, subscribe};
 use sidecore_terminal::output;
 use std::future::Future;
 use std::time::{Duration, Instant};

@@ -5,7 +5,6 @@ use rustix::io::{Errno, FdFlags, fcntl_getfd, fcntl_setfd};
 use rustix::process::{
     DumpableBehavior, Signal, getpid, getppid, set_dumpable_behavior, set_parent_process_death_signal,
 };
-use sidecore_client::gateway::Gateway;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
@@ -52,9 +51,4 @@ pub(crate) fn watch(descriptor: OwnedFd) -> io::Result<AsyncFd<OwnedFd>> {
     // SAFETY: the `AsyncFd` owns the descriptor, which stays open and the same until it is taken out or dropped, and
     // both end the watch.
     Ok(unsafe { AsyncFd::register(descriptor) }?)
-}
-
-pub(crate) fn watch_gateway(gateway: Gateway) -> io::Result<AsyncFd<Gateway>> {
-    // SAFETY: the `AsyncFd` owns the gateway, which has one descriptor for as long as it lives; both end the watch.
-    Ok(unsafe { AsyncFd::register(gateway) }?)
 }

@@ -6,6 +6,7 @@ use clap::{Args, Command, Parser};
 use clap_complete::CompleteEnv;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::{env, fs, io};
@@ -16,6 +17,16 @@ pub const VARIABLE: &str = "SIDECORE_COMPLETE";
 pub const NAME: &str = "sidecore";
 /// Directory of the pages, below a directory like `/usr/share`.
 const PAGES: &str = "man/man1";
+
+/// Arguments of a command that another program answers.
+#[derive(Debug, Args)]
+pub struct HandedOn {
+    #[arg(id = HANDED_ON, trailing_var_arg = true, allow_hyphen_values = true)]
+    _arguments: Vec<OsString>,
+}
+
+/// Name of their argument.
+const HANDED_ON: &str = "handed_on";
 
 /// Where pages of the manual are to be written.
 #[derive(Debug, Args)]
@@ -46,6 +57,12 @@ fn completed(command: impl Fn() -> Command) -> clap::error::Result<bool> {
     CompleteEnv::with_factory(command).var(VARIABLE).bin(NAME).try_complete(env::args_os(), directory.as_deref())
 }
 
+/// The word at this place of the line that a shell asks to complete: 1 is the WORD of `sidecore WORD ...` behind `--`.
+pub fn asked_about(place: usize) -> Option<OsString> {
+    env::var_os(VARIABLE)?;
+    env::args_os().skip_while(|word| word != "--").nth(1 + place)
+}
+
 /// The command as pages show it: complete, and without `help`.
 pub fn shown(command: Command) -> Command {
     let mut shown = without_help(command);
@@ -61,7 +78,7 @@ fn without_help(command: Command) -> Command {
 pub type Examples = [(&'static str, &'static str)];
 
 /// Writes the pages of commands from [`shown`], and of the commands below them, to `man/man1` of that directory. Each
-/// page names the page above it, and those below.
+/// page names the page above it, and those below. Pages of [`HandedOn`] commands are left to the program that answers.
 ///
 /// # Errors
 /// The files could not be written.
@@ -79,6 +96,9 @@ pub fn write_pages<'a>(
 }
 
 fn write(command: &Command, above: &str, examples: &Examples, pages: &Path) -> io::Result<()> {
+    if command.get_arguments().any(|argument| argument.get_id() == HANDED_ON) {
+        return Ok(());
+    }
     let name = command.get_display_name().unwrap_or_default();
     let mut text = Vec::new();
     page(command).render(&mut text)?;

@@ -2,7 +2,9 @@
 
 mod busy;
 pub mod intruder;
+mod limit;
 mod lingering;
+pub mod nats;
 mod program;
 pub mod scraped;
 mod skipped;
@@ -11,6 +13,7 @@ pub mod sys;
 pub mod tree;
 
 pub use busy::BusyProgram;
+pub use limit::Limit;
 pub use lingering::lingering;
 pub use program::copy_program;
 pub use skipped::skipped;

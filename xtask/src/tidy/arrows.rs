@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 28] = [
+const ALLOWED: [(&str, &[&str]); 30] = [
     ("sidecore-core", &[]),
     // Farm, remote keys and simulator take the same decisions.
     ("sidecore-nodes", &["sidecore-core"]),
@@ -60,8 +60,20 @@ const ALLOWED: [(&str, &[&str]); 28] = [
             "sidecore-terminal",
         ],
     ),
-    // It speaks with a network: it holds no service.
-    ("sidecore-farm", &["sidecore-client", "sidecore-nodes", "sidecore-core", "sidecore-report", "sidecore-terminal"]),
+    // These speak with a network: they hold no service.
+    ("sidecore-nats", &["sidecore-terminal"]),
+    ("sidecore-remote", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
+    (
+        "sidecore-farm",
+        &[
+            "sidecore-client",
+            "sidecore-nats",
+            "sidecore-nodes",
+            "sidecore-core",
+            "sidecore-report",
+            "sidecore-terminal",
+        ],
+    ),
     // It sees messages to sign, and no private key.
     ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),
@@ -86,7 +98,7 @@ const FOR_TESTS: [(&str, &str); 10] = [
     ("sidecore-pkcs11", "sidecore"),
     ("sidecore-preload", "sidecore"),
     ("sidecore-preload", "sidecore-sockets-service"),
-    ("sidecore-farm", "sidecore"),
+    ("sidecore-remote", "sidecore"),
     ("sidecore-agent", "sidecore"),
 ];
 

@@ -34,7 +34,8 @@ fn package(version: &'static str, to: &Path) {
     if let Some(package) = made.get(version) {
         return std::fs::write(to, package).unwrap();
     }
-    for name in ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-farm", "sidecore-agent"] {
+    for name in ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-remote", "sidecore-farm", "sidecore-agent"]
+    {
         if !module::path().with_file_name(name).is_file() {
             library::file(name, name);
         }

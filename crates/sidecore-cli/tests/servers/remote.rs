@@ -43,7 +43,7 @@ impl Machines {
         seal(&mut near, &mut far, &key);
         let identity = near.knows(&key);
         let gateway =
-            farm(&directory.join("gateway.log"), &near, &url, &["gateway", "--device", "far", "--name", "near"]);
+            remote(&directory.join("gateway.log"), &near, &url, &["gateway", "--device", "far", "--name", "near"]);
         let configured = Program::Nginx.configure(directory, std::slice::from_ref(&identity));
         let server = configured.start(near.told(&mut configured.command()));
         Self { _directory: scratch, near, far, gateway, _nats: nats, url, key, server }
@@ -69,7 +69,7 @@ impl Far {
     fn serve(&mut self, url: &str) {
         let name = self.directory.file_name().unwrap().to_str().unwrap();
         let arguments = ["key-server", "--farm", "keys", "--name", name];
-        self.key_server = Some(farm(&self.directory.join("key-server.log"), &self.service, url, &arguments));
+        self.key_server = Some(remote(&self.directory.join("key-server.log"), &self.service, url, &arguments));
     }
 }
 
@@ -93,11 +93,11 @@ fn nats(directory: &Path) -> (Daemon, String) {
     (daemon, format!("nats://127.0.0.1:{port}"))
 }
 
-fn farm(log: &Path, service: &Service, url: &str, arguments: &[&str]) -> Daemon {
-    library::file("sidecore-farm", "sidecore-farm");
+fn remote(log: &Path, service: &Service, url: &str, arguments: &[&str]) -> Daemon {
+    library::file("sidecore-remote", "sidecore-remote");
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-    command.arg("farm").args(arguments).args(["--server", url, "--socket"]).arg(service.socket());
-    Daemon::start("sidecore farm", &mut command, log)
+    command.args(arguments).args(["--server", url, "--socket"]).arg(service.socket());
+    Daemon::start("sidecore-remote", &mut command, log)
 }
 
 #[test]

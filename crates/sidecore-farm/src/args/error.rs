@@ -1,11 +1,12 @@
 //! Arguments that mean nothing.
 
+use sidecore_nats::InvalidName;
 use std::time::Duration;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum ArgumentError {
-    #[error("a name has 1 to {0} letters, digits, - and _")]
-    Name(usize),
+    #[error(transparent)]
+    Name(#[from] InvalidName),
     /// The longest one.
     #[error("a beat is 1ms to {}s, as 10ms", .0.as_secs())]
     Beat(Duration),

@@ -4,6 +4,7 @@ use super::error::ArgumentError;
 use super::{Farm, name};
 use crate::{ids, measures, wire};
 use clap::{ArgGroup, Args};
+use sidecore_nats::InvalidName;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -88,5 +89,5 @@ fn pattern(text: &str) -> Result<String, ArgumentError> {
 }
 
 fn id(text: &str) -> Result<String, ArgumentError> {
-    ids::is_one(text).then(|| text.to_owned()).ok_or(ArgumentError::Name(wire::ID))
+    ids::is_one(text).then(|| text.to_owned()).ok_or(ArgumentError::Name(InvalidName(wire::ID)))
 }

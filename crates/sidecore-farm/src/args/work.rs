@@ -5,6 +5,7 @@ use super::error::ArgumentError;
 use crate::measures::{age, size};
 use crate::wire::{MAX_BEAT, MAX_KIND_BYTES, MAX_NODE_BYTES, is_token};
 use clap::{ArgGroup, Args};
+use sidecore_nats::InvalidName;
 use std::ffi::OsString;
 use std::time::Duration;
 
@@ -70,5 +71,5 @@ fn kind(text: &str) -> Result<String, ArgumentError> {
 }
 
 fn token(text: &str, longest: usize) -> Result<String, ArgumentError> {
-    is_token(text, longest).then(|| text.to_owned()).ok_or(ArgumentError::Name(longest))
+    is_token(text, longest).then(|| text.to_owned()).ok_or(ArgumentError::Name(InvalidName(longest)))
 }

@@ -3,9 +3,9 @@
 use super::queue::{Consumers, NotTaken};
 use crate::cancel;
 use crate::error::FarmError;
-use crate::subscribe::{next, subscribe};
 use async_nats::{Client, Message, Subscriber};
 use futures_util::FutureExt;
+use sidecore_nats::{next, subscribe};
 use std::future::pending;
 use std::time::Duration;
 use tokio::sync::oneshot;

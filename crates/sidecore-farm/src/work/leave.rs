@@ -1,7 +1,7 @@
 //! The end of a node: the first signal lets it complete its events, the second ends it.
 
 use crate::error::FarmError;
-use crate::signals::Signals;
+use sidecore_nats::Signals;
 use std::future::Future;
 use std::time::Duration;
 use tokio::sync::oneshot;

@@ -2,8 +2,8 @@
 
 use crate::program::{MAX_WAIT, Running, farm, fine, refused, run, run_with, until};
 use crate::queue::{count, info};
-use crate::server::Server;
 use async_nats::jetstream::stream::Config;
+use sidecore_testing::nats::Server;
 use std::collections::BTreeSet;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};

@@ -1,11 +1,11 @@
 //! The processes of a farm, and the results of its events.
 
-use crate::server::Server;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, HeaderMap};
 use bytes::Bytes;
 use futures_util::StreamExt;
 use serde_json::Value;
+use sidecore_testing::nats::Server;
 use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::path::PathBuf;

@@ -2,8 +2,8 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, status, until};
 use crate::queue::{COMMITTED, Event, count, publish, take};
-use crate::server::Server;
 use serde_json::Value;
+use sidecore_testing::nats::Server;
 use std::collections::BTreeSet;
 use std::fs;
 use std::time::{Duration, SystemTime};

@@ -2,7 +2,7 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::{by_id, count, take};
-use crate::server::Server;
+use sidecore_testing::nats::Server;
 use std::fs;
 use std::path::PathBuf;
 use tempfile::TempDir;

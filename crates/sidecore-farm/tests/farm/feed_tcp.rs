@@ -2,7 +2,7 @@
 
 use crate::program::{Running, farm, fine};
 use crate::queue::{by_id, count, take};
-use crate::server::Server;
+use sidecore_testing::nats::Server;
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

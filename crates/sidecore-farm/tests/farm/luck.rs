@@ -1,8 +1,8 @@
 //! Each event is done once, also if the processes that do them fail.
 
 use crate::crew::{Crew, ids};
-use crate::server::Server;
 use bytes::Bytes;
+use sidecore_testing::nats::Server;
 use sidecore_testing::{go_on, stop};
 use std::time::Duration;
 use tokio::time::{sleep, timeout};

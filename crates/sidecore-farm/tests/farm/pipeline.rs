@@ -2,8 +2,8 @@
 //! away.
 
 use crate::program::{Running, farm, fine, run, until};
-use crate::server::Server;
 use nix::sched::{CloneFlags, unshare};
+use sidecore_testing::nats::Server;
 use sidecore_testing::skipped;
 use std::fmt::Write as _;
 use std::fs;

@@ -1,35 +1,15 @@
 //! Running `sidecore-farm`, and its output.
 
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
+use sidecore_testing::Limit;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
-use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait, far longer than any step needs.
 pub(crate) const MAX_WAIT: Duration = Duration::from_secs(60);
 pub(crate) const MOMENT: Duration = Duration::from_millis(5);
-
-/// Longest run of a program.
-const MAX_RUN: Duration = Duration::from_secs(300);
-
-/// Kills a program that has not ended after [`MAX_RUN`], so that whoever waits for it fails. Dropped before its end.
-pub(crate) struct Limit(#[expect(dead_code, reason = "its drop ends the thread")] Sender<()>);
-
-impl Limit {
-    pub(crate) fn of(child: &Child) -> Self {
-        let pid = Pid::from_child(child);
-        let (until, dropped) = channel();
-        thread::spawn(move || {
-            if dropped.recv_timeout(MAX_RUN) == Err(RecvTimeoutError::Timeout) {
-                let _ = kill_process(pid, Signal::KILL);
-            }
-        });
-        Self(until)
-    }
-}
 
 pub(crate) fn farm(url: &str, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));

@@ -2,9 +2,9 @@
 
 use crate::program::{Running, farm, fine, refused, run, until};
 use crate::queue::{COMMITTED, count, publish, with};
-use crate::server::Server;
 use async_nats::jetstream::consumer::pull;
 use futures_util::StreamExt;
+use sidecore_testing::nats::Server;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;

@@ -2,9 +2,9 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::{count, info, make, publish, take, with};
-use crate::server::Server;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
 use futures_util::StreamExt;
+use sidecore_testing::nats::Server;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpListener;
@@ -238,4 +238,21 @@ fn accounts_and_what_they_may_not_do_are_named() {
     refused(&run(&with("looking"), &["feed", "--name", "me"]), 2, &["may not read a feeder's place"]);
     refused(&run(&with("looking"), &["results", "--stdout"]), 2, &["may not take results"]);
     refused(&run(&with("looking"), &["dead"]), 2, &["may not read dead letters"]);
+}
+
+#[test]
+fn a_server_that_is_started_again_has_its_port_and_its_streams() {
+    let Some(mut server) = Server::start() else { return };
+    let before = server.url();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        context.create_stream("kept").await.unwrap();
+    });
+    server.start_again();
+    assert_eq!(server.url(), before);
+    runtime.block_on(async {
+        let context = async_nats::jetstream::new(async_nats::connect(server.url()).await.unwrap());
+        context.get_stream("kept").await.unwrap();
+    });
 }

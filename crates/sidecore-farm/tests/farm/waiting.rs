@@ -2,7 +2,7 @@
 
 use crate::program::{Running, farm, fine, refused, run, until};
 use crate::queue::{COMMITTED, count, publish, with};
-use crate::server::Server;
+use sidecore_testing::nats::Server;
 use sidecore_testing::{go_on, stop};
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,10 +1,10 @@
 //! Watching a farm: a real one, a missing one, and one that a hostile client makes up.
 
 use crate::program::{Running, farm, fine, refused, run, until};
-use crate::server::Server;
 use crate::work::Farm;
 use prometheus_parse::{Scrape, Value};
 use serde_json::Value as Json;
+use sidecore_testing::nats::Server;
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::time::Duration;

@@ -2,8 +2,8 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::count;
-use crate::server::Server;
 use rustix::process::{Pid, Signal, kill_process, test_kill_process};
+use sidecore_testing::nats::Server;
 use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

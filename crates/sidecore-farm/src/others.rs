@@ -1,0 +1,30 @@
+//! Words of `sidecore farm` that other programs answer. `sidecore gateway` and `sidecore key-server` were words of the farm.
+
+use sidecore_terminal::error::TerminalError;
+use sidecore_terminal::{output, programs};
+use std::env;
+
+/// All programs but `sidecore` itself are in one directory.
+const BESIDE: [&str; 1] = ["."];
+
+pub(crate) const REMOTE: &str = "sidecore-remote";
+
+/// The program that has this word, if this program has it not.
+pub(crate) fn program_of(word: &str) -> Option<&'static str> {
+    ["gateway", "key-server"].contains(&word).then_some(REMOTE)
+}
+
+/// Replaces this process by that program, with the same arguments. Returns only on failure.
+pub(crate) fn go_on_as(program: &str) -> TerminalError {
+    programs::go_on_as(program, &BESIDE, env::args_os().skip(1))
+}
+
+/// Prints usage, or starts the program that has the help for this word. Returns the exit code.
+pub(crate) fn usage(usage: &clap::Error) -> Result<u8, TerminalError> {
+    let mut typed = env::args_os().skip(1);
+    let asks = typed.next().is_some_and(|first| first == "help");
+    match typed.next().filter(|_| asks).and_then(|word| program_of(word.to_str()?)) {
+        Some(program) => Err(go_on_as(program)),
+        None => output::print_usage(usage),
+    }
+}
