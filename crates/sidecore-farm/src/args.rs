@@ -1,6 +1,5 @@
 //! The command line of `sidecore-farm`.
 
-pub(crate) mod bench;
 mod dead;
 mod dispatch;
 mod durability;
@@ -60,12 +59,11 @@ pub(crate) enum Command {
     /// Give how the farm is to Prometheus, over HTTP
     Export(watch::Export),
     /// Show the farm's main job in half a minute: a server, a feeder and 16 unequal nodes; some nodes are killed
-    Try(bench::Try),
+    #[command(disable_help_flag = true)]
+    Try(HandedOn),
     /// Measure the farm, and NATS alone
-    Bench(bench::Bench),
-    /// A node of the bench's baseline
-    #[command(hide = true)]
-    Pull(bench::Pull),
+    #[command(disable_help_flag = true)]
+    Bench(HandedOn),
     /// `sidecore gateway`, by its first name
     #[command(hide = true, disable_help_flag = true)]
     Gateway(HandedOn),

@@ -1,11 +1,8 @@
 //! The errors of the farm's commands. Each message has the reason and, where there is one, the remedy.
 
-use crate::bench::error::BenchError;
 use crate::connect::ConnectError;
-use crate::crew::ProcessError;
 use crate::feed::error::InputError;
 use crate::results::error::ResultError;
-use crate::server::ServerError;
 use crate::streams::error::StreamError;
 use crate::work::line::ProgramError;
 use sidecore_nats::{SignalError, SubscribeError};
@@ -34,12 +31,6 @@ pub(crate) enum FarmError {
     Program(#[from] ProgramError),
     #[error(transparent)]
     Result(#[from] ResultError),
-    #[error(transparent)]
-    Process(#[from] ProcessError),
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    #[error(transparent)]
-    Bench(#[from] BenchError),
     #[error(transparent)]
     Task(#[from] JoinError),
     #[error(transparent)]

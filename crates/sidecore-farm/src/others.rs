@@ -1,21 +1,33 @@
-//! Words of `sidecore farm` that other programs answer. `sidecore gateway` and `sidecore key-server` were words of the farm.
+//! Words of `sidecore farm` that other programs answer: what measures is in the laboratory, and `sidecore gateway` and
+//! `sidecore key-server` were words of the farm.
 
 use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::{output, programs};
 use std::env;
+use std::ffi::OsString;
 
 /// All programs but `sidecore` itself are in one directory.
 const BESIDE: [&str; 1] = ["."];
 
 pub(crate) const REMOTE: &str = "sidecore-remote";
+pub(crate) const LABORATORY: &str = "sidecore-lab";
+
+const PROGRAMS: [(&str, &[&str]); 2] = [(REMOTE, &["gateway", "key-server"]), (LABORATORY, &["try", "bench"])];
 
 /// The program that has this word, if this program has it not.
 pub(crate) fn program_of(word: &str) -> Option<&'static str> {
-    ["gateway", "key-server"].contains(&word).then_some(REMOTE)
+    PROGRAMS.into_iter().find(|(_, words)| words.contains(&word)).map(|(program, _)| program)
 }
 
 /// Replaces this process by that program, with the same arguments. Returns only on failure.
 pub(crate) fn go_on_as(program: &str) -> TerminalError {
+    // The laboratory's own `try` and `bench` are not the farm's.
+    let farm = (program == LABORATORY).then(|| OsString::from("farm"));
+    programs::go_on_as(program, &BESIDE, farm.into_iter().chain(env::args_os().skip(1)))
+}
+
+/// The same for the completion of a command line, which has the whole line behind `--`.
+pub(crate) fn complete_as(program: &str) -> TerminalError {
     programs::go_on_as(program, &BESIDE, env::args_os().skip(1))
 }
 

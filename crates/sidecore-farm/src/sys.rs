@@ -13,8 +13,9 @@ use tokio::io::unix::AsyncFd;
 /// Lowest descriptor behind standard input, output and error.
 const FIRST: i32 = 3;
 
-/// The program leads a process group of its own. The kernel kills it when the thread that starts it ends.
-pub(crate) fn alone(command: &mut Command) -> &mut Command {
+/// The program that `command` starts leads a process group of its own. The kernel kills it when the thread that starts
+/// it ends.
+pub fn alone(command: &mut Command) -> &mut Command {
     let node = getpid();
     let begin = move || {
         set_parent_process_death_signal(Some(Signal::KILL))?;

@@ -1,5 +1,6 @@
 //! Command-line arguments of the laboratory.
 
+pub(crate) mod farm;
 mod goal;
 mod net;
 mod number;
@@ -36,6 +37,8 @@ pub(crate) enum Command {
     Sim(Sim),
     /// Take a network path apart; makes its own where none is named
     Net(Net),
+    /// Show and measure the farm
+    Farm(farm::Farm),
     /// The other end of a network path on this machine
     #[command(hide = true)]
     NetEnd,

@@ -1,9 +1,10 @@
 //! The laboratory: all measuring and drawing, separate from the service that may run as root. Users start it as
-//! `sidecore bench` and `sidecore sim`.
+//! `sidecore bench` and `sidecore sim`, and the farm's part as `sidecore farm bench`.
 //!
 //! |Module|For|
 //! |---|---|
 //! |`bench`|scenarios; `testbed` is a service with clients|
+//! |`farm`|the farm and NATS alone; the farm's main job while processes are killed|
 //! |`net`|a network path: `measure`, `link`, `breakdown`, `tune`, `papers`, `why`|
 //! |`sim`|front of the simulator|
 //! |`report`|tests of all rows and pages|
@@ -18,6 +19,7 @@ mod args;
 mod baseline;
 mod bench;
 mod error;
+mod farm;
 mod ffi;
 mod net;
 mod report;
@@ -27,6 +29,7 @@ use args::{Cli, Command};
 use bench::error::BenchError;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser};
 use error::LabError;
+use farm::error::FarmError;
 use sidecore_report::paths::{self, PathError};
 use sidecore_terminal::error::{Failure, REFUSED, TerminalError};
 use sidecore_terminal::{arguments, output, programs};
@@ -36,7 +39,8 @@ use std::process::ExitCode;
 /// `lib/sidecore`.
 const COMMAND: [&str; 2] = [".", "../../bin"];
 
-const EXAMPLES: [(&str, &str); 9] = [
+const EXAMPLES: [(&str, &str); 10] = [
+    ("sidecore farm try", "All parts on this machine; some are killed, and nothing is lost."),
     ("sidecore bench lane crypto", "Two scenarios, with their baselines in the same run."),
     ("sidecore bench keys --quick --json keys.json", "Keys through OpenSSL; rows for other programs."),
     ("sidecore sim plans/zvm.toml --set threads=4", "A published system, varied."),
@@ -90,6 +94,8 @@ enum ProgramError {
     #[error(transparent)]
     Bench(#[from] BenchError),
     #[error(transparent)]
+    Farm(#[from] FarmError),
+    #[error(transparent)]
     Terminal(#[from] TerminalError),
     #[error(transparent)]
     File(#[from] PathError),
@@ -104,11 +110,16 @@ fn run(command: Command) -> Result<u8, ProgramError> {
         Command::Bench(args) => bench::run(&args)?,
         Command::Sim(args) => sim::run(&args).map(|yes| if yes { 0 } else { REFUSED })?,
         Command::Net(args) => net::run(&args)?,
+        Command::Farm(args) => farm::run(&args.command)?,
         Command::NetEnd => net::run_end().map(|()| 0)?,
         Command::BenchClient => bench::client::run().map(|()| 0).map_err(BenchError::from)?,
         Command::Manuals(args) => {
             let all = arguments::shown(Line::command());
-            arguments::write_pages(arguments::visible(&all), &EXAMPLES, &args.directory).map(|()| 0)?
+            // The farm's program writes the page of `sidecore farm`.
+            let (farm, own): (Vec<_>, Vec<_>) =
+                arguments::visible(&all).partition(|command| command.get_name() == "farm");
+            let pages = own.into_iter().chain(farm.into_iter().flat_map(arguments::visible));
+            arguments::write_pages(pages, &EXAMPLES, &args.directory).map(|()| 0)?
         }
         Command::Other(arguments) => return Err(programs::go_on_as("sidecore", &COMMAND, arguments).into()),
     };

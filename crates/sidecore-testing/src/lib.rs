@@ -15,6 +15,6 @@ pub mod tree;
 pub use busy::BusyProgram;
 pub use limit::Limit;
 pub use lingering::lingering;
-pub use program::copy_program;
+pub use program::{copy_program, program_beside};
 pub use skipped::skipped;
 pub use stop::{go_on, stop};

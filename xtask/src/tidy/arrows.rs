@@ -48,6 +48,8 @@ const ALLOWED: [(&str, &[&str]); 30] = [
         "sidecore-lab",
         &[
             "sidecore",
+            "sidecore-farm",
+            "sidecore-nats",
             "sidecore-sockets-service",
             "sidecore-sockets",
             "sidecore-sim",
@@ -63,17 +65,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     // These speak with a network: they hold no service.
     ("sidecore-nats", &["sidecore-terminal"]),
     ("sidecore-remote", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
-    (
-        "sidecore-farm",
-        &[
-            "sidecore-client",
-            "sidecore-nats",
-            "sidecore-nodes",
-            "sidecore-core",
-            "sidecore-report",
-            "sidecore-terminal",
-        ],
-    ),
+    ("sidecore-farm", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
     // It sees messages to sign, and no private key.
     ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),

@@ -12,8 +12,6 @@ pub(crate) enum ArgumentError {
     Beat(Duration),
     #[error("name a variable; its value is the node's")]
     Variable,
-    #[error("a time is e.g. 200us or 1ms")]
-    Time,
     #[error("replicas are 1, 3 or 5")]
     Replicas,
 }

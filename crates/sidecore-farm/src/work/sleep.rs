@@ -49,8 +49,15 @@ fn times(unit: Duration, units: f64) -> Duration {
     Duration::try_from_secs_f64(unit.as_secs_f64() * units).unwrap_or(Duration::MAX)
 }
 
-/// Uses a timer of the kernel: the runtime's timers have steps of a millisecond.
-pub(crate) async fn sleep(duration: Duration) -> io::Result<()> {
+/// Sleeps as a node of `work --sleep` does. It uses a timer of the kernel: the runtime's timers have steps of a
+/// millisecond.
+///
+/// # Errors
+/// The kernel gives no timer, or the duration is longer than it takes.
+///
+/// # Panics
+/// Outside of a runtime of tokio with I/O.
+pub async fn sleep(duration: Duration) -> io::Result<()> {
     if duration.is_zero() {
         return Ok(());
     }

@@ -1,5 +1,6 @@
 //! Files that a command writes.
 
+use super::farm::{self, Farm, FarmCommand, Try};
 use super::{Bench, Command, Net, NetCommand, Output, Sim, SimCommand};
 use sidecore_measure::files::given;
 use sidecore_report::paths::Named;
@@ -10,6 +11,7 @@ impl Command {
             Self::Bench(args) => args.named(),
             Self::Sim(args) => args.named(),
             Self::Net(args) => args.named(),
+            Self::Farm(args) => args.named(),
             Self::NetEnd | Self::BenchClient | Self::Manuals(_) | Self::Other(_) => Vec::new(),
         }
     }
@@ -22,6 +24,17 @@ impl Bench {
             named.push(("--plan", &self.plan));
         }
         named
+    }
+}
+
+impl Farm {
+    fn named(&self) -> Vec<Named<'_>> {
+        match &self.command {
+            FarmCommand::Try(Try { common, .. }) | FarmCommand::Bench(farm::Bench { common, .. }) => {
+                given([("--json", &common.json)])
+            }
+            FarmCommand::Pull(_) => Vec::new(),
+        }
     }
 }
 

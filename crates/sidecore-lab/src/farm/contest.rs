@@ -4,7 +4,7 @@ use super::columns;
 use super::found::{apart, medians, middle};
 use super::running::Variant;
 use super::stand::Stand;
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use sidecore_report::{Column, Row, column, statistics};
 use sidecore_terminal::output::tell;
 

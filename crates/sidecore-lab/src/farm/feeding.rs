@@ -1,8 +1,8 @@
 //! Publishes events as any NATS client would, each until it is stored, and notes its planned time.
 
-use super::error::BenchError;
+use super::error::Unmeasured;
 use super::load::Dice;
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use bytes::Bytes;
@@ -92,7 +92,7 @@ impl<'a> Going<'a> {
         while let Some(ended) = self.tasks.try_join_next() {
             ended??;
         }
-        let permit = self.room.clone().acquire_owned().await.map_err(BenchError::from)?;
+        let permit = self.room.clone().acquire_owned().await.map_err(Unmeasured::from)?;
         let (target, id) = (self.target.clone(), self.target.id(number));
         self.tasks.spawn(async move {
             let stored = until_stored(&target, id, body.into()).await;
@@ -123,7 +123,7 @@ async fn until_stored(target: &Target, id: String, body: Bytes) -> Result<(), Fa
         match stored {
             Ok(()) => return Ok(()),
             Err(error) if begun.elapsed() > RETRY_TIMEOUT => {
-                return Err(BenchError::NotStored { id, source: error.into() }.into());
+                return Err(Unmeasured::NotStored { id, source: error.into() }.into());
             }
             Err(_) => sleep(PAUSE).await,
         }

@@ -1,19 +1,20 @@
 //! `sidecore farm try`, as users run it.
 
 use serde_json::Value;
-use sidecore_testing::skipped;
+use sidecore_testing::{program_beside, skipped};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
+const LABORATORY: &str = env!("CARGO_BIN_EXE_sidecore-lab");
 const MAX_WAIT: Duration = Duration::from_secs(60);
 /// Time of the first events with --quick.
 const QUICK_BURST_US: f64 = 2e6;
 
 fn farm(arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore-farm"));
-    command.args(arguments).stdin(Stdio::null());
+    let mut command = Command::new(LABORATORY);
+    command.arg("farm").args(arguments).stdin(Stdio::null());
     command
 }
 
@@ -23,7 +24,9 @@ fn said(output: &Output) -> String {
 
 fn has_server() -> bool {
     let found = Command::new("nats-server").arg("--version").output().is_ok();
-    if !found {
+    if found {
+        program_beside(LABORATORY, "sidecore-farm");
+    } else {
         skipped("no nats-server: apt-get install nats-server");
     }
     found

@@ -2,7 +2,7 @@
 //! feeder receives them as lines. After a kill it receives all lines again, because it knows its own place.
 
 use super::load::{self, Dice};
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use std::process::ChildStdin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

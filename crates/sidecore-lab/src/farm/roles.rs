@@ -1,7 +1,7 @@
 //! The farm's processes, started as `sidecore farm` starts each.
 
 use super::stand::Stand;
-use crate::crew::{Process, ProcessError, Role};
+use crate::farm::crew::{Process, ProcessError, Role};
 use std::time::Duration;
 
 /// Silence after which a node is lost. It is shorter than the default, because the gap after a kill is measured on a
@@ -46,6 +46,6 @@ fn start(
 ) -> Result<Process, ProcessError> {
     let url = stand.server.url();
     let arguments = [&[command, "--farm", farm, "--server", &url], further].concat();
-    let role = Role::of_this_program(name, arguments, stand.logs())?;
+    let role = Role::of_the_farm(name, arguments, stand.logs())?;
     Role { reads, ..role }.start()
 }

@@ -1,13 +1,13 @@
 //! The processes of a farm under test: running, killed, and due for a restart.
 
 use super::{FARM, FEEDER};
-use crate::bench::error::BenchError;
-use crate::bench::script::{self, Script};
-use crate::bench::stand::{Stand, until};
-use crate::bench::watch::Watcher;
-use crate::bench::{load, roles};
-use crate::crew::Process;
-use crate::error::FarmError;
+use crate::farm::crew::Process;
+use crate::farm::error::FarmError;
+use crate::farm::error::Unmeasured;
+use crate::farm::script::{self, Script};
+use crate::farm::stand::{Stand, until};
+use crate::farm::watch::Watcher;
+use crate::farm::{load, roles};
 use async_nats::jetstream::Context;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,5 +159,5 @@ impl<'a> CrashTargets<'a> {
 }
 
 fn give(process: &mut Process, script: &Arc<Script>, begun: Instant) -> Result<JoinHandle<()>, FarmError> {
-    script::give(script.clone(), begun, process.input().ok_or(BenchError::NoInput)?)
+    script::give(script.clone(), begun, process.input().ok_or(Unmeasured::NoInput)?)
 }

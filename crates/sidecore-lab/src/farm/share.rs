@@ -7,7 +7,7 @@ use super::load::{self, Dice};
 use super::results;
 use super::running::{Running, Variant, sixteen};
 use super::stand::Stand;
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use sidecore_report::{Row, column};
 use std::time::Duration;
 

@@ -64,7 +64,7 @@ fn work(fed: &[Fed], stored: &[Stored], at: impl Fn(SystemTime) -> bool) -> f64 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::columns::{CPU, SHARE, TOTAL, TOTAL_P99};
+    use crate::farm::columns::{CPU, SHARE, TOTAL, TOTAL_P99};
     use bytes::Bytes;
     use sidecore_report::Times;
 

@@ -1,35 +1,48 @@
-//! `sidecore farm bench`: the farm and NATS alone, measured in turn in one run.
+//! `sidecore farm bench`: the farm and NATS alone, measured in turn in one run; `sidecore farm try`: its main job.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`share`, `tail`, `rate`, `kills`|the scenarios; `contest` alternates their variants|
+//! |`trial`, `drill`|`try`; processes killed under load, for it and for `kills`, with `ledger` as the judge|
+//! |`stand`, `server`, `crew`, `roles`, `running`|a nats-server and the processes of a run|
+//! |`pull`|the baseline: nodes with pull consumers of `JetStream`|
+//! |`load`, `feeding`, `script`|events: their sizes and times; how they are fed|
+//! |`watch`, `results`, `found`|what is seen from outside: who had an event when, and what is stored|
+//! |`columns`, `rows`, `names`, `error`|figures and tables; names of streams and subjects; errors|
 
-pub(crate) mod columns;
+mod columns;
 mod contest;
-pub(crate) mod drill;
+mod crew;
+mod drill;
 pub(crate) mod error;
 mod feeding;
 mod found;
 mod kills;
 mod ledger;
 mod load;
-pub(crate) mod pull;
+mod names;
+mod pull;
 mod rate;
 mod results;
 mod roles;
-pub(crate) mod rows;
+mod rows;
 mod running;
 mod script;
+mod server;
 mod share;
-pub(crate) mod stand;
+mod stand;
 mod tail;
+mod trial;
 mod watch;
 
 pub(crate) use share::{UNIT, devices};
 
-use crate::args::bench::{Bench, Scenario};
-use crate::error::FarmError;
+use crate::args::farm::{Bench, FarmCommand, Scenario};
 use contest::Measured;
-use error::BenchError;
+use error::{FarmError, Unmeasured};
 use sidecore_report::{Row, grouped};
 use sidecore_terminal::output::print;
-use stand::Stand;
+use stand::{Stand, unless_stopped};
 
 /// The default scenarios, in their order. `kills` takes ten minutes, so it must be named.
 const ALL: [Scenario; 3] = [Scenario::Share, Scenario::Tail, Scenario::Rate];
@@ -41,16 +54,31 @@ const HEADINGS: [(&str, &str); 5] = [
     ("kills", "kill -9: ids fed and committed, compared one by one"),
 ];
 
+/// Runs the command. Returns the exit code.
+pub(crate) fn run(command: &FarmCommand) -> Result<u8, FarmError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let runtime = runtime.map_err(FarmError::system("cannot start"))?;
+    let code = runtime.block_on(async {
+        match command {
+            FarmCommand::Try(args) => unless_stopped(Box::pin(trial::run(args))).await,
+            FarmCommand::Bench(args) => unless_stopped(Box::pin(bench(args))).await,
+            FarmCommand::Pull(args) => pull::work(args).await,
+        }
+    });
+    runtime.shutdown_background();
+    code
+}
+
 /// Measures, prints a table for each scenario, and writes rows if a file is named. The exit code is 1 if an event was
 /// lost or committed twice.
-pub(crate) async fn run(args: &Bench) -> Result<u8, FarmError> {
+async fn bench(args: &Bench) -> Result<u8, FarmError> {
     let mut stand = Stand::new(&args.common, args.quick).await?;
     let scenarios = if args.scenarios.is_empty() { &ALL } else { args.scenarios.as_slice() };
     let mut rows = Vec::new();
     for scenario in scenarios {
         let (found, best) = match measure(&mut stand, *scenario, args).await {
             Ok(measured) => measured,
-            Err(why) => return Err(BenchError::Failed { source: why.into(), logs: stand.server.keep() }.into()),
+            Err(why) => return Err(Unmeasured::Failed { source: why.into(), logs: stand.server.keep() }.into()),
         };
         print(&tables(&found, best)).map_err(FarmError::output)?;
         rows.extend(found);

@@ -1,11 +1,10 @@
 //! The baseline: `JetStream` pull consumers without a farm. A node has a fixed number of messages in flight, does the
 //! same work one by one, stores each result under the event's id, and acknowledges.
 
-use super::error::BenchError;
+use super::error::Unmeasured;
 use super::load;
-use crate::args::bench::Pull;
-use crate::error::FarmError;
-use crate::work::sleep::sleep;
+use crate::args::farm::Pull;
+use crate::farm::error::FarmError;
 use async_nats::HeaderMap;
 use async_nats::jetstream::consumer::pull::{Config as Consuming, Stream as Messages};
 use async_nats::jetstream::consumer::{AckPolicy, PullConsumer};
@@ -13,6 +12,7 @@ use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy};
 use async_nats::jetstream::{Context, Message};
 use futures_util::StreamExt;
 use serde::{Deserialize, Serialize};
+use sidecore_farm::sleep;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::Semaphore;
@@ -140,7 +140,7 @@ impl Node {
         let mut taken = Taken { first_ns: 0, last_ns: 0 };
         let mut going = JoinSet::new();
         for number in 0..count {
-            let message = messages.next().await.ok_or(BenchError::MessagesEnded)?;
+            let message = messages.next().await.ok_or(Unmeasured::MessagesEnded)?;
             let message = message.map_err(FarmError::nats("cannot take a message"))?;
             if number == 0 {
                 taken.first_ns = now_ns();
@@ -166,7 +166,7 @@ impl Node {
     async fn finish(&self, message: Message) -> Result<(), FarmError> {
         let units = load::units(&message.payload).unwrap_or(0);
         if units > 0 {
-            let _turn = self.turn.acquire().await.map_err(BenchError::from)?;
+            let _turn = self.turn.acquire().await.map_err(Unmeasured::from)?;
             sleep(self.unit * units).await.map_err(FarmError::system("cannot sleep"))?;
         }
         if self.stores {

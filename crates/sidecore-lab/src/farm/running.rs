@@ -4,11 +4,9 @@ use super::columns::CPU;
 use super::feeding::Target;
 use super::stand::{Stand, until};
 use super::watch::Watcher;
-use super::{load, pull, results, roles};
-use crate::args::Durability;
-use crate::crew::{Process, ProcessError, Role};
-use crate::error::FarmError;
-use crate::streams::{self, names};
+use super::{load, names, pull, results, roles};
+use crate::farm::crew::{Process, ProcessError, Role};
+use crate::farm::error::FarmError;
 use sidecore_report::Row;
 use std::time::Duration;
 
@@ -75,11 +73,16 @@ impl<'a> Running<'a> {
         let js = stand.js.clone();
         let (subject, streams, dispatcher) = match variant {
             Variant::Farm(balance) | Variant::Unstored(balance) => {
-                streams::ensure(&js, FARM, &Durability::default()).await?;
-                let names = names::streams(FARM).to_vec();
                 let keep = if matches!(variant, Variant::Farm(_)) { "stream" } else { "none" };
                 let further = [&["--balance", balance, "--results", keep], further].concat();
-                (names::event(FARM, KIND), names, Some(roles::dispatcher(stand, FARM, 0, &further)?))
+                let mut dispatcher = roles::dispatcher(stand, FARM, 0, &further)?;
+                let streams = names::streams(FARM);
+                until("the farm's streams", READY_TIMEOUT, async || match dispatcher.ended() {
+                    Some(why) => Err(why.into()),
+                    None => Ok(results::count(&js, names::last(&streams)).await.is_ok()),
+                })
+                .await?;
+                (names::event(FARM, KIND), streams.to_vec(), Some(dispatcher))
             }
             Variant::Pull(_) | Variant::Bare(_) => {
                 pull::set_up(&js).await?;
@@ -155,7 +158,7 @@ pub(crate) fn pull_node(
     unit: Duration,
     further: &[String],
 ) -> Result<Process, FarmError> {
-    let mut arguments = ["pull", "--server", &stand.server.url(), "--in-flight"].map(str::to_owned).to_vec();
+    let mut arguments = ["farm", "pull", "--server", &stand.server.url(), "--in-flight"].map(str::to_owned).to_vec();
     arguments.extend([in_flight.to_string(), "--sleep".into(), format!("{}ns", unit.as_nanos())]);
     arguments.extend_from_slice(further);
     Ok(Role::of_this_program(format!("node {number}"), arguments, stand.logs())?.start()?)

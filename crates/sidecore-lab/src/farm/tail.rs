@@ -9,7 +9,7 @@ use super::rows::percentiles;
 use super::running::{Running, Variant, sixteen};
 use super::share::{UNIT, devices};
 use super::stand::Stand;
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use sidecore_report::{Row, column};
 use sidecore_terminal::output::tell;
 use std::time::Duration;

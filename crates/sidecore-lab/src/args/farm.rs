@@ -1,13 +1,29 @@
-//! `try` and `bench`: the farm's main job in one command, and measurements against NATS alone.
+//! `sidecore farm try` and `sidecore farm bench`: the farm's main job in one command, and measurements against NATS alone.
 
-use super::error::ArgumentError;
-use clap::{Args, ValueEnum};
-use sidecore_core::time::parse_duration;
+use clap::{Args, Subcommand, ValueEnum};
+use sidecore::core::time::parse_duration;
 use std::path::PathBuf;
 use std::time::Duration;
 
 /// Longest run, seconds: a day.
 const MAX_RUN_SECONDS: u64 = 86_400;
+
+#[derive(Debug, Args)]
+pub(crate) struct Farm {
+    #[command(subcommand)]
+    pub(crate) command: FarmCommand,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum FarmCommand {
+    /// Show the farm's main job in half a minute: a server, a feeder and 16 unequal nodes; some nodes are killed
+    Try(Try),
+    /// Measure the farm, and NATS alone
+    Bench(Bench),
+    /// A node of the bench's baseline
+    #[command(hide = true)]
+    Pull(Pull),
+}
 
 #[derive(Debug, Args)]
 pub(crate) struct Try {
@@ -109,6 +125,6 @@ pub(crate) struct Pull {
     pub(crate) no_results: bool,
 }
 
-fn duration(text: &str) -> Result<Duration, ArgumentError> {
-    parse_duration(text).map(Duration::from_nanos).ok_or(ArgumentError::Time)
+fn duration(text: &str) -> Result<Duration, &'static str> {
+    parse_duration(text).map(Duration::from_nanos).ok_or("a time is e.g. 200us or 1ms")
 }

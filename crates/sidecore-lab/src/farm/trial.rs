@@ -1,13 +1,13 @@
 //! `sidecore farm try`: the farm's main job in one command, without any setup.
 
-use crate::args::bench::{Try, Victim};
-use crate::bench::columns::{count, time};
-use crate::bench::drill::{self, CrashTest, Drilled};
-use crate::bench::error::BenchError;
-use crate::bench::rows::{self, percentiles};
-use crate::bench::stand::Stand;
-use crate::bench::{UNIT, devices};
-use crate::error::FarmError;
+use crate::args::farm::{Try, Victim};
+use crate::farm::columns::{count, time};
+use crate::farm::drill::{self, CrashTest, Drilled};
+use crate::farm::error::FarmError;
+use crate::farm::error::Unmeasured;
+use crate::farm::rows::{self, percentiles};
+use crate::farm::stand::Stand;
+use crate::farm::{UNIT, devices};
 use comfy_table::Table;
 use sidecore_report::Times;
 use sidecore_terminal::error::REFUSED;
@@ -25,7 +25,7 @@ pub(crate) async fn run(args: &Try) -> Result<u8, FarmError> {
     };
     let done = match drill::run(&mut stand, &drill).await {
         Ok(done) => done,
-        Err(why) => return Err(BenchError::Failed { source: why.into(), logs: stand.server.keep() }.into()),
+        Err(why) => return Err(Unmeasured::Failed { source: why.into(), logs: stand.server.keep() }.into()),
     };
     print(&format!("{}\n", table(&stand, &done))).map_err(FarmError::output)?;
     if let Some(file) = &args.common.json {

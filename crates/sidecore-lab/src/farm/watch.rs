@@ -1,10 +1,10 @@
 //! The owners of events, observed from outside: assignments of a dispatcher, and answers of nodes. They show the time
 //! that a killed node's events had no owner, the events assigned more than once, and the late answers.
 
-use crate::error::FarmError;
-use crate::wire::{DispatcherMessage, NodeMessage};
+use crate::farm::error::FarmError;
 use async_nats::Client;
 use futures_util::StreamExt;
+use sidecore_farm::traffic::{self, ToNode};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -142,23 +142,23 @@ impl Watch {
         let mut tokens = subject.rsplit('.');
         let incarnation = tokens.next().and_then(|token| token.parse().ok());
         let (Some(incarnation), Some(node)) = (incarnation, tokens.next()) else { return };
-        match DispatcherMessage::decode(payload) {
-            Some(DispatcherMessage::Welcome { .. }) => {
+        match traffic::to_node(payload) {
+            Some(ToNode::Welcome) => {
                 self.nodes.insert(node.to_owned(), incarnation);
             }
-            Some(DispatcherMessage::Events(list)) => {
+            Some(ToNode::Events(list)) => {
                 for event in list {
                     self.handed(now, (incarnation, event.ticket), event.id);
                 }
             }
-            _ => {}
+            None => {}
         }
     }
 
     fn hear_up(&mut self, payload: &[u8]) {
-        let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(payload) else { return };
-        for answer in &answers.list {
-            self.answered((answers.incarnation, answer.ticket));
+        let Some((incarnation, tickets)) = traffic::answered(payload) else { return };
+        for ticket in tickets {
+            self.answered((incarnation, ticket));
         }
     }
 

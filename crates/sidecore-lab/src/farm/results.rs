@@ -1,7 +1,7 @@
 //! The messages stored in a stream: their ids and storage times.
 
-use crate::error::{Cause, FarmError};
-use crate::streams::names;
+use super::names;
+use crate::farm::error::{Cause, FarmError};
 use async_nats::jetstream::consumer::DeliverPolicy;
 use async_nats::jetstream::consumer::pull::OrderedConfig;
 use async_nats::jetstream::{Context, Message};

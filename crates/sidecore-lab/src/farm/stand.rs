@@ -1,9 +1,9 @@
 //! Base of all scenarios: a private server, a connection to it, a seed.
 
-use super::error::BenchError;
-use crate::args::bench::Common;
-use crate::error::FarmError;
-use crate::server::Server;
+use super::error::Unmeasured;
+use crate::args::farm::Common;
+use crate::farm::error::FarmError;
+use crate::farm::server::Server;
 use async_nats::jetstream::{self, Context};
 use async_nats::{Client, ConnectOptions};
 use sidecore_nats::Signals;
@@ -21,7 +21,7 @@ pub(crate) async fn unless_stopped(run: impl Future<Output = Result<u8, FarmErro
     let mut signals = Signals::new()?;
     tokio::select! {
         done = run => done,
-        () = signals.next() => Err(BenchError::Stopped.into()),
+        () = signals.next() => Err(Unmeasured::Stopped.into()),
     }
 }
 
@@ -75,7 +75,7 @@ pub(crate) async fn until(
         }
         if begun.elapsed() > patience {
             let (what, seconds) = (what.to_owned(), patience.as_secs());
-            return Err(BenchError::Late { what, seconds, source: held.err().map(Into::into) }.into());
+            return Err(Unmeasured::Late { what, seconds, source: held.err().map(Into::into) }.into());
         }
         sleep(INTERVAL).await;
     }

@@ -1,6 +1,6 @@
 //! A private nats-server for `try` and `bench`: found, started on a free port, killed, restarted, ended.
 
-use crate::crew::{Process, ProcessError, Role, last_line};
+use crate::farm::crew::{Process, ProcessError, Role, last_line};
 use std::env;
 use std::ffi::OsString;
 use std::fs;

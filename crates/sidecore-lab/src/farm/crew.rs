@@ -1,12 +1,15 @@
 //! Processes of one run: started, killed and ended by process id. The kernel ends all of them with this program.
 
-use crate::sys;
+use sidecore_terminal::programs;
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::time::Duration;
+
+/// The program of the farm's own commands.
+const FARM: &str = "sidecore-farm";
 
 #[derive(Clone, Debug)]
 pub(crate) struct Role {
@@ -21,6 +24,8 @@ pub(crate) struct Role {
 pub(crate) enum ProcessError {
     #[error("cannot find this program: {0}")]
     OwnPath(io::Error),
+    #[error("no {FARM} beside this program: `cargo build --release -p {FARM}` builds it")]
+    NoFarm,
     #[error("cannot write {}: {source}", log.display())]
     Log { log: PathBuf, source: io::Error },
     #[error("cannot start {} for {name}: {source}", program.display())]
@@ -40,15 +45,32 @@ pub(crate) struct Process {
 
 impl Role {
     pub(crate) fn of_this_program<I: Into<OsString>>(
-        name: impl Into<String>,
+        name: String,
         arguments: impl IntoIterator<Item = I>,
         logs: &Path,
     ) -> Result<Self, ProcessError> {
         let program = std::env::current_exe().map_err(ProcessError::OwnPath)?;
-        let name = name.into();
+        Ok(Self::of(program, name, arguments, logs))
+    }
+
+    pub(crate) fn of_the_farm<I: Into<OsString>>(
+        name: String,
+        arguments: impl IntoIterator<Item = I>,
+        logs: &Path,
+    ) -> Result<Self, ProcessError> {
+        let program = programs::find(&[FARM], &["."]).ok_or(ProcessError::NoFarm)?;
+        Ok(Self::of(program, name, arguments, logs))
+    }
+
+    fn of<I: Into<OsString>>(
+        program: PathBuf,
+        name: String,
+        arguments: impl IntoIterator<Item = I>,
+        logs: &Path,
+    ) -> Self {
         let log = logs.join(format!("{}.log", name.replace(' ', "-")));
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Ok(Self { name, program, arguments, log, reads: false })
+        Self { name, program, arguments, log, reads: false }
     }
 
     pub(crate) fn start(self) -> Result<Process, ProcessError> {
@@ -62,7 +84,7 @@ impl Role {
         let input = if self.reads { Stdio::piped() } else { Stdio::null() };
         let mut command = Command::new(&self.program);
         command.args(&self.arguments).stdin(input).stdout(Stdio::null()).stderr(log);
-        sys::alone(&mut command).spawn().map_err(|source| ProcessError::Start {
+        sidecore_farm::alone(&mut command).spawn().map_err(|source| ProcessError::Start {
             program: self.program.clone(),
             name: self.name.clone(),
             source,

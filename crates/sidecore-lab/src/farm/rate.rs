@@ -3,7 +3,7 @@
 
 use super::columns::{self, OPS_PER_S};
 use super::contest::{Entry, Figure, Goal, Measured, compared, measure as contest, row};
-use super::error::BenchError;
+use super::error::Unmeasured;
 use super::feeding::Target;
 use super::found::rate;
 use super::load::{Dice, filled};
@@ -13,8 +13,8 @@ use super::rows::percentiles;
 use super::running::{FARM, Running, Variant, pull_node};
 use super::stand::{Stand, until};
 use super::watch::{Watcher, locked};
-use crate::bench::roles;
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
+use crate::farm::roles;
 use async_nats::jetstream::consumer::PullConsumer;
 use futures_util::StreamExt;
 use sidecore_report::{Row, column};
@@ -82,7 +82,7 @@ async fn through_the_farm(stand: &Stand, running: &mut Running<'_>, count: usize
     running.finish(count, RUN_TIMEOUT).await?;
     let stored = results::all(&stand.js, &running.results).await?;
     if stored.len() < count {
-        return Err(BenchError::Few { came: stored.len(), count, seconds: RUN_TIMEOUT.as_secs() }.into());
+        return Err(Unmeasured::Few { came: stored.len(), count, seconds: RUN_TIMEOUT.as_secs() }.into());
     }
     Ok(Row::default().with(OPS_PER_S, rate(&stored)))
 }

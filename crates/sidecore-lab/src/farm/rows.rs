@@ -1,7 +1,7 @@
 //! Results as rows: text tables, and JSON.
 
 use super::columns::{SHARE, SHOWN, TOTAL_P99};
-use crate::error::FarmError;
+use crate::farm::error::FarmError;
 use comfy_table::{Cell, CellAlignment, LineStyle, Table, TableStyle};
 use sidecore_report::{Column, Row, Times, column, machine};
 use std::fs::File;

@@ -1,8 +1,8 @@
 //! The schedule of kills.
 
 use super::targets::Who;
-use crate::args::bench::Victim;
-use crate::bench::load::{Dice, NODES};
+use crate::args::farm::Victim;
+use crate::farm::load::{Dice, NODES};
 use std::time::{Duration, Instant};
 
 #[derive(Debug)]
