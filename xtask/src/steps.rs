@@ -31,9 +31,10 @@ const LOOM_PREEMPTIONS: &str = "3";
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
-const BESIDE: [&str; 11] = [
+const BESIDE: [&str; 12] = [
     "sidecore-core",
     "sidecore-nodes",
+    "sidecore-assign",
     "sidecore-ipc",
     "sidecore-client",
     "sidecore-measure",

@@ -214,7 +214,7 @@ impl Dispatcher<'_> {
         assigner.pump(now);
         while let Some((subject, message)) = assigner.next_message() {
             // The node's count reveals a message that does not arrive.
-            self.outbox.send(subject, message);
+            self.outbox.send(Subject::from(&*subject), message);
         }
         self.finish_ended(now);
         if self.leadership.active().is_some() && self.connected {

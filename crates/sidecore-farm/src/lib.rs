@@ -3,7 +3,6 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`assign`, `wire`|engine over `sidecore-nodes`: events, nodes, messages, without NATS and clock; their encoding|
 //! |`dispatch`|the dispatcher: `queue`, `commits` (each result once), `lead` (one is active), `known` (after reconnects)|
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `progress`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
@@ -11,15 +10,13 @@
 //! |`ids`, `quiet`|ids of events; log lines without repetition|
 //! |`error`|the error of all commands|
 //! |`sys`|system calls|
-//! |`status`, `status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
-//! |[`traffic`]|messages between dispatcher and nodes, as an observer sees them|
+//! |`status_watch`, `top`, `export`, `measures`|state of a dispatcher for users and Prometheus|
 //! |`args`, `others`|the command line; words that other programs answer|
 
 // The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
 mod args;
-mod assign;
 mod cancel;
 mod connect;
 mod dead;
@@ -36,13 +33,10 @@ mod progress;
 mod quiet;
 mod removal;
 mod results;
-mod status;
 mod status_watch;
 mod streams;
 mod sys;
 mod top;
-pub mod traffic;
-mod wire;
 mod work;
 
 pub use sys::alone;
@@ -51,6 +45,7 @@ pub use work::sleep::sleep;
 use crate::error::FarmError;
 use args::{Cli, Command};
 use clap::CommandFactory;
+use sidecore_assign::{self as assign, status, wire};
 use sidecore_terminal::arguments;
 use std::process::ExitCode;
 

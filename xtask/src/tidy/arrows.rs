@@ -11,12 +11,14 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 30] = [
+const ALLOWED: [(&str, &[&str]); 31] = [
     ("sidecore-core", &[]),
     // Farm, remote keys and simulator take the same decisions.
     ("sidecore-nodes", &["sidecore-core"]),
     // It computes and knows no request.
     ("sidecore-batch", &[]),
+    // What a dispatcher decides and says, without NATS.
+    ("sidecore-assign", &["sidecore-nodes", "sidecore-core"]),
     // Common parts of programs and services: no key, no request.
     ("sidecore-ipc", &["sidecore-core"]),
     ("sidecore-client", &["sidecore-ipc", "sidecore-core"]),
@@ -49,6 +51,7 @@ const ALLOWED: [(&str, &[&str]); 30] = [
         &[
             "sidecore",
             "sidecore-farm",
+            "sidecore-assign",
             "sidecore-nats",
             "sidecore-sockets-service",
             "sidecore-sockets",
@@ -65,7 +68,17 @@ const ALLOWED: [(&str, &[&str]); 30] = [
     // These speak with a network: they hold no service.
     ("sidecore-nats", &["sidecore-terminal"]),
     ("sidecore-remote", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
-    ("sidecore-farm", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
+    (
+        "sidecore-farm",
+        &[
+            "sidecore-assign",
+            "sidecore-client",
+            "sidecore-nats",
+            "sidecore-nodes",
+            "sidecore-core",
+            "sidecore-terminal",
+        ],
+    ),
     // It sees messages to sign, and no private key.
     ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),

@@ -4,7 +4,7 @@
 use crate::farm::error::FarmError;
 use async_nats::Client;
 use futures_util::StreamExt;
-use sidecore_farm::traffic::{self, ToNode};
+use sidecore_assign::wire::{DispatcherMessage, NodeMessage};
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime};
@@ -142,23 +142,23 @@ impl Watch {
         let mut tokens = subject.rsplit('.');
         let incarnation = tokens.next().and_then(|token| token.parse().ok());
         let (Some(incarnation), Some(node)) = (incarnation, tokens.next()) else { return };
-        match traffic::to_node(payload) {
-            Some(ToNode::Welcome) => {
+        match DispatcherMessage::decode(payload) {
+            Some(DispatcherMessage::Welcome { .. }) => {
                 self.nodes.insert(node.to_owned(), incarnation);
             }
-            Some(ToNode::Events(list)) => {
+            Some(DispatcherMessage::Events(list) | DispatcherMessage::ReportStart(list)) => {
                 for event in list {
                     self.handed(now, (incarnation, event.ticket), event.id);
                 }
             }
-            None => {}
+            _ => {}
         }
     }
 
     fn hear_up(&mut self, payload: &[u8]) {
-        let Some((incarnation, tickets)) = traffic::answered(payload) else { return };
-        for ticket in tickets {
-            self.answered((incarnation, ticket));
+        let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(payload) else { return };
+        for answer in &answers.list {
+            self.answered((answers.incarnation, answer.ticket));
         }
     }
 

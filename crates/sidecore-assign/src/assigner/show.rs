@@ -7,7 +7,8 @@ use sidecore_core::time::Nanos;
 use sidecore_nodes::{NodePool, View};
 
 impl<T> Assigner<T> {
-    pub(crate) fn show(&mut self, now: Nanos) -> Status {
+    /// The state, as far as it is known here.
+    pub fn show(&mut self, now: Nanos) -> Status {
         let Self { held, nodes, settings, .. } = self;
         Status {
             farm: settings.farm.clone(),

@@ -4,8 +4,9 @@ use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::fmt::{self, Formatter};
 
+/// Octets that lie in the message.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) struct Octets<'a>(pub(crate) &'a [u8]);
+pub struct Octets<'a>(pub &'a [u8]);
 
 impl Serialize for Octets<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {

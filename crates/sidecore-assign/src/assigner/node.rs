@@ -1,11 +1,11 @@
 //! The nodes of a dispatcher by name: core knows them by number.
 
 use super::stages::Stages;
-use async_nats::Subject;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::time::Nanos;
 use sidecore_nodes::{MAX_NODES, NodeId};
 use std::collections::VecDeque;
+use std::rc::Rc;
 
 /// Most lost nodes whose number of reassigned events is remembered.
 const REMEMBERED: usize = 4 * MAX_NODES;
@@ -15,7 +15,7 @@ pub(super) struct Node {
     pub(super) member: NodeId,
     pub(super) name: Box<str>,
     pub(super) incarnation: u64,
-    pub(super) subject: Subject,
+    pub(super) subject: Rc<str>,
     given: Vec<(u32, Ticket)>,
     pub(super) stages: Stages,
     pub(super) done: u64,
@@ -43,11 +43,11 @@ impl Nodes {
         Self { down: format!("farm.{farm}.down"), by_number, given: Vec::new(), lost: VecDeque::new() }
     }
 
-    pub(super) fn subject(&self, name: &str, incarnation: u64) -> Subject {
+    pub(super) fn subject(&self, name: &str, incarnation: u64) -> Rc<str> {
         format!("{}.{name}.{incarnation}", self.down).into()
     }
 
-    pub(super) fn add(&mut self, now: Nanos, member: NodeId, name: &str, incarnation: u64) -> Subject {
+    pub(super) fn add(&mut self, now: Nanos, member: NodeId, name: &str, incarnation: u64) -> Rc<str> {
         let subject = self.subject(name, incarnation);
         let lost = self.lost.iter().position(|(lost, _)| **lost == *name);
         let redone = lost.and_then(|index| self.lost.remove(index)).map_or(0, |(_, redone)| redone);
@@ -107,7 +107,7 @@ impl Nodes {
         }
     }
 
-    pub(super) fn each_given(&mut self, mut take: impl FnMut(&Subject, &[(u32, Ticket)])) {
+    pub(super) fn each_given(&mut self, mut take: impl FnMut(&Rc<str>, &[(u32, Ticket)])) {
         for number in self.given.drain(..) {
             let Some(node) = &mut self.by_number[number] else { continue };
             take(&node.subject, &node.given);

@@ -8,99 +8,150 @@ mod octets;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use names::{ID, is_token};
-pub(crate) use octets::Octets;
+pub use names::{ID, is_token};
+pub use octets::Octets;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use sidecore_core::time::Nanos;
 
 const VERSION: u8 = 1;
-pub(crate) const MAX_LIST: usize = 4096;
-pub(crate) const MAX_NODE_BYTES: usize = 64;
+/// Most events, answers or tickets of a message.
+pub const MAX_LIST: usize = 4096;
+/// Longest name of a node, bytes.
+pub const MAX_NODE_BYTES: usize = 64;
 /// Longest time between two beats of a node, ns.
-pub(crate) const MAX_BEAT: Nanos = 10_000_000_000;
-pub(crate) const MAX_KIND_BYTES: usize = 64;
-pub(crate) const MAX_REASON_BYTES: usize = 512;
+pub const MAX_BEAT: Nanos = 10_000_000_000;
+/// Longest name of a kind, bytes.
+pub const MAX_KIND_BYTES: usize = 64;
+/// Longest reason of a failure, bytes.
+pub const MAX_REASON_BYTES: usize = 512;
 const MAX_OFFERS: usize = 256;
 /// Most bytes of a message in addition to its events or answers, and of each of these in addition to its texts and
 /// octets.
-pub(crate) const HEAD: usize = 32;
+pub const HEAD: usize = 32;
 
+/// From a node to its dispatcher.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum NodeMessage<'a> {
+pub enum NodeMessage<'a> {
+    /// It wants to be one of the dispatcher's nodes.
     #[serde(borrow)]
     Join(Join<'a>),
+    /// It is there.
     #[serde(borrow)]
     Beat(Beat<'a>),
+    /// What became of events.
     #[serde(borrow)]
     Answers(Answers<'a>),
     /// It takes no more events, and answers its open ones.
-    Leave { node: &'a str, incarnation: u64 },
+    Leave {
+        /// Its name.
+        node: &'a str,
+        /// Its incarnation.
+        incarnation: u64,
+    },
     /// It begins with one of these, and soon with the others, of its [`DispatcherMessage::ReportStart`].
-    Started { incarnation: u64, tickets: Vec<u64> },
+    Started {
+        /// Its incarnation.
+        incarnation: u64,
+        /// The attempts that it begins with.
+        tickets: Vec<u64>,
+    },
 }
 
+/// A node that wants to have events.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Join<'a> {
-    pub(crate) node: &'a str,
-    pub(crate) incarnation: u64,
-    pub(crate) dispatcher: u64,
-    pub(crate) slots: u16,
+pub struct Join<'a> {
+    /// Its name.
+    pub node: &'a str,
+    /// A number that this process of the node has chosen, and no other has.
+    pub incarnation: u64,
+    /// The dispatcher that it means.
+    pub dispatcher: u64,
+    /// Events that it does at a time.
+    pub slots: u16,
     /// Kinds that it does; empty: any.
     #[serde(borrow)]
-    pub(crate) offers: Vec<&'a str>,
+    pub offers: Vec<&'a str>,
     /// Interval of its beats, up to [`MAX_BEAT`].
-    pub(crate) beat_ns: Nanos,
+    pub beat_ns: Nanos,
 }
 
+/// A sign of life.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Beat<'a> {
-    pub(crate) node: &'a str,
-    pub(crate) incarnation: u64,
-    pub(crate) received: u64,
-    pub(crate) answered: u64,
-    pub(crate) running: u32,
+pub struct Beat<'a> {
+    /// Its name.
+    pub node: &'a str,
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// Events that it has received so far.
+    pub received: u64,
+    /// Answers that it has sent so far.
+    pub answered: u64,
+    /// Events that it has begun with.
+    pub running: u32,
 }
 
+/// Answers of a node.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Answers<'a> {
-    pub(crate) incarnation: u64,
+pub struct Answers<'a> {
+    /// Its incarnation.
+    pub incarnation: u64,
+    /// At most [`MAX_LIST`].
     #[serde(borrow)]
-    pub(crate) list: Vec<Answer<'a>>,
+    pub list: Vec<Answer<'a>>,
 }
 
+/// An answer.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Answer<'a> {
-    pub(crate) ticket: u64,
+pub struct Answer<'a> {
+    /// The attempt that is answered.
+    pub ticket: u64,
     /// From the event's arrival at the node until this answer.
-    pub(crate) held_ns: Nanos,
-    pub(crate) work_ns: Nanos,
+    pub held_ns: Nanos,
+    /// Of that, the work itself, ns.
+    pub work_ns: Nanos,
+    /// What became of the event.
     #[serde(borrow)]
-    pub(crate) outcome: Outcome<'a>,
+    pub outcome: Outcome<'a>,
 }
 
+/// What became of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum Outcome<'a> {
+pub enum Outcome<'a> {
+    /// It is done: its result.
     #[serde(borrow)]
     Done(Octets<'a>),
     /// It counts as a try.
-    Failed { reason: &'a str },
+    Failed {
+        /// Why, up to [`MAX_REASON_BYTES`].
+        reason: &'a str,
+    },
     /// The node cannot do it; it is no try.
-    Refused { reason: &'a str },
+    Refused {
+        /// Why, up to [`MAX_REASON_BYTES`].
+        reason: &'a str,
+    },
 }
 
+/// From a dispatcher to a node.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) enum DispatcherMessage<'a> {
+pub enum DispatcherMessage<'a> {
+    /// It is one of the dispatcher's nodes.
     Welcome {
+        /// The dispatcher.
         dispatcher: u64,
+        /// The node's incarnation.
         incarnation: u64,
     },
+    /// Events to do.
     #[serde(borrow)]
     Events(Vec<Event<'a>>),
     /// The node is not, or no longer, one of the dispatcher's.
     JoinAgain,
+    /// The dispatcher takes no more nodes.
     Full {
+        /// How many it has.
         most: u32,
     },
     /// The dispatcher ends: another one may follow.
@@ -110,23 +161,31 @@ pub(crate) enum DispatcherMessage<'a> {
     ReportStart(Vec<Event<'a>>),
 }
 
+/// An event for a node.
 #[derive(Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Event<'a> {
-    pub(crate) ticket: u64,
-    pub(crate) kind: &'a str,
-    pub(crate) id: &'a str,
+pub struct Event<'a> {
+    /// Names the attempt: the answer bears it.
+    pub ticket: u64,
+    /// What the event is, for the node's program.
+    pub kind: &'a str,
+    /// Its id.
+    pub id: &'a str,
+    /// What the program gets.
     #[serde(borrow)]
-    pub(crate) body: Octets<'a>,
-    pub(crate) limit_ns: Nanos,
+    pub body: Octets<'a>,
+    /// How long the attempt may take, ns.
+    pub limit_ns: Nanos,
 }
 
+/// Published by the active dispatcher again and again, so that nodes join it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Lead {
+pub struct Lead {
     /// The dispatcher; a later one's is larger.
-    pub(crate) dispatcher: u64,
+    pub dispatcher: u64,
 }
 
-pub(crate) fn encode(message: &impl Serialize, size: usize) -> Bytes {
+/// The message with its version. `size`: how many bytes are expected, without [`HEAD`].
+pub fn encode(message: &impl Serialize, size: usize) -> Bytes {
     let mut out = Vec::with_capacity(size + HEAD);
     out.push(VERSION);
     // Serialising to memory does not fail: lengths are known, and memory grows.
@@ -135,7 +194,7 @@ pub(crate) fn encode(message: &impl Serialize, size: usize) -> Bytes {
 
 impl<'a> NodeMessage<'a> {
     /// `None`: no node sends such a message.
-    pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
+    pub fn decode(message: &'a [u8]) -> Option<Self> {
         let up = decode::<Self>(message)?;
         let sound = match &up {
             Self::Join(join) => join.is_sound(),
@@ -164,7 +223,8 @@ impl Answer<'_> {
 }
 
 impl<'a> DispatcherMessage<'a> {
-    pub(crate) fn decode(message: &'a [u8]) -> Option<Self> {
+    /// `None`: no dispatcher sends such a message.
+    pub fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
             Self::Events(list) | Self::ReportStart(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
@@ -181,7 +241,8 @@ impl Event<'_> {
 }
 
 impl Lead {
-    pub(crate) fn decode(message: &[u8]) -> Option<Self> {
+    /// `None`: no dispatcher sends such a message.
+    pub fn decode(message: &[u8]) -> Option<Self> {
         decode(message)
     }
 }

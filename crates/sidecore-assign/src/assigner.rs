@@ -21,7 +21,6 @@ mod tests;
 
 use crate::status::Totals;
 use crate::wire::{self, DispatcherMessage, Octets};
-use async_nats::Subject;
 use bytes::Bytes;
 use kinds::Kinds;
 use node::Nodes;
@@ -44,24 +43,31 @@ const STALL: Nanos = 5_000_000_000;
 /// Urgent events have this part of the room of others, beside it.
 const URGENT_PART: u32 = 4;
 
+/// Parameters of a dispatcher.
 #[derive(Clone, Debug)]
-pub(crate) struct Settings {
-    pub(crate) farm: String,
-    pub(crate) dispatcher: u64,
-    pub(crate) balance: Balance,
-    pub(crate) tries: u8,
+pub struct Settings {
+    /// The farm's name.
+    pub farm: String,
+    /// This dispatcher's number.
+    pub dispatcher: u64,
+    /// Which node gets the next event.
+    pub balance: Balance,
+    /// How often an event may fail.
+    pub tries: u8,
     /// Nodes that may die under an event.
-    pub(crate) deaths: u8,
+    pub deaths: u8,
     /// How long an event waits after its first failure, ns; twice as long after each further one.
-    pub(crate) backoff: Nanos,
+    pub backoff: Nanos,
     /// Most events of the usual priority.
-    pub(crate) hold: u32,
-    pub(crate) hold_bytes: usize,
+    pub hold: u32,
+    /// Most octets of these.
+    pub hold_bytes: usize,
     /// Silence after which a node is lost.
-    pub(crate) silence: Nanos,
-    pub(crate) limit: Nanos,
+    pub silence: Nanos,
+    /// Longest time of an event at a node, ns.
+    pub limit: Nanos,
     /// Most octets of one message.
-    pub(crate) message: usize,
+    pub message: usize,
 }
 
 impl Settings {
@@ -81,27 +87,38 @@ impl Settings {
     }
 }
 
+/// An event that is held.
 #[derive(Clone, Debug)]
-pub(crate) struct Event<T> {
+pub struct Event<T> {
     /// A token in the sense of [`wire::is_token`].
-    pub(crate) id: Box<str>,
-    pub(crate) kind: Rc<str>,
-    pub(crate) body: Bytes,
+    pub id: Box<str>,
+    /// What it is.
+    pub kind: Rc<str>,
+    /// Its octets.
+    pub body: Bytes,
     /// No result is wanted from this time on.
-    pub(crate) until: Option<Nanos>,
-    pub(crate) priority: Priority,
-    pub(crate) origin: T,
+    pub until: Option<Nanos>,
+    /// Whether it goes before others.
+    pub priority: Priority,
+    /// The owner's data.
+    pub origin: T,
 }
 
 /// An event from the queue.
 #[derive(Debug)]
-pub(crate) struct NewEvent<'a, T> {
-    pub(crate) id: Box<str>,
-    pub(crate) kind: &'a str,
-    pub(crate) body: Bytes,
-    pub(crate) until: Option<Nanos>,
-    pub(crate) priority: Priority,
-    pub(crate) origin: T,
+pub struct NewEvent<'a, T> {
+    /// A token in the sense of [`wire::is_token`].
+    pub id: Box<str>,
+    /// What it is.
+    pub kind: &'a str,
+    /// Its octets.
+    pub body: Bytes,
+    /// No result is wanted from this time on.
+    pub until: Option<Nanos>,
+    /// Whether it goes before others.
+    pub priority: Priority,
+    /// The owner's data.
+    pub origin: T,
 }
 
 impl<T> Event<T> {
@@ -110,12 +127,16 @@ impl<T> Event<T> {
     }
 }
 
+/// How an event ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum End {
+pub enum End {
+    /// With this result.
     Done(Bytes),
     /// The event is abandoned.
     Dead {
+        /// Why.
         reason: String,
+        /// How often it failed; 0 if that is not the reason.
         tries: u8,
     },
 }
@@ -130,17 +151,23 @@ impl End {
     }
 }
 
+/// An event that ended.
 #[derive(Clone, Debug)]
-pub(crate) struct Ended<T> {
-    pub(crate) event: Event<T>,
-    pub(crate) end: End,
-    pub(crate) by: Option<NodeId>,
-    pub(crate) at: Nanos,
+pub struct Ended<T> {
+    /// The event.
+    pub event: Event<T>,
+    /// How.
+    pub end: End,
+    /// The node that did it.
+    pub by: Option<NodeId>,
+    /// When, ns.
+    pub at: Nanos,
 }
 
+/// What became of an event that was offered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[must_use]
-pub(crate) enum Offered<T> {
+pub enum Offered<T> {
     /// It is held under this tag.
     Held(u32),
     /// It is larger than a message to a node, and has ended.
@@ -149,10 +176,13 @@ pub(crate) enum Offered<T> {
     NoRoom(T),
 }
 
+/// Room for further events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Room {
-    pub(crate) events: usize,
-    pub(crate) bytes: usize,
+pub struct Room {
+    /// How many.
+    pub events: usize,
+    /// Octets of all of them.
+    pub bytes: usize,
 }
 
 /// What is held of a priority.
@@ -170,7 +200,8 @@ struct PendingEvent<T> {
     refusals: u32,
 }
 
-pub(crate) struct Assigner<T> {
+/// The events and nodes of a dispatcher. `T` is the owner's data for one event.
+pub struct Assigner<T> {
     settings: Settings,
     held: Pending<PendingEvent<T>>,
     kinds: Kinds,
@@ -180,13 +211,13 @@ pub(crate) struct Assigner<T> {
     /// Held events with a deadline.
     deadlines: usize,
     ended: VecDeque<Ended<T>>,
-    messages: VecDeque<(Subject, Bytes)>,
+    messages: VecDeque<(Rc<str>, Bytes)>,
     totals: Totals,
 }
 
 impl<T> Assigner<T> {
     /// `totals`: counts so far, which go on.
-    pub(crate) fn new(settings: Settings, totals: Totals) -> Self {
+    pub fn new(settings: Settings, totals: Totals) -> Self {
         let hold = Priority::ALL.map(|priority| settings.most_events(priority)).iter().sum();
         let core = nodes::Settings {
             balance: settings.balance,
@@ -214,7 +245,7 @@ impl<T> Assigner<T> {
 
     /// Each priority has room of its own: however many others are held, there is some for urgent events, and the other
     /// way round.
-    pub(crate) fn room(&self, priority: Priority) -> Room {
+    pub fn room(&self, priority: Priority) -> Room {
         let Used { events, bytes } = self.used[priority as usize];
         Room {
             events: self.held.room().min(self.most_events(priority).saturating_sub(events)),
@@ -222,20 +253,23 @@ impl<T> Assigner<T> {
         }
     }
 
-    pub(crate) fn most_events(&self, priority: Priority) -> usize {
+    /// Most events of a priority that are held at a time.
+    pub fn most_events(&self, priority: Priority) -> usize {
         self.settings.most_events(priority) as usize
     }
 
     /// Changes the limits of octets held and of one message. Events that are held already stay.
-    pub(crate) fn resize(&mut self, hold_bytes: usize, message: usize) {
+    pub fn resize(&mut self, hold_bytes: usize, message: usize) {
         (self.settings.hold_bytes, self.settings.message) = (hold_bytes, message);
     }
 
-    pub(crate) fn is_empty(&self) -> bool {
+    /// Whether no event is held.
+    pub fn is_empty(&self) -> bool {
         self.held.room() == self.held.capacity()
     }
 
-    pub(crate) fn offer(&mut self, now: Nanos, offered: NewEvent<'_, T>) -> Offered<T> {
+    /// Takes an event from the queue.
+    pub fn offer(&mut self, now: Nanos, offered: NewEvent<'_, T>) -> Offered<T> {
         let NewEvent { id, kind, body, until, priority, origin } = offered;
         let (kind, class) = self.kinds.number(kind);
         let event = Event { id, kind, body, until, priority, origin };
@@ -269,7 +303,7 @@ impl<T> Assigner<T> {
     }
 
     /// Ends an event that was cancelled before it came.
-    pub(crate) fn cancel_at_once(&mut self, now: Nanos, cancelled: NewEvent<'_, T>) {
+    pub fn cancel_at_once(&mut self, now: Nanos, cancelled: NewEvent<'_, T>) {
         let NewEvent { id, kind, body, until, priority, origin } = cancelled;
         let (kind, _) = self.kinds.number(kind);
         self.totals.seen += 1;
@@ -277,7 +311,7 @@ impl<T> Assigner<T> {
     }
 
     /// Ends the events that wait and are meant. Returns how many these are, and how many are with nodes, which do them.
-    pub(crate) fn cancel(&mut self, now: Nanos, is_meant: impl Fn(&str, &T) -> bool) -> (u64, u64) {
+    pub fn cancel(&mut self, now: Nanos, is_meant: impl Fn(&str, &T) -> bool) -> (u64, u64) {
         let is_one = |held: &PendingEvent<T>| is_meant(&held.event.id, &held.event.origin);
         let waiting: Vec<u32> = self.held.waiting_tags(&is_one).collect();
         for tag in &waiting {
@@ -287,15 +321,18 @@ impl<T> Assigner<T> {
         (waiting.len() as u64, with_nodes as u64)
     }
 
-    pub(crate) fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
+    /// The owner's data of each `parts`-th event that is held, from number `part` on.
+    pub fn origins(&self, part: usize, parts: usize) -> impl Iterator<Item = &T> {
         self.held.slots().skip(part).step_by(parts).flatten().map(|held| &held.event.origin)
     }
 
-    pub(crate) fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
+    /// The owner's data of the event under that tag.
+    pub fn origin_mut(&mut self, tag: u32) -> Option<&mut T> {
         Some(&mut self.held.get_mut(tag)?.event.origin)
     }
 
-    pub(crate) fn tick(&mut self, now: Nanos) {
+    /// Looks for silent nodes, and for events whose deadline is over.
+    pub fn tick(&mut self, now: Nanos) {
         while let Some(member) = self.held.pool.silent(now) {
             self.lose(now, member, false);
         }
@@ -315,11 +352,12 @@ impl<T> Assigner<T> {
     }
 
     /// As [`NodePool::was_away`](nodes::NodePool::was_away).
-    pub(crate) fn was_away(&mut self, now: Nanos, away: Nanos) {
+    pub fn was_away(&mut self, now: Nanos, away: Nanos) {
         self.held.pool.was_away(now, away);
     }
 
-    pub(crate) fn pump(&mut self, now: Nanos) {
+    /// Assigns events that wait to nodes, as far as these have credit.
+    pub fn pump(&mut self, now: Nanos) {
         self.take_moved(now);
         let Self { held, nodes, .. } = self;
         let size = |event: &PendingEvent<T>| event.event.body.len();
@@ -332,31 +370,36 @@ impl<T> Assigner<T> {
         self.send_events(now);
     }
 
-    pub(crate) fn next_ended(&mut self) -> Option<Ended<T>> {
+    /// The next event that ended.
+    pub fn next_ended(&mut self) -> Option<Ended<T>> {
         self.ended.pop_front()
     }
 
-    pub(crate) fn next_message(&mut self) -> Option<(Subject, Bytes)> {
+    /// The next message to send, with its subject.
+    pub fn next_message(&mut self) -> Option<(Rc<str>, Bytes)> {
         self.messages.pop_front()
     }
 
     /// Records the time after a node's answer, and the age of the event since it was fed, both ns.
-    pub(crate) fn returned(&mut self, by: Option<NodeId>, took: Nanos, lag: Nanos) {
+    pub fn returned(&mut self, by: Option<NodeId>, took: Nanos, lag: Nanos) {
         if let Some(node) = by.and_then(|member| self.nodes.get_mut(member)) {
             node.stages.record(Stage::Return, took);
             node.lag = lag;
         }
     }
 
-    pub(crate) fn totals(&self) -> Totals {
+    /// Counts so far.
+    pub fn totals(&self) -> Totals {
         self.totals
     }
 
-    pub(crate) fn totals_mut(&mut self) -> &mut Totals {
+    /// The same, for what the owner counts.
+    pub fn totals_mut(&mut self) -> &mut Totals {
         &mut self.totals
     }
 
-    pub(crate) fn goodbye(&mut self) {
+    /// Tells all nodes that this dispatcher ends.
+    pub fn goodbye(&mut self) {
         let gone = wire::encode(&DispatcherMessage::Gone, 0);
         self.messages.extend(self.nodes.iter().map(|node| (node.subject.clone(), gone.clone())));
     }

@@ -16,7 +16,8 @@ const MAX_REFUSALS: u32 = 100;
 const MAX_REPLIES: usize = 1024;
 
 impl<T> Assigner<T> {
-    pub(crate) fn hear(&mut self, now: Nanos, message: &Bytes) {
+    /// Takes a message of a node.
+    pub fn hear(&mut self, now: Nanos, message: &Bytes) {
         match NodeMessage::decode(message) {
             Some(NodeMessage::Join(join)) => self.join(now, &join),
             Some(NodeMessage::Beat(beat)) => self.beat(now, &beat),
