@@ -76,7 +76,7 @@ fn without_it_the_command_says_what_to_do_and_does_the_rest() {
     }
     let help = ran(root.path(), &["--help"]);
     assert!(help.status.success());
-    for line in ["  bench    Measure here", "  sim      Predict hardware", "  serve    Run the service"] {
+    for line in ["  bench       Measure here", "  sim         Predict hardware", "  serve       Run the service"] {
         assert!(text(&help.stdout).contains(line), "{line} in {}", text(&help.stdout));
     }
     assert!(text(&ran(root.path(), &["help", "serve"]).stdout).contains("--config"));
@@ -86,6 +86,15 @@ fn without_it_the_command_says_what_to_do_and_does_the_rest() {
 fn the_agent_is_another_program_too() {
     let root = installed(Some("lib/sidecore/sidecore-agent"));
     for arguments in [&["agent", "--socket", "a b"][..], &["agent", "--help"], &["help", "agent"]] {
+        let said = text(&ran(root.path(), arguments).stdout);
+        assert!(said.ends_with(&format!(" {}\nfrom outside\n", arguments.join(" "))), "{said}");
+    }
+}
+
+#[test]
+fn gateways_and_key_servers_are_another_program_too() {
+    let root = installed(Some("lib/sidecore/sidecore-remote"));
+    for arguments in [&["gateway", "--device", "a b"][..], &["key-server", "--help"], &["help", "gateway"]] {
         let said = text(&ran(root.path(), arguments).stdout);
         assert!(said.ends_with(&format!(" {}\nfrom outside\n", arguments.join(" "))), "{said}");
     }

@@ -160,7 +160,7 @@ fn offered(folder: &BuildFolder, words: &[&str]) -> Vec<String> {
 fn the_completions_that_are_installed_offer_what_may_follow() {
     let folder = BuildFolder::new();
     folder.done("install", &[&folder.built()]);
-    assert_eq!(offered(&folder, &["sidecore", "ke"]), ["keys"]);
+    assert_eq!(offered(&folder, &["sidecore", "ke"]), ["keys", "key-server"]);
     assert_eq!(offered(&folder, &["sidecore", "keys", "im"]), ["import"]);
     let kinds = offered(&folder, &["sidecore", "keys", "generate", "www", "--kind", "rsa-"]);
     assert_eq!(kinds, ["rsa-2048", "rsa-3072", "rsa-4096", "rsa-6144", "rsa-8192"]);

@@ -10,6 +10,7 @@ mod feed;
 mod feed_bad;
 mod feed_tcp;
 mod luck;
+mod others;
 mod pipeline;
 mod program;
 mod queue;
