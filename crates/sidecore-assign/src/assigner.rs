@@ -19,6 +19,7 @@ mod stages;
 #[cfg(test)]
 mod tests;
 
+use crate::payload::Payload;
 use crate::status::Totals;
 use crate::wire::{self, DispatcherMessage, Octets};
 use bytes::Bytes;
@@ -95,7 +96,7 @@ pub struct Event<T> {
     /// What it is.
     pub kind: Rc<str>,
     /// Its octets.
-    pub body: Bytes,
+    pub body: Payload,
     /// No result is wanted from this time on.
     pub until: Option<Nanos>,
     /// Whether it goes before others.
@@ -112,7 +113,7 @@ pub struct NewEvent<'a, T> {
     /// What it is.
     pub kind: &'a str,
     /// Its octets.
-    pub body: Bytes,
+    pub body: Payload,
     /// No result is wanted from this time on.
     pub until: Option<Nanos>,
     /// Whether it goes before others.
@@ -131,7 +132,7 @@ impl<T> Event<T> {
 #[derive(Clone, Debug, PartialEq)]
 pub enum End {
     /// With this result.
-    Done(Bytes),
+    Done(Payload),
     /// The event is abandoned.
     Dead {
         /// Why.
@@ -453,12 +454,16 @@ impl<T> Assigner<T> {
         nodes.each_given(|node, given| {
             let mut rest = given;
             while !rest.is_empty() {
-                let report_start = held.pool.reports_start(rest[0].0);
-                let same = rest.iter().take_while(|(tag, _)| held.pool.reports_start(*tag) == report_start).count();
+                let kind = |tag: u32| (is_large(held, tag), held.pool.reports_start(tag));
+                let of = kind(rest[0].0);
+                let same = rest.iter().take_while(|(tag, _)| kind(*tag) == of).count();
                 let (list, size) = fill(now, &rest[..same], held, settings);
                 rest = &rest[list.len().max(1)..];
-                let events =
-                    if report_start { DispatcherMessage::ReportStart(list) } else { DispatcherMessage::Events(list) };
+                let events = match of {
+                    (true, report_start) => DispatcherMessage::LargeEvents { report_start, list },
+                    (false, true) => DispatcherMessage::ReportStart(list),
+                    (false, false) => DispatcherMessage::Events(list),
+                };
                 messages.push_back((node.clone(), wire::encode(&events, size)));
             }
         });
@@ -485,6 +490,10 @@ fn fill<'a, T>(
         list.push(wire::Event { ticket: ticket.to_word(), kind, id, body: Octets(body), limit_ns });
     }
     (list, size)
+}
+
+fn is_large<T>(held: &Pending<PendingEvent<T>>, tag: u32) -> bool {
+    held.get(tag).is_some_and(|held| held.event.body.is_reference)
 }
 
 /// Most bytes of an event in a message, which also count as its memory.

@@ -5,12 +5,15 @@
 //! |Module|For|
 //! |---|---|
 //! |`assigner`|[`Assigner`]: events and nodes over `sidecore-nodes`, with the bytes that belong to them|
+//! |`payload`|[`Payload`]: octets of an event or a result, or a reference to them|
 //! |[`wire`]|messages between a dispatcher and its nodes|
 //! |[`status`]|the state of a farm, as its dispatcher shows it|
 #![forbid(unsafe_code)]
 
 mod assigner;
+mod payload;
 pub mod status;
 pub mod wire;
 
 pub use assigner::{Assigner, End, Ended, Event, NewEvent, Offered, Room, Settings};
+pub use payload::Payload;

@@ -132,6 +132,9 @@ pub enum Outcome<'a> {
         /// Why, up to [`MAX_REASON_BYTES`].
         reason: &'a str,
     },
+    /// The result is an object of the servers, and this the reference to it.
+    #[serde(borrow)]
+    DoneLarge(Octets<'a>),
 }
 
 /// From a dispatcher to a node.
@@ -159,6 +162,14 @@ pub enum DispatcherMessage<'a> {
     /// Events, each of which was with a node that died: the node reports when it begins with them.
     #[serde(borrow)]
     ReportStart(Vec<Event<'a>>),
+    /// As the two others, of events that are objects: their bodies are the references.
+    LargeEvents {
+        /// As with [`Self::ReportStart`].
+        report_start: bool,
+        /// The events.
+        #[serde(borrow)]
+        list: Vec<Event<'a>>,
+    },
 }
 
 /// An event for a node.
@@ -216,7 +227,7 @@ impl Join<'_> {
 impl Answer<'_> {
     fn is_sound(&self) -> bool {
         match self.outcome {
-            Outcome::Done(_) => self.work_ns <= self.held_ns,
+            Outcome::Done(_) | Outcome::DoneLarge(_) => self.work_ns <= self.held_ns,
             Outcome::Failed { reason } | Outcome::Refused { reason } => reason.len() <= MAX_REASON_BYTES,
         }
     }
@@ -227,7 +238,9 @@ impl<'a> DispatcherMessage<'a> {
     pub fn decode(message: &'a [u8]) -> Option<Self> {
         let down = decode::<Self>(message)?;
         let sound = match &down {
-            Self::Events(list) | Self::ReportStart(list) => list.len() <= MAX_LIST && list.iter().all(Event::is_sound),
+            Self::Events(list) | Self::ReportStart(list) | Self::LargeEvents { list, .. } => {
+                list.len() <= MAX_LIST && list.iter().all(Event::is_sound)
+            }
             _ => true,
         };
         sound.then_some(down)

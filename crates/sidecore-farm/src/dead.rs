@@ -5,16 +5,16 @@ mod again;
 use crate::args;
 use crate::connect;
 use crate::error::FarmError;
-use crate::ids;
 use crate::streams::{self, names};
+use crate::{ids, large};
 use async_nats::HeaderMap;
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
 use async_nats::jetstream::{self};
-use bytes::Bytes;
 use comfy_table::presets::NOTHING;
 use comfy_table::{ContentArrangement, Table};
 use serde::Serialize;
+use sidecore_assign::Payload;
 use sidecore_terminal::output::{print, tell};
 
 const MAX_REASON_CHARS: usize = 120;
@@ -31,7 +31,7 @@ struct DeadEvent {
     /// Bytes of the event; `null`: the header is no number.
     whole_bytes: Option<usize>,
     #[serde(skip)]
-    body: Bytes,
+    body: Payload,
     #[serde(skip)]
     sequence: u64,
     again: bool,
@@ -58,7 +58,7 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
     let mut sequence = 1;
     while let Some(message) = from(dead, &all, sequence).await? {
         sequence = message.sequence + 1;
-        let letter = DeadEvent::read(message);
+        let letter = DeadEvent::read(&message);
         if !args.ids.is_empty() && !args.ids.contains(&letter.id) {
             continue;
         }
@@ -84,11 +84,13 @@ async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<
 }
 
 impl DeadEvent {
-    fn read(message: StreamMessage) -> Self {
+    fn read(message: &StreamMessage) -> Self {
         let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
         let token = message.subject.rsplit('.').next().unwrap_or_default();
         let again = token.strip_prefix(again::MARK);
-        let (bytes, whole) = (message.payload.len(), header(names::WHOLE));
+        let is_reference = message.headers.get(names::LARGE).is_some();
+        let body = Payload { carried: message.payload.clone(), is_reference };
+        let (bytes, whole) = (large::octets(&body) as usize, header(names::WHOLE));
         Self {
             id: again.unwrap_or(token).to_owned(),
             kind: header(names::KIND).unwrap_or_default(),
@@ -100,7 +102,7 @@ impl DeadEvent {
             again: again.is_some(),
             // Copies of an earlier version have none.
             mark: header(names::AGAIN).unwrap_or_else(|| message.sequence.to_string()),
-            body: message.payload,
+            body,
             sequence: message.sequence,
         }
     }
@@ -121,9 +123,9 @@ impl DeadEvent {
         if self.cut {
             return Some(format!("it is cut, bytes kept: {}; feed its event from the source", self.size()));
         }
-        let too_large =
-            || format!("the server's max_payload leaves {most} bytes for an event, and it has {}", self.bytes);
-        (self.bytes > most).then(too_large)
+        let carried = self.body.len();
+        let too_large = || format!("the server's max_payload leaves {most} bytes for an event, and it has {carried}");
+        (carried > most).then(too_large)
     }
 
     fn size(&self) -> String {

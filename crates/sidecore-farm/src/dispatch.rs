@@ -22,6 +22,7 @@ use crate::assign::{Assigner, End, Ended, NewEvent, Offered, Room, Settings};
 use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
+use crate::large::{Remover, Store, What};
 use crate::quiet::Quiet;
 use crate::status::{Status, Totals};
 use crate::streams::{self, names::EventSubject};
@@ -41,6 +42,7 @@ use lead::{Leadership, Turn};
 use outbox::Outbox;
 pub(crate) use pace::Pace;
 use queue::{NotTaken, PROGRESS, Queue, Taken};
+use sidecore_assign::Payload;
 use sidecore_core::time::Nanos;
 use sidecore_nats::Signals;
 use sidecore_nats::subscribe;
@@ -76,6 +78,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Dispatcher).await?;
     let context = jetstream::new(client.clone());
     streams::ensure(&context, &args.farm.farm, &args.durability).await?;
+    streams::warn_of_replicas(&context, &args.farm.farm).await?;
     let farm = &args.farm.farm;
     let (commits, confirmed) = Commits::new(&client, farm).await?;
     let inputs = Inputs::new(&client, farm, confirmed).await?;
@@ -103,6 +106,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         pace: Pace::default(),
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
+        objects: Remover::new(Store::new(context.clone(), farm, What::Events)),
         delays: Delays::default(),
         cancelled: Cancelled::default(),
         cancel_answer: Answer::default(),
@@ -143,6 +147,7 @@ struct Dispatcher<'a> {
     /// Of this consumer, which delivers each delayed event once before it is due.
     delays: Delays,
     care: StreamCare,
+    objects: Remover,
     /// Of this term.
     cancelled: Cancelled,
     /// The last answer about it. Its request comes again if the answer was lost.
@@ -255,7 +260,7 @@ impl Dispatcher<'_> {
         }
     }
 
-    fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Bytes, origin: Origin) {
+    fn take_event(&mut self, now: Nanos, id: Box<str>, subject: &Subject, body: Payload, origin: Origin) {
         let Some(assigner) = &mut self.assigner else { return queue::give_back(&self.outbox, &origin) };
         let known = self.known.get(origin.position);
         if known.is_some() {
@@ -333,6 +338,9 @@ impl Dispatcher<'_> {
     }
 
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
+        if ended.event.body.is_reference && matches!(ended.end, End::Done(_)) {
+            self.objects.remove_soon(ended.event.body.clone());
+        }
         let Origin { position, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(position, MessageState::Done);
         if let Some(assigner) = &mut self.assigner {

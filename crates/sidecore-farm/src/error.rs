@@ -2,6 +2,7 @@
 
 use crate::connect::ConnectError;
 use crate::feed::error::InputError;
+use crate::large::LargeError;
 use crate::results::error::ResultError;
 use crate::streams::error::StreamError;
 use crate::work::line::ProgramError;
@@ -17,6 +18,8 @@ pub(crate) type Cause = Box<dyn Error + Send + Sync>;
 
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum FarmError {
+    #[error(transparent)]
+    Large(#[from] LargeError),
     #[error(transparent)]
     Connect(#[from] ConnectError),
     #[error(transparent)]

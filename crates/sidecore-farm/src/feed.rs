@@ -21,11 +21,12 @@ use crate::args::{Durability, Feed};
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids::Ids;
+use crate::large::{Store, What};
 use crate::streams::{self, error::StreamError};
 use async_nats::jetstream;
 use place::Keeper;
 pub(crate) use place::events_fed;
-use pump::Pump;
+use pump::{Account, Pump};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{Notify, mpsc};
@@ -47,25 +48,29 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     let client = connect::connect_and_hear(&args.farm, connect::Role::Feeder, heard).await?;
     let js = jetstream::new(client.clone());
     // A feeder with an account of its own reaches the subjects of its events and places, and no streams.
-    let namespace = match streams::ensure(&js, &args.farm.farm, &args.durability).await {
-        Ok(_) => None,
+    let account = match streams::ensure(&js, &args.farm.farm, &args.durability).await {
+        Ok(_) => {
+            streams::warn_of_replicas(&js, &args.farm.farm).await?;
+            let large = Store::new(js.clone(), &args.farm.farm, What::Events);
+            Account::Farms(if large.is_there().await? { Some(Box::new(large)) } else { None })
+        }
         Err(denied @ StreamError::Denied(_)) if args.durability == Durability::default() => {
-            Some(place::namespace(&js, &args.farm.farm, denied).await?)
+            Account::Own(place::namespace(&js, &args.farm.farm, denied).await?)
         }
         Err(error) => return Err(error.into()),
     };
-    let limit = client.max_payload().saturating_sub(HEADROOM);
+    let limit = account.limit(&client);
     let ids = Ids::new(args.name.as_deref(), &client);
     let batch = ids.feeder().to_owned();
     let (give, take) = mpsc::channel(QUEUE);
     let source = source::open(&args, limit, ids).await?;
     let keeper = match (&args.name, source.place()) {
-        (Some(name), Some(place)) => Some(Keeper::open(&js, &args.farm.farm, name, place?, namespace.is_none()).await?),
+        (Some(name), Some(place)) => Some(Keeper::open(&js, &args.farm.farm, name, place?, account.is_farms()).await?),
         _ => None,
     };
     let source = source.go_on_from(keeper.as_ref().map(Keeper::place)).await?;
     let room = source.room();
-    let mut pump = Pump::open(&args, client, &batch, keeper, again, take, namespace).await?;
+    let mut pump = Pump::open(&args, client, &batch, keeper, again, take, account).await?;
     let code = pump.run(tokio::spawn(source.run(give))).await;
     drop(pump);
     if let Some(room) = room {

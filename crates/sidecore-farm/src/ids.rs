@@ -81,7 +81,7 @@ pub(crate) fn secret() -> Result<String, FarmError> {
     Ok(hexadecimal(&bytes))
 }
 
-fn hexadecimal(bytes: &[u8]) -> String {
+pub(crate) fn hexadecimal(bytes: &[u8]) -> String {
     bytes.iter().fold(String::with_capacity(2 * bytes.len()), |mut text, byte| {
         let _ = write!(text, "{byte:02x}");
         text

@@ -7,6 +7,7 @@
 //! |`node`, `work`|a node and its `link`; execution of an event by program, pipe or sleep|
 //! |`feed`, `progress`, `results`, `outcome`, `cancel`, `dead`, `streams`|into the queue and out of it, one result or none, dead letters; the streams|
 //! |`connect`|connections of the farm's roles to NATS|
+//! |`large`|events and results that are larger than a message|
 //! |`ids`, `quiet`|ids of events; log lines without repetition|
 //! |`error`|the error of all commands|
 //! |`sys`|system calls|
@@ -25,6 +26,7 @@ mod error;
 mod export;
 mod feed;
 mod ids;
+mod large;
 mod measures;
 mod node;
 mod others;

@@ -4,7 +4,8 @@ mod link;
 pub(crate) mod task;
 
 use crate::error::FarmError;
-use async_nats::{Client, Message, Subscriber};
+use crate::large::AtNode;
+use async_nats::{Client, Message, Subscriber, jetstream};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
 use link::{Act, Begun, Link};
@@ -13,7 +14,7 @@ use sidecore_nats::{next, subscribe};
 use sidecore_terminal::output;
 use std::future::Future;
 use std::time::{Duration, Instant};
-use task::{Outcome, Task, Work};
+use task::{Outcome, Work};
 use tokio::time::{MissedTickBehavior, interval};
 
 #[derive(Clone, Debug)]
@@ -65,6 +66,7 @@ impl Node {
         beat: Duration,
         stop: impl Future<Output = ()>,
     ) -> Result<(), FarmError> {
+        let large = AtNode::new(&jetstream::new(self.client.clone()), self.link.farm(), self.link.most_of_result());
         let mut stop = Box::pin(stop.fuse());
         let mut ticks = interval(beat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -89,7 +91,7 @@ impl Node {
                 running = FuturesUnordered::new();
             }
             while let Some(begun) = self.link.begin() {
-                running.push(do_one(work, begun));
+                running.push(do_one(work, &large, begun));
             }
             self.say().await?;
         }
@@ -132,9 +134,16 @@ impl Node {
     }
 }
 
-async fn do_one<W: Work>(work: &W, begun: Begun) -> Finished {
+async fn do_one<W: Work>(work: &W, large: &AtNode, begun: Begun) -> Finished {
     let since = Instant::now();
-    let task: &Task = &begun.task;
-    let outcome = work.run(task).await;
+    let outcome = if begun.task.body.is_reference {
+        match large.whole(&begun.task).await {
+            Ok(whole) => work.run(&whole).await,
+            Err(outcome) => outcome,
+        }
+    } else {
+        work.run(&begun.task).await
+    };
+    let outcome = large.answer(&begun.task, outcome).await;
     Finished { work: since.elapsed().as_nanos() as Nanos, begun, outcome }
 }

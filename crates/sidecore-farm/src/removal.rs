@@ -34,6 +34,8 @@ pub(crate) struct Taker {
 #[derive(Debug, Default)]
 pub(crate) struct Pruned {
     removed: u64,
+    /// The number up to which every taker has the results.
+    pub(crate) floor: u64,
     takers: Vec<Taker>,
 }
 
@@ -41,7 +43,7 @@ pub(crate) struct Pruned {
 pub(crate) async fn remove_taken(js: &Context, results: &Stream<()>) -> Result<Pruned, FarmError> {
     let takers = takers(results).await?;
     let Some(floor) = takers.iter().map(|taker| taker.floor).min().filter(|floor| *floor > 0) else {
-        return Ok(Pruned { removed: 0, takers });
+        return Ok(Pruned { takers, ..Pruned::default() });
     };
     let (major, minor, patch) = PURGES_SAFELY;
     let purges = js.client().is_server_compatible(major, minor, patch);
@@ -49,7 +51,7 @@ pub(crate) async fn remove_taken(js: &Context, results: &Stream<()>) -> Result<P
         removed = remove_to(results, floor, purges) => removed.map_err(FarmError::nats("cannot remove taken results"))?,
         said = denied() => return Err(FarmError::denied("remove taken results", said)),
     };
-    Ok(Pruned { removed, takers })
+    Ok(Pruned { removed, floor, takers })
 }
 
 /// Removes the results up to the number `floor`. Returns how many.
@@ -94,7 +96,7 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
         gone.map_err(FarmError::nats(format!("cannot forget the taker {name}")))?;
         tell(format_args!("forgot the taker {name}; if it takes again, it begins with the results that are left"));
     }
-    let Pruned { removed, takers } = remove_taken(&js, &streams.results).await?;
+    let Pruned { removed, takers, .. } = remove_taken(&js, &streams.results).await?;
     let mut text = format!("taken results removed: {removed}\n");
     for Taker { name, left, .. } in &takers {
         let _ = match left {
@@ -128,7 +130,8 @@ pub(crate) async fn delete(args: args::Delete) -> Result<u8, FarmError> {
         return Err(FarmError::Dispatched(farm.clone()));
     }
     let mut counts = Vec::new();
-    for name in names::streams(farm) {
+    let stores = names::stores(farm).map(|store| names::stream_of(&store));
+    for name in names::streams(farm).into_iter().chain(stores) {
         if let Ok(mut stream) = js.get_stream(&name).await {
             let info = stream.info().await.map_err(FarmError::nats(format!("cannot look at {name}")))?;
             counts.push((name, info.state.messages));

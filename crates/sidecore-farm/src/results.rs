@@ -13,16 +13,19 @@ use crate::args;
 use crate::connect;
 use crate::error::{Cause, FarmError};
 use crate::ids;
+use crate::large::{LargeError, Store, What};
 use crate::quiet::Quiet;
 use crate::streams::names;
 use async_nats::jetstream::{self, AckKind, Message};
 use futures_util::StreamExt;
+use sidecore_assign::Payload;
 use sidecore_core::time::Nanos;
 use sidecore_nats::Signals;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::tell;
 use sink::Sink;
 use source::Source;
+use std::collections::VecDeque;
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -35,7 +38,8 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
-    let mut taker = Taker::new(&args, source)?;
+    let large = Store::new(jetstream::new(client.clone()), &args.farm.farm, What::Results);
+    let mut taker = Taker::new(&args, source, large)?;
     let mut signals = Signals::new()?;
     let done = tokio::select! {
         done = taker.take() => done,
@@ -69,14 +73,31 @@ struct Taker {
     /// Whether taken results are removed, and when they were.
     keep: bool,
     pruned: Instant,
+    large: Store,
+    /// Objects of taken results, with the results' numbers.
+    objects: VecDeque<(u64, Payload)>,
 }
 
 impl Taker {
-    fn new(args: &args::Results, source: Source) -> Result<Self, FarmError> {
+    fn new(args: &args::Results, source: Source, large: Store) -> Result<Self, FarmError> {
         let (sink, now) = (Sink::open(args)?, Instant::now());
         let args::Results { follow, count, keep, .. } = *args;
         let quiet = Quiet::default();
-        Ok(Self { source, sink, taken: 0, odd: 0, follow, count, quiet, begun: now, answered: now, keep, pruned: now })
+        Ok(Self {
+            source,
+            sink,
+            taken: 0,
+            odd: 0,
+            follow,
+            count,
+            quiet,
+            begun: now,
+            answered: now,
+            keep,
+            pruned: now,
+            large,
+            objects: VecDeque::new(),
+        })
     }
 
     async fn take(&mut self) -> Result<(), FarmError> {
@@ -112,9 +133,13 @@ impl Taker {
             return;
         }
         self.pruned = Instant::now();
-        if let Err(error @ FarmError::Denied { .. }) = self.source.prune().await {
-            self.keep = true;
-            tell(format_args!("taken results stay in the farm, which may become full of them: {error}"));
+        match self.source.prune().await {
+            Ok(floor) => self.remove_objects(floor).await,
+            Err(error @ FarmError::Denied { .. }) => {
+                self.keep = true;
+                tell(format_args!("taken results stay in the farm, which may become full of them: {error}"));
+            }
+            Err(_) => {}
         }
     }
 
@@ -163,12 +188,45 @@ impl Taker {
             // The consumer was recreated and has delivered an earlier result again.
             AckKind::Ack
         } else {
-            self.sink.put(id, &message.payload).map_err(TakeError::Final)?;
-            self.taken += 1;
-            AckKind::Ack
+            self.put(id, number, message).await?
         };
         self.source.progress.take(number);
         message.ack_with(kind).await.map_err(TakeError::Later)
+    }
+
+    /// Writes a result. `Term`: there is none where its message says.
+    async fn put(&mut self, id: &str, number: u64, message: &Message) -> Result<AckKind, TakeError> {
+        let is_reference = message.headers.as_ref().is_some_and(|headers| headers.get(names::LARGE).is_some());
+        let result = Payload { carried: message.payload.clone(), is_reference };
+        match self.large.get(&result).await {
+            Ok(octets) => {
+                self.sink.put(id, &octets).map_err(TakeError::Final)?;
+                self.taken += 1;
+                if is_reference && !self.keep {
+                    self.objects.push_back((number, result));
+                }
+                Ok(AckKind::Ack)
+            }
+            Err(error @ LargeError::Denied(_)) => Err(TakeError::Final(FarmError::Large(error))),
+            Err(error @ (LargeError::Failed(_) | LargeError::NoStore | LargeError::Full)) => {
+                Err(TakeError::Later(error.into()))
+            }
+            Err(error) => {
+                self.odd += 1;
+                tell(format_args!("left out the result {}: {error}", id.escape_debug()));
+                Ok(AckKind::Term)
+            }
+        }
+    }
+
+    /// Removes objects of results that all takers have: up to this number.
+    async fn remove_objects(&mut self, floor: u64) {
+        while self.objects.front().is_some_and(|(number, _)| *number <= floor) {
+            if let Some((_, result)) = self.objects.pop_front() {
+                // One that stays ends by its age.
+                drop(self.large.remove(&result).await);
+            }
+        }
     }
 
     fn left(&self) -> u64 {

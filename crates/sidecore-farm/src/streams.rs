@@ -47,11 +47,11 @@ pub(crate) async fn ensure(js: &Context, farm: &str, durability: &Durability) ->
         return Err(StreamError::OldServer { version, major, minor });
     }
     complete(js, farm, durability).await?;
-    warn_of_replicas(js, farm).await?;
     handles(js, farm).await
 }
 
-async fn warn_of_replicas(js: &Context, farm: &str) -> Result<(), StreamError> {
+/// Says what these servers may lose of a farm with replicas.
+pub(crate) async fn warn_of_replicas(js: &Context, farm: &str) -> Result<(), StreamError> {
     let (client, (major, minor, patch)) = (js.client(), AGREES);
     if client.is_server_compatible(major, minor, patch) {
         return Ok(());

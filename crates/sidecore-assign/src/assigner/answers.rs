@@ -2,6 +2,7 @@
 
 use super::stages::Stage;
 use super::{Assigner, End, OVER};
+use crate::payload::Payload;
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, NodeMessage, Outcome};
 use bytes::Bytes;
 use sidecore_core::inflight::Ticket;
@@ -93,9 +94,11 @@ impl<T> Assigner<T> {
     fn answer(&mut self, now: Nanos, member: NodeId, answer: &Answer, message: &Bytes) -> bool {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {
-            Outcome::Done(body) => {
+            Outcome::Done(body) | Outcome::DoneLarge(body) => {
+                let is_reference = matches!(answer.outcome, Outcome::DoneLarge(_));
+                let body = Payload { carried: message.slice_ref(body.0), is_reference };
                 let done = self.held.pool.answered(now, member, ticket, answer.held_ns, answer.work_ns);
-                done.map(|done| self.done(now, member, &done, answer, message.slice_ref(body.0))).is_some()
+                done.map(|done| self.done(now, member, &done, answer, body)).is_some()
             }
             Outcome::Failed { reason } => {
                 let failed = self.held.pool.failed(now, member, ticket);
@@ -108,7 +111,7 @@ impl<T> Assigner<T> {
         }
     }
 
-    fn done(&mut self, now: Nanos, member: NodeId, done: &Answered, answer: &Answer, body: Bytes) {
+    fn done(&mut self, now: Nanos, member: NodeId, done: &Answered, answer: &Answer, body: Payload) {
         let arrived = self.held.get(done.tag).map_or(done.handed, |held| held.arrived);
         if let Some(node) = self.nodes.get_mut(member) {
             node.done += 1;

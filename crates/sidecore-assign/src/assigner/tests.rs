@@ -61,6 +61,7 @@ fn sent(assigner: &mut Assigner<u32>) -> Vec<(String, Message)> {
         let said = match DispatcherMessage::decode(&message).unwrap() {
             DispatcherMessage::Events(list) => Message::Events(named(&list)),
             DispatcherMessage::ReportStart(list) => Message::ReportStart(named(&list)),
+            DispatcherMessage::LargeEvents { report_start, list } => Message::LargeEvents(report_start, named(&list)),
             DispatcherMessage::Welcome { .. } => Message::Welcome,
             DispatcherMessage::JoinAgain => Message::JoinAgain,
             DispatcherMessage::Full { most } => Message::Full(most),
@@ -78,6 +79,7 @@ fn named(list: &[wire::Event]) -> Vec<(String, u64)> {
 #[derive(Debug, PartialEq)]
 enum Message {
     Events(Vec<(String, u64)>),
+    LargeEvents(bool, Vec<(String, u64)>),
     ReportStart(Vec<(String, u64)>),
     Welcome,
     JoinAgain,
@@ -103,7 +105,7 @@ fn an_event_goes_to_a_node_and_its_result_comes_back_with_what_was_kept() {
     assert_eq!(id, "e-3");
     answer(&mut assigner, MS, 1, ticket, Outcome::Done(Octets(b"result")));
     let ended = assigner.next_ended().unwrap();
-    assert_eq!((ended.event.origin, ended.end), (3, End::Done(Bytes::from("result"))));
+    assert_eq!((ended.event.origin, ended.end), (3, End::Done("result".into())));
     assert_eq!(assigner.room(Priority::Normal), Room { events: 16, bytes: 4096 });
     let shown = assigner.show(2 * MS);
     assert_eq!((shown.nodes[0].done, shown.totals.seen, shown.totals.late), (1, 1, 0));
@@ -124,7 +126,7 @@ fn answers_count_only_from_who_has_the_event_and_only_once() {
     assert!(assigner.next_ended().is_none());
     answer(&mut assigner, MS, 1, ticket, Outcome::Done(Octets(b"real")));
     answer(&mut assigner, MS, 1, ticket, forged);
-    assert_eq!(assigner.next_ended().unwrap().end, End::Done(Bytes::from("real")));
+    assert_eq!(assigner.next_ended().unwrap().end, End::Done("real".into()));
     assert!(assigner.next_ended().is_none());
     assert_eq!(assigner.show(MS).totals.late, 5);
 }
@@ -145,7 +147,7 @@ fn events_of_a_silent_node_go_to_another_and_its_late_answer_does_not_count() {
     answer(&mut assigner, 42 * MS, 2, ticket, Outcome::Done(Octets(b"void")));
     assert!(assigner.next_ended().is_none());
     answer(&mut assigner, 43 * MS, 2, new, Outcome::Done(Octets(b"done")));
-    assert_eq!(assigner.next_ended().unwrap().end, End::Done(Bytes::from("done")));
+    assert_eq!(assigner.next_ended().unwrap().end, End::Done("done".into()));
     beat(&mut assigner, 44 * MS, "first", 1, 1, 1);
     assert_eq!(sent(&mut assigner), [("farm.f.down.first.1".to_owned(), Message::JoinAgain)]);
     assert_eq!(assigner.show(44 * MS).totals.redone, 1);

@@ -18,6 +18,10 @@ pub(crate) struct Durability {
     /// Limit of waiting events, and limit of stored results; servers reserve both [default: 1GiB]
     #[arg(long, value_name = "SIZE", value_parser = measures::size)]
     pub(crate) max_bytes: Option<u64>,
+    /// Room for events that are larger than a message of the servers, and as much for such results; without it they are
+    /// refused. Objects of events are kept for 7 days [default: none]
+    #[arg(long, value_name = "SIZE", value_parser = measures::size)]
+    pub(crate) large_bytes: Option<u64>,
     /// How long results are kept, and so how long a second result of one event is recognised [default: 24h]
     #[arg(long, value_name = "TIME", value_parser = measures::age)]
     pub(crate) results_age: Option<Duration>,

@@ -55,12 +55,12 @@ async fn set_aside(js: &Context, farm: &str, dead: &Stream<()>, letter: &mut Dea
     let mark = ids::secret()?;
     let mut headers = letter.headers();
     headers.insert(names::AGAIN, mark.as_str());
-    let aside = match publish(js, name.clone(), headers, letter).await? {
-        Some(ack) => DeadEvent { sequence: ack.sequence, again: true, mark, ..letter.clone() },
+    let aside = if let Some(ack) = publish(js, name.clone(), headers, letter).await? {
+        DeadEvent { sequence: ack.sequence, again: true, mark, ..letter.clone() }
+    } else {
         // An earlier run was stopped between the copy and the removal.
-        None => {
-            DeadEvent::read(dead.get_last_raw_message_by_subject(&name).await.map_err(|error| cannot(letter, error))?)
-        }
+        let last = dead.get_last_raw_message_by_subject(&name).await;
+        DeadEvent::read(&last.map_err(|error| cannot(letter, error))?)
     };
     remove(dead, letter).await?;
     *letter = aside;
@@ -83,9 +83,14 @@ async fn publish(
     mut headers: HeaderMap,
     letter: &DeadEvent,
 ) -> Result<Option<async_nats::jetstream::publish::PublishAck>, FarmError> {
+    if letter.body.is_reference {
+        headers.insert(names::LARGE, "1");
+    }
     Padding::of(&js.client()).add(&mut headers, subject.len(), letter.body.len());
-    let sent =
-        js.publish_with_headers(subject, headers, letter.body.clone()).await.map_err(|error| cannot(letter, error))?;
+    let sent = js
+        .publish_with_headers(subject, headers, letter.body.carried.clone())
+        .await
+        .map_err(|error| cannot(letter, error))?;
     match sent.await {
         Ok(ack) => Ok(Some(ack)),
         Err(error) if error.kind() == PublishErrorKind::Other && error.to_string().contains("per subject") => Ok(None),

@@ -7,9 +7,9 @@ use super::known::Origin;
 use super::outbox::Outbox;
 use crate::assign::{End, Ended};
 use crate::error::FarmError;
-use crate::ids;
 use crate::streams::names;
 use crate::streams::padding::Padding;
+use crate::{ids, large};
 use async_nats::header::NATS_EXPECTED_LAST_SEQUENCE;
 use async_nats::{Client, HeaderMap, HeaderValue, Message, Subject, Subscriber};
 use bytes::Bytes;
@@ -113,7 +113,7 @@ impl Commits {
         self.serial += 1;
         self.bytes += size_of(&ended);
         let (event, serial) = (&ended.event, self.serial);
-        let (whole, digest) = (event.body.len(), ids::digest([event.kind.as_bytes(), &event.body]));
+        let (whole, digest) = (event.body.len(), ids::digest([event.kind.as_bytes(), &large::identity(&event.body)]));
         let has_no_result = matches!(ended.end, End::Done(_));
         self.under_way[index as usize] =
             Some(Commit { ended, digest, has_no_result, whole, sent: 0, serial, refused: false });
@@ -294,7 +294,7 @@ impl Commits {
         let event = &commit.ended.event;
         let most = self.client.max_payload().saturating_sub(self.padding.most());
         let (mut headers, body) = match &commit.ended.end {
-            End::Done(result) => (letter::of_result(&event.id, &commit.digest, &event.kind), result.clone()),
+            End::Done(result) => (letter::of_result(&event.id, &commit.digest, &event.kind), result.carried.clone()),
             End::Dead { reason, tries } => {
                 let mut headers = letter::of_letter(reason, *tries, &event.kind, &commit.digest);
                 if let Some(batch) = &event.origin.batch {
@@ -303,6 +303,9 @@ impl Commits {
                 letter::letter(headers, &event.body, commit.whole, most)
             }
         };
+        if commit.is_large() {
+            headers.insert(names::LARGE, "1");
+        }
         let (serial, subject) = (commit.serial, commit.subject(&self.farm));
         self.padding.add(&mut headers, subject.len(), body.len());
         outbox.ask(subject.into(), self.reply(index, serial, Asked::Store), Some(headers), body);
@@ -331,7 +334,7 @@ impl Commits {
                 End::Dead { reason, tries: 1 }
             }
             End::Dead { reason, tries } => {
-                commit.ended.event.body = Bytes::new();
+                commit.ended.event.body = Bytes::new().into();
                 End::Dead { reason: format!("{reason}; too large to be kept"), tries: *tries }
             }
         };
@@ -350,6 +353,14 @@ impl Commits {
 }
 
 impl Commit {
+    /// Whether what is stored is a reference. Its message is small, so that it has room for the header that says so.
+    fn is_large(&self) -> bool {
+        match &self.ended.end {
+            End::Done(result) => result.is_reference,
+            End::Dead { .. } => self.ended.event.body.is_reference,
+        }
+    }
+
     fn subject(&self, farm: &str) -> String {
         let id = &self.ended.event.id;
         match self.ended.end {

@@ -17,6 +17,7 @@ use async_nats::{Client, HeaderMap, Message, StatusCode, Subject, Subscriber};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
 use serde::Serialize;
+use sidecore_assign::Payload;
 use sidecore_core::time::Nanos;
 use sidecore_nodes::pending::Priority;
 use std::time::Duration;
@@ -272,7 +273,7 @@ pub(super) fn event(
     now: Nanos,
     message: Message,
     position: StreamPosition,
-) -> Option<(Box<str>, Subject, Bytes, Origin)> {
+) -> Option<(Box<str>, Subject, Payload, Origin)> {
     let header = |headers: &HeaderMap, name| headers.get(name).map(|value| value.as_str().to_owned());
     let headers = message.headers.as_ref();
     let named = headers.and_then(|headers| header(headers, names::ID));
@@ -293,7 +294,8 @@ pub(super) fn event(
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));
     let acknowledge = message.reply?;
     let origin = Origin { position, acknowledge, taken: now, fed, deadline, not_before, batch };
-    Some((id.into(), message.subject, message.payload, origin))
+    let is_reference = headers.is_some_and(|headers| headers.get(names::LARGE).is_some());
+    Some((id.into(), message.subject, Payload { carried: message.payload, is_reference }, origin))
 }
 
 fn name(farm: &str, term: u64, unique: u64, priority: Priority) -> String {

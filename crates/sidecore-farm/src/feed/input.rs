@@ -1,6 +1,7 @@
 //! Input of the publisher, from any source.
 
 use super::place::Mark;
+use crate::large::LARGEST;
 use bytes::Bytes;
 use std::io;
 use std::sync::Arc;
@@ -22,12 +23,19 @@ pub(super) struct Found {
 
 #[derive(Debug, thiserror::Error)]
 pub(super) enum InvalidInput {
-    #[error("{0} bytes are more than the {1} that the server's max_payload leaves for an event")]
+    #[error("{0} bytes are more than the {1} that {why}", why = limit(*.1))]
     TooLarge(u64, usize),
     #[error("{0}")]
     NoFile(&'static str),
     #[error("it cannot be read: {0}")]
     Unreadable(#[from] io::Error),
+}
+
+fn limit(most: usize) -> &'static str {
+    if most >= LARGEST {
+        return "an event may have";
+    }
+    "the server's max_payload leaves for an event: with --large-bytes, a farm's operator gives it room for larger ones"
 }
 
 #[derive(Debug)]

@@ -58,6 +58,11 @@ impl Outbox {
         self.pending.len()
     }
 
+    /// The number of the first event that is not dealt with.
+    pub(super) fn first(&self) -> u64 {
+        self.first
+    }
+
     pub(super) fn has_room(&self) -> bool {
         self.is_empty() || self.len() < self.most && self.bytes < self.most_bytes
     }

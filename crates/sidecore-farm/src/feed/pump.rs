@@ -12,14 +12,17 @@ use crate::args::{Feed, OverflowPolicy};
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids;
+use crate::large::{LARGEST, LargeError, Store};
 use crate::streams::names;
 use crate::streams::padding::Padding;
 use async_nats::connection::State;
 use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
+use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use sidecore_nats::Signals;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc};
@@ -35,6 +38,36 @@ const BATCH_LIMIT: usize = 256;
 
 /// Token in the reply subject of a place, instead of an event's number; the place's serial number follows.
 const PLACE: &str = "place";
+
+/// Whose account the feeder has.
+pub(super) enum Account {
+    /// One of its own, with this namespace.
+    Own(String),
+    /// The farm's, with the store of large events if the farm has one.
+    Farms(Option<Box<Store>>),
+}
+
+impl Account {
+    pub(super) fn is_farms(&self) -> bool {
+        matches!(self, Self::Farms(_))
+    }
+
+    fn namespace(&self) -> Option<&str> {
+        if let Self::Own(namespace) = self { Some(namespace) } else { None }
+    }
+
+    /// Most octets of an event, in a message or in an object.
+    pub(super) fn limit(&self, client: &Client) -> usize {
+        match self {
+            Self::Farms(Some(_)) => LARGEST,
+            _ => client.max_payload().saturating_sub(HEADROOM),
+        }
+    }
+
+    fn large(self) -> Option<Box<Store>> {
+        if let Self::Farms(large) = self { large } else { None }
+    }
+}
 
 pub(super) struct Pump {
     client: Client,
@@ -52,6 +85,7 @@ pub(super) struct Pump {
     salt: String,
     inbox: String,
     replies: Subscriber,
+    large: Option<LargeEvents>,
     outbox: Outbox,
     keeper: Option<Keeper>,
     again: Arc<Notify>,
@@ -72,7 +106,7 @@ impl Pump {
         keeper: Option<Keeper>,
         again: Arc<Notify>,
         take: mpsc::Receiver<Found>,
-        namespace: Option<String>,
+        account: Account,
     ) -> Result<Self, FarmError> {
         let inbox = client.new_inbox();
         let replies = client.subscribe(format!("{inbox}.*.*")).await.map_err(FarmError::nats("cannot subscribe"))?;
@@ -80,7 +114,7 @@ impl Pump {
             names::fed(&args.farm.farm, args.priority(), namespace, batch, &args.kind)
         };
         Ok(Self {
-            stored_subject: subject(namespace.as_deref(), batch).len(),
+            stored_subject: subject(account.namespace(), batch).len(),
             padding: Padding::of(&client),
             subject: subject(None, batch),
             allowed: subject(None, "*"),
@@ -91,7 +125,8 @@ impl Pump {
             outbox: Outbox::new(args.in_flight.into(), args.in_flight_bytes),
             when_full: args.when_full,
             summary: Summary::new(),
-            hold: Hold::new(namespace.is_none().then(|| jetstream::new(client.clone())), &args.farm.farm),
+            hold: Hold::new(account.is_farms().then(|| jetstream::new(client.clone())), &args.farm.farm),
+            large: account.large().map(LargeEvents::new),
             ended: false,
             last: None,
             client,
@@ -144,12 +179,27 @@ impl Pump {
         let Some((attempt, found)) = self.outbox.publish(now) else { return Ok(false) };
         let Ok(body) = &found.body else { return Ok(true) };
         let limit = self.client.max_payload().saturating_sub(HEADROOM);
-        if body.len() > limit {
-            let why = InvalidInput::TooLarge(body.len() as u64, limit).to_string();
-            self.refuse(attempt, &why);
-            return Ok(true);
-        }
         let mut headers = HeaderMap::new();
+        let carried = match &mut self.large {
+            _ if body.len() <= limit => body.clone(),
+            Some(large) => match large.reference(attempt.event, &found.id, body).await {
+                Ok(reference) => {
+                    headers.insert(names::LARGE, "1");
+                    reference
+                }
+                Err(error) => {
+                    let ack =
+                        if matches!(error, LargeError::Full) { Ack::Full } else { Ack::NotNow(error.to_string()) };
+                    self.event_answer(attempt, ack);
+                    return Ok(true);
+                }
+            },
+            None => {
+                let why = InvalidInput::TooLarge(body.len() as u64, limit).to_string();
+                self.refuse(attempt, &why);
+                return Ok(true);
+            }
+        };
         let tag = ids::digest([self.salt.as_bytes(), self.kind.as_bytes(), body]);
         headers.insert(names::ID, format!("{}.{tag}", found.id));
         headers.insert(names::KIND, self.kind.as_str());
@@ -160,9 +210,9 @@ impl Pump {
                 headers.insert(name, fed.saturating_add(after).to_string());
             }
         }
-        self.padding.add(&mut headers, self.stored_subject, body.len());
+        self.padding.add(&mut headers, self.stored_subject, carried.len());
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
-        let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, body.clone()).await;
+        let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, carried).await;
         sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))
     }
 
@@ -258,6 +308,7 @@ impl Pump {
     fn settle(&mut self) {
         while let Some((found, outcome)) = self.outbox.pop() {
             self.summary.over(outcome);
+            self.large.iter_mut().for_each(|large| large.forget_before(self.outbox.first()));
             if let (Some(keeper), Some(mark)) = (&mut self.keeper, found.after) {
                 keeper.advance(mark);
             }
@@ -342,6 +393,32 @@ impl Pump {
             Err(panicked) => return Err(panicked.into()),
         }
         Ok(if self.summary.is_complete() { 0 } else { REFUSED })
+    }
+}
+
+/// Objects of events that are not dealt with: one that is published again is not stored again.
+struct LargeEvents {
+    store: Box<Store>,
+    /// By the number of the event.
+    references: BTreeMap<u64, Bytes>,
+}
+
+impl LargeEvents {
+    fn new(store: Box<Store>) -> Self {
+        Self { store, references: BTreeMap::new() }
+    }
+
+    async fn reference(&mut self, event: u64, id: &str, body: &Bytes) -> Result<Bytes, LargeError> {
+        if let Some(reference) = self.references.get(&event) {
+            return Ok(reference.clone());
+        }
+        let reference = self.store.put(id, body).await?.carried;
+        self.references.insert(event, reference.clone());
+        Ok(reference)
+    }
+
+    fn forget_before(&mut self, event: u64) {
+        self.references = self.references.split_off(&event);
     }
 }
 

@@ -12,6 +12,7 @@ use super::task::{Outcome, Task};
 use crate::wire::{self, Answer, Answers, Beat, DispatcherMessage, Join, Lead, NodeMessage, Octets};
 use async_nats::Subject;
 use bytes::Bytes;
+use sidecore_assign::Payload;
 use sidecore_core::time::Nanos;
 use std::collections::VecDeque;
 use std::hash::{BuildHasher, RandomState};
@@ -103,6 +104,15 @@ impl Link {
         &self.up
     }
 
+    pub(super) fn farm(&self) -> &str {
+        &self.settings.farm
+    }
+
+    /// Most octets of a result that an answer can have.
+    pub(super) fn most_of_result(&self) -> usize {
+        self.most.saturating_sub(2 * wire::HEAD)
+    }
+
     /// A change means that the work on all events must end.
     pub(super) fn incarnation(&self) -> u64 {
         self.incarnation
@@ -134,8 +144,11 @@ impl Link {
                 self.welcome |=
                     self.follows.is_some_and(|(follows, _)| follows == dispatcher) && incarnation == self.incarnation;
             }
-            Some(DispatcherMessage::Events(list)) => self.take(now, &list, message, false),
-            Some(DispatcherMessage::ReportStart(list)) => self.take(now, &list, message, true),
+            Some(DispatcherMessage::Events(list)) => self.take(now, &list, message, false, false),
+            Some(DispatcherMessage::ReportStart(list)) => self.take(now, &list, message, true, false),
+            Some(DispatcherMessage::LargeEvents { report_start, list }) => {
+                self.take(now, &list, message, report_start, true);
+            }
             Some(DispatcherMessage::JoinAgain) => self.join_anew(now),
             Some(DispatcherMessage::Full { most }) => {
                 let text = format!("the dispatcher has {most} nodes, and takes no more; trying again");
@@ -213,12 +226,12 @@ impl Link {
         self.acts.pop_front()
     }
 
-    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes, reports_start: bool) {
+    fn take(&mut self, now: Nanos, list: &[wire::Event], message: &Bytes, reports_start: bool, is_reference: bool) {
         for event in list {
             let task = Task {
                 id: event.id.to_owned(),
                 kind: event.kind.to_owned(),
-                body: message.slice_ref(event.body.0),
+                body: Payload { carried: message.slice_ref(event.body.0), is_reference },
                 limit: Duration::from_nanos(event.limit_ns),
             };
             self.received += 1;
@@ -266,8 +279,8 @@ impl Link {
 
     fn sendable(&self, outcome: Outcome) -> Outcome {
         match outcome {
-            Outcome::Done(result) if result.len() + 2 * wire::HEAD > self.most => {
-                let (size, most) = (result.len(), self.most - 2 * wire::HEAD);
+            Outcome::Done(result) if result.len() > self.most_of_result() => {
+                let (size, most) = (result.len(), self.most_of_result());
                 Outcome::Failed(format!(
                     "the result has {size} octets, and a message {most}: raise the servers' max_payload"
                 ))
@@ -285,6 +298,7 @@ fn fill(now: Nanos, ready: &[Ready], most: usize) -> (Vec<Answer<'_>>, usize) {
     let mut list = Vec::with_capacity(ready.len().min(wire::MAX_LIST));
     for one in ready.iter().take(wire::MAX_LIST) {
         let (outcome, octets) = match &one.outcome {
+            Outcome::Done(result) if result.is_reference => (wire::Outcome::DoneLarge(Octets(result)), result.len()),
             Outcome::Done(result) => (wire::Outcome::Done(Octets(result)), result.len()),
             Outcome::Failed(reason) => (wire::Outcome::Failed { reason }, reason.len()),
             Outcome::Refused(reason) => (wire::Outcome::Refused { reason }, reason.len()),

@@ -1,6 +1,6 @@
 //! An event at a node, and what is done with it.
 
-use bytes::Bytes;
+use sidecore_assign::Payload;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -8,14 +8,14 @@ use std::time::Duration;
 pub(crate) struct Task {
     pub(crate) id: String,
     pub(crate) kind: String,
-    pub(crate) body: Bytes,
+    pub(crate) body: Payload,
     /// The dispatcher's time limit; a node may allow less.
     pub(crate) limit: Duration,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
-    Done(Bytes),
+    Done(Payload),
     /// The reason. It counts as a try of the event.
     Failed(String),
     /// The reason. Another node may do it, and it is no try.

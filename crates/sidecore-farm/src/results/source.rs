@@ -57,9 +57,10 @@ impl Source {
         Ok(self.consumer.get_info().await?.num_ack_pending > 0)
     }
 
-    pub(super) async fn prune(&self) -> Result<(), FarmError> {
+    /// Returns the number up to which all takers have the results.
+    pub(super) async fn prune(&self) -> Result<u64, FarmError> {
         let results = streams::handles(&self.js, &self.farm).await?.results;
-        removal::remove_taken(&self.js, &results).await.map(drop)
+        removal::remove_taken(&self.js, &results).await.map(|pruned| pruned.floor)
     }
 
     pub(super) fn remembers_much(&self) -> bool {

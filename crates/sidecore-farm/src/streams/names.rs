@@ -17,6 +17,16 @@ pub(crate) fn streams(farm: &str) -> [String; 4] {
     ["events", "results", "dead", "places"].map(|what| format!("{farm}-{what}"))
 }
 
+/// The object stores of events and of results that are larger than a message.
+pub(crate) fn stores(farm: &str) -> [String; 2] {
+    ["events", "results"].map(|what| format!("{farm}-large-{what}"))
+}
+
+/// The stream of an object store.
+pub(crate) fn stream_of(store: &str) -> String {
+    format!("OBJ_{store}")
+}
+
 /// An event of no batch and of the usual priority, as other NATS clients publish it.
 pub(crate) fn event(farm: &str, kind: &str) -> String {
     format!("farm.{farm}.events.{kind}")
@@ -104,6 +114,8 @@ pub(crate) const BATCH: &str = "Farm-Batch";
 pub(crate) const TRIES: &str = "Farm-Tries";
 /// Digest of a dead letter's event.
 pub(crate) const EVENT: &str = "Farm-Event";
+/// Marks an event or a result whose message has a reference to its object.
+pub(crate) const LARGE: &str = "Farm-Large";
 /// Distinguishes a dead letter on its way back into the queue.
 pub(crate) const AGAIN: &str = "Farm-Again";
 /// Octets of the original event, in a dead letter that has only some of them.

@@ -14,10 +14,13 @@ const MAX_BYTES: u64 = 1 << 30;
 const DEAD_PART: u64 = 8;
 const PLACES_BYTES: i64 = 16 << 20;
 const RESULTS_AGE: Duration = Duration::from_secs(24 * 3_600);
+/// What killed feeders leave of large events ends after this time.
+const LARGE_AGE: Duration = Duration::from_secs(7 * 24 * 3_600);
 /// Time that servers recognise an event's id, and keep it in memory.
 const REMEMBERED: Duration = Duration::from_secs(120);
 
-pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
+/// The streams of a farm, with those of large events and results if it is to have room for them.
+pub(super) fn all(farm: &str, durability: &Durability) -> Vec<Config> {
     let [events, results, dead, places] = names::streams(farm);
     let bytes = durability.max_bytes.unwrap_or(MAX_BYTES);
     let kept = |name, subjects, bytes: u64| Config {
@@ -26,7 +29,7 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
     };
     let once = |config: Config| Config { max_messages_per_subject: 1, discard_new_per_subject: true, ..config };
     let age = durability.results_age.unwrap_or(RESULTS_AGE);
-    [
+    let mut all = vec![
         Config {
             retention: RetentionPolicy::WorkQueue,
             duplicate_window: REMEMBERED,
@@ -45,14 +48,26 @@ pub(super) fn all(farm: &str, durability: &Durability) -> [Config; 4] {
             allow_direct: true,
             ..common(places, vec![names::place(farm, "*"), names::place(farm, "*.*")], durability)
         },
-    ]
+    ];
+    if let Some(bytes) = durability.large_bytes {
+        let [events, results] = names::stores(farm);
+        // As NATS's object stores are made.
+        let store = |name: String, max_age| Config {
+            max_age,
+            allow_rollup: true,
+            allow_direct: true,
+            ..kept(names::stream_of(&name), ["C", "M"].map(|part| format!("$O.{name}.{part}.>")).to_vec(), bytes)
+        };
+        all.extend([store(events, LARGE_AGE), store(results, age)]);
+    }
+    all
 }
 
 /// The durability of a farm that lacks some streams, from what was asked and from the streams that are there.
 pub(super) fn as_others_have_it(farm: &str, asked: &Durability, there: &[Config]) -> Durability {
     let [events, results, dead, _] = names::streams(farm);
     let of = |name: &str| there.iter().find(|config| config.name == name);
-    let bytes = |name, parts| Some(u64::try_from(of(name)?.max_bytes).ok()?.saturating_mul(parts));
+    let bytes = |name: &str, parts| Some(u64::try_from(of(name)?.max_bytes).ok()?.saturating_mul(parts));
     let other = there.first();
     Durability {
         storage: asked.storage.or(other.map(|config| match config.storage {
@@ -61,6 +76,7 @@ pub(super) fn as_others_have_it(farm: &str, asked: &Durability, there: &[Config]
         })),
         replicas: asked.replicas.or(other.map(|config| config.num_replicas)),
         max_bytes: asked.max_bytes.or(bytes(&events, 1)).or(bytes(&results, 1)).or(bytes(&dead, DEAD_PART)),
+        large_bytes: asked.large_bytes,
         results_age: asked.results_age.or(of(&results).map(|config| config.max_age)),
     }
 }
@@ -126,16 +142,15 @@ fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Opti
             format!("change it (`nats stream edit {name} --replicas {}`)", wanted.num_replicas),
         ));
     }
-    if asked.max_bytes.is_some() && whole(there.max_bytes) != wanted.max_bytes {
+    let is_store = wanted.allow_rollup;
+    let (option, asked_bytes) =
+        if is_store { ("--large-bytes", asked.large_bytes) } else { ("--max-bytes", asked.max_bytes) };
+    if asked_bytes.is_some() && whole(there.max_bytes) != wanted.max_bytes {
         let is = u64::try_from(there.max_bytes)
             .map_or("has no limit".into(), |bytes| format!("holds {}", measures::shown(bytes)));
-        return Some((
-            "--max-bytes",
-            is,
-            format!("change it (`nats stream edit {name} --max-bytes {}`)", wanted.max_bytes),
-        ));
+        return Some((option, is, format!("change it (`nats stream edit {name} --max-bytes {}`)", wanted.max_bytes)));
     }
-    if asked.results_age.is_some() && there.max_age != wanted.max_age {
+    if asked.results_age.is_some() && !is_store && there.max_age != wanted.max_age {
         let is = format!("keeps results for {} s", there.max_age.as_secs());
         return Some((
             "--results-age",

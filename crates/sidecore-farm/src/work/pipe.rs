@@ -76,7 +76,7 @@ impl Pipes {
         let enough = |output: &[u8]| answer(output, self.max_result);
         Outcome::Failed(match program.exchange([&len.to_be_bytes(), body], false, enough).await {
             Ok(Some(Ok(()))) if program.is_handed() => {
-                return Outcome::Done(Bytes::from(program.take_output()).slice(HEAD..));
+                return Outcome::Done(Bytes::from(program.take_output()).slice(HEAD..).into());
             }
             Ok(Some(Ok(()))) => program.complaint("it answered before it had read the event"),
             Ok(Some(Err(wrong))) => program.complaint(&wrong.to_string()),

@@ -32,7 +32,7 @@ impl Work for Sleep {
         let limit = self.limit.min(task.limit);
         match sleep(wanted.min(limit)).await {
             Ok(()) if wanted > limit => Outcome::Failed(too_long(limit)),
-            Ok(()) => Outcome::Done(Bytes::copy_from_slice(task.id.as_bytes())),
+            Ok(()) => Outcome::Done(Bytes::copy_from_slice(task.id.as_bytes()).into()),
             Err(error) => Outcome::Refused(format!("cannot sleep: {error}")),
         }
     }
@@ -76,7 +76,7 @@ mod tests {
     use std::time::Instant;
 
     fn task(body: &'static str, limit: Duration) -> Task {
-        Task { id: "feeder-7".to_owned(), kind: "k".to_owned(), body: Bytes::from_static(body.as_bytes()), limit }
+        Task { id: "feeder-7".to_owned(), kind: "k".to_owned(), body: body.into(), limit }
     }
 
     #[test]

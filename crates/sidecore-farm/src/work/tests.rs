@@ -18,11 +18,11 @@ fn line(words: &[&str]) -> Line {
 }
 
 fn task(id: &str, body: impl Into<Bytes>) -> Task {
-    Task { id: id.to_owned(), kind: "kind".to_owned(), body: body.into(), limit: LONG }
+    Task { id: id.to_owned(), kind: "kind".to_owned(), body: body.into().into(), limit: LONG }
 }
 
 fn done(result: impl Into<Bytes>) -> Outcome {
-    Outcome::Done(result.into())
+    Outcome::Done(result.into().into())
 }
 
 fn failed(reason: &str) -> Outcome {

@@ -20,7 +20,7 @@ const HEARS: [(&str, [bool; 4]); 20] = [
     ("_INBOX.operator.1.*", [true, false, false, false]),
     ("_INBOX.feeder.1.*", [true, true, false, false]),
     ("_INBOX.dispatcher.1.*", [true, false, true, false]),
-    ("_INBOX.node.1.*", [true, false, false, false]),
+    ("_INBOX.node.1.*", [true, false, false, true]),
     ("_INBOX.1.*", [true, false, false, false]),
     (">", [false; 4]),
     ("farm.farm.>", [true, false, false, false]),
@@ -38,7 +38,7 @@ const HEARS: [(&str, [bool; 4]); 20] = [
 ];
 
 /// The same for publishing.
-const SAYS: [(&str, [bool; 4]); 36] = [
+const SAYS: [(&str, [bool; 4]); 48] = [
     ("farm.farm.events.one.default", [true, true, false, false]),
     ("farm.farm.urgent.one.default", [true, true, false, false]),
     ("farm.farm.events.default", [true, false, false, false]),
@@ -75,6 +75,18 @@ const SAYS: [(&str, [bool; 4]); 36] = [
     ("$JS.API.CONSUMER.MSG.NEXT.farm-events.farm-dispatch-7-0", [true, false, true, false]),
     ("$JS.API.CONSUMER.MSG.NEXT.farm-places.mine", [true, false, false, false]),
     ("$JS.API.CONSUMER.MSG.NEXT.farm-results.mine", [true, false, false, false]),
+    ("$O.farm-large-events.C.1", [true, false, false, false]),
+    ("$O.farm-large-events.M.1", [true, false, false, false]),
+    ("$O.farm-large-results.C.1", [true, false, false, true]),
+    ("$O.farm-large-results.M.1", [true, false, false, true]),
+    ("$JS.API.STREAM.INFO.OBJ_farm-large-events", [true, false, false, false]),
+    ("$JS.API.STREAM.INFO.OBJ_farm-large-results", [true, false, false, false]),
+    ("$JS.API.DIRECT.GET.OBJ_farm-large-events", [true, false, true, true]),
+    ("$JS.API.DIRECT.GET.OBJ_farm-large-results", [true, false, false, false]),
+    ("$JS.API.STREAM.PURGE.OBJ_farm-large-events", [true, false, true, false]),
+    ("$JS.API.STREAM.PURGE.OBJ_farm-large-results", [true, false, false, false]),
+    ("$JS.API.CONSUMER.CREATE.OBJ_farm-large-events", [true, false, false, false]),
+    ("$JS.API.CONSUMER.CREATE.OBJ_farm-large-events.one.$O.farm-large-events.C.1", [true, false, false, false]),
 ];
 
 /// Requests of JetStream's interface that change something, and subjects of the farm itself.
@@ -210,9 +222,14 @@ fn each_command_does_its_work_with_the_account_of_its_role() {
     let scratch = tempfile::tempdir().unwrap();
     let Some(server) = server(&scratch) else { return };
     let of = |role| url(&server, role);
-    fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB"]));
+    fine(&run(&of("operator"), &["feed", "--max-bytes", "10MiB", "--large-bytes", "10MiB"]));
     let _dispatcher = dispatcher(&server);
-    let _node = Running::start(farm(&of("node"), &["work"]).args(["--", "tr", "a-z", "A-Z"]));
+    let work = ["work", "--max-result", "3MiB", "--", "tr", "a-z", "A-Z"];
+    let _node = Running::start(farm(&of("node"), &work[..3]).args(&work[3..]));
+    let large = "x".repeat(2 << 20);
+    fine(&run_with(&of("operator"), &["feed", "--lines", "--name", "large"], large.as_bytes()));
+    let taken = fine(&run(&of("operator"), &["results", "--stdout", "--lines", "--count", "1"]));
+    assert!(taken.trim_end() == large.to_uppercase(), "{} octets", taken.len());
     // Both feeders have one name, and each its own ids and place.
     let feed = ["feed", "--lines", "--name", "f"];
     for _ in 0..2 {
@@ -272,18 +289,26 @@ fn the_servers_answer_to_a_feeder_reaches_no_subject_of_the_farm() {
     let scratch = tempfile::tempdir().unwrap();
     let Some(server) = server(&scratch) else { return };
     let of = |role| url(&server, role);
-    fine(&run_with(&of("operator"), &["feed", "--lines", "--max-bytes", "10MiB", "--name", "f"], b"one\n"));
+    let make = ["feed", "--lines", "--max-bytes", "10MiB", "--large-bytes", "1MiB", "--name", "f"];
+    fine(&run_with(&of("operator"), &make, b"one\n"));
     let mut listener = Wire::of(&server, "operator");
     for subject in ["farm.farm.up", "farm.farm.dispatcher", "farm.farm.status"] {
         assert!(listener.allows(&format!("SUB {subject} 1")));
     }
     let mut hostile = Wire::of(&server, "feeder");
+    let mut node = Wire::of(&server, "node");
     let mut stored = 1;
     for reply in REPLIES {
         let mut says = |subject| hostile.allows(&format!("PUB {subject} {reply} 5\r\nother"));
         // Later servers refuse such a reply at once.
         stored += u64::from(says("farm.farm.events.one.default"));
         says("farm.farm.places.f");
+        // A node may say this one itself.
+        if reply != "farm.farm.up" {
+            for subject in ["$O.farm-large-results.C.1", "$JS.API.DIRECT.GET.OBJ_farm-large-events"] {
+                node.allows(&format!("PUB {subject} {reply} 5\r\nother"));
+            }
+        }
     }
     until("the events", || count(&of("operator"), "farm-events") == stored);
     assert_eq!(listener.messages(), 0);

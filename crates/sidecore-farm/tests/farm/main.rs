@@ -9,6 +9,7 @@ mod dead;
 mod feed;
 mod feed_bad;
 mod feed_tcp;
+mod large;
 mod luck;
 mod others;
 mod pipeline;

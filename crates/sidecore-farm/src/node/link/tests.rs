@@ -51,7 +51,7 @@ fn said(link: &mut Link) -> Vec<Bytes> {
 }
 
 fn done() -> Outcome {
-    Outcome::Done(Bytes::from("result"))
+    Outcome::Done("result".into())
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn a_result_that_fits_into_no_message_is_a_failure_that_says_so() {
     let mut link = joined();
     give(&mut link, 0, 0..1);
     let begun = link.begin().unwrap();
-    link.finish(&begun, 1, Outcome::Done(Bytes::from(vec![0; 600])));
+    link.finish(&begun, 1, Outcome::Done(vec![0; 600].into()));
     link.answer(2);
     let message = said(&mut link).pop().unwrap();
     let Some(NodeMessage::Answers(answers)) = NodeMessage::decode(&message) else { panic!() };

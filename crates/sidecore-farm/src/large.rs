@@ -1,0 +1,372 @@
+//! Events and results that are larger than a message of the servers. Their octets are an object in one of NATS's object
+//! stores, and the message has a reference to it.
+//!
+//! A farm has two stores, of events and of results, once a command gave it room with `--large-bytes`. An object has a name
+//! that nobody guesses and that no other has, so that who removes it cannot mean another's: the dispatcher removes that of
+//! an event whose result is stored, a taker that of a result that all takers have. What a killed process leaves behind
+//! ends by its age.
+
+use crate::connect::denied;
+use crate::error::Cause;
+use crate::ids::{self, hexadecimal};
+use crate::node::task::{Outcome, Task};
+use crate::streams::names;
+use crate::wire::is_token;
+use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind, PublishErrorKind};
+use async_nats::jetstream::stream::{DirectGetErrorKind, Stream};
+use async_nats::jetstream::{Context, ErrorCode};
+use aws_lc_rs::digest::{SHA256, digest};
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE;
+use bytes::Bytes;
+use futures_util::future::try_join_all;
+use serde::{Deserialize, Serialize};
+use sidecore_assign::Payload;
+use sidecore_terminal::output::tell;
+use std::borrow::Cow;
+use std::time::Duration;
+use tokio::sync::mpsc;
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+
+/// Most octets of an event or a result: feeders, nodes and takers have the whole of one in memory.
+pub(crate) const LARGEST: usize = 256 << 20;
+/// Octets of a part of an object: any server takes as many in a message.
+const PART: usize = 128 << 10;
+/// Parts on their way to the servers at a time.
+const WINDOW: usize = 16;
+/// Most characters of the name of an object's parts.
+const MAX_PARTS_NAME: usize = 64;
+/// Time between the acknowledgement of an event and the removal of its object: the acknowledgement may be lost, and the
+/// event is done once more.
+const REMOVE_AFTER: Duration = Duration::from_secs(5);
+/// Objects that wait for their removal. Further ones end by their age.
+const MAX_REMOVALS: usize = 4_096;
+/// How long a replica may lack an object that is stored, and the time between two looks at it.
+const LAG: Duration = Duration::from_secs(3);
+const PAUSE: Duration = Duration::from_millis(100);
+/// How long the servers may take for an object of any size.
+const TIMEOUT: Duration = Duration::from_secs(60);
+
+/// As JSON, so that other NATS clients can feed large events, too.
+#[derive(Debug, Serialize, Deserialize)]
+struct Reference {
+    object: String,
+    /// Of the object, in hexadecimal.
+    sha256: String,
+    octets: u64,
+}
+
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum LargeError {
+    #[error("the farm has no room for what is larger than a message: `sidecore farm feed --large-bytes 4GiB` makes it")]
+    NoStore,
+    #[error(
+        "the server refuses this account the store of large events or results ({0}): packaging/farm/accounts.conf gives it"
+    )]
+    Denied(String),
+    #[error("the object {0} is gone: removed, or older than the farm keeps it")]
+    Gone(String),
+    #[error("the object {0} is not what was stored")]
+    Spoilt(String),
+    #[error("the reference to an object is none")]
+    NoReference,
+    #[error("the store of large events or results is full")]
+    Full,
+    #[error("an event or a result may have {LARGEST} octets at most, and this has {0}")]
+    TooLarge(usize),
+    #[error("the servers do not give or take an object: {0}")]
+    Failed(Cause),
+}
+
+/// What distinguishes a payload from others: of two objects with the same octets, the same.
+pub(crate) fn identity(payload: &Payload) -> Cow<'_, [u8]> {
+    match told(payload) {
+        Some(Reference { sha256, .. }) => format!("object {sha256}").into_bytes().into(),
+        None => Cow::Borrowed(payload),
+    }
+}
+
+/// Octets of the event or the result itself. Of a reference, as it says.
+pub(crate) fn octets(payload: &Payload) -> u64 {
+    told(payload).map_or(payload.len() as u64, |reference| reference.octets)
+}
+
+fn told(payload: &Payload) -> Option<Reference> {
+    if payload.is_reference { serde_json::from_slice(payload).ok() } else { None }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum What {
+    Events,
+    Results,
+}
+
+/// One of the two stores. It reads and writes objects with few of JetStream's requests, in the form that NATS's tools
+/// know: the library's own way needs more, and who may have them can have the servers send to whom it likes.
+pub(crate) struct Store {
+    js: Context,
+    name: String,
+    what: What,
+}
+
+/// What a store keeps of an object beside its parts.
+#[derive(Serialize, Deserialize)]
+struct Description {
+    name: String,
+    bucket: String,
+    /// The name of its parts.
+    nuid: String,
+    size: u64,
+    chunks: usize,
+    digest: String,
+    #[serde(default)]
+    deleted: bool,
+}
+
+impl Store {
+    pub(crate) fn new(js: Context, farm: &str, what: What) -> Self {
+        let [events, results] = names::stores(farm);
+        let name = if what == What::Events { events } else { results };
+        Self { js, name, what }
+    }
+
+    /// Whether the farm has it.
+    pub(crate) async fn is_there(&self) -> Result<bool, LargeError> {
+        self.within(async {
+            match self.js.get_stream(names::stream_of(&self.name)).await {
+                Ok(_) => Ok(true),
+                Err(error) if is_missing(&error) => Ok(false),
+                Err(error) => Err(LargeError::Failed(error.into())),
+            }
+        })
+        .await
+    }
+
+    /// Stores the octets of the event or result `id`.
+    pub(crate) async fn put(&self, id: &str, octets: &Bytes) -> Result<Payload, LargeError> {
+        if octets.len() > LARGEST {
+            return Err(LargeError::TooLarge(octets.len()));
+        }
+        let secret = ids::secret().map_err(|error| LargeError::Failed(error.into()))?;
+        let digest = digest(&SHA256, octets);
+        let description = Description {
+            name: format!("{id}/{secret}"),
+            bucket: self.name.clone(),
+            nuid: secret,
+            size: octets.len() as u64,
+            chunks: octets.len().div_ceil(PART),
+            digest: format!("SHA-256={}", URL_SAFE.encode(digest)),
+            deleted: false,
+        };
+        let put = self.within(self.put_all(&description, octets)).await;
+        if put.is_err() && self.what == What::Events {
+            // Parts without a description would fill the store. A node may not remove them: they end by their age.
+            drop(self.within(self.purge(self.parts(&description.nuid))).await);
+        }
+        put?;
+        let reference =
+            Reference { object: description.name, sha256: hexadecimal(digest.as_ref()), octets: description.size };
+        Ok(Payload::reference(json(&reference)?))
+    }
+
+    async fn put_all(&self, description: &Description, octets: &Bytes) -> Result<(), LargeError> {
+        let part = |number: usize| octets.slice(number * PART..octets.len().min((number + 1) * PART));
+        let numbers: Vec<usize> = (0..description.chunks).collect();
+        for window in numbers.chunks(WINDOW) {
+            let sent = window.iter().map(|number| self.publish(self.parts(&description.nuid), part(*number)));
+            try_join_all(sent).await?;
+        }
+        self.publish(self.description(&description.name), json(description)?).await
+    }
+
+    async fn publish(&self, subject: String, body: Bytes) -> Result<(), LargeError> {
+        let stored = match self.js.publish(subject, body).await {
+            Ok(stored) => stored.await,
+            Err(error) => Err(error),
+        };
+        stored.map(drop).map_err(|error| match error.kind() {
+            PublishErrorKind::StreamNotFound => LargeError::NoStore,
+            _ if error.to_string().contains("maximum bytes") => LargeError::Full,
+            _ => LargeError::Failed(error.into()),
+        })
+    }
+
+    fn parts(&self, nuid: &str) -> String {
+        format!("$O.{}.C.{nuid}", self.name)
+    }
+
+    fn description(&self, object: &str) -> String {
+        format!("$O.{}.M.{}", self.name, URL_SAFE.encode(object))
+    }
+
+    /// The octets that a payload stands for.
+    pub(crate) async fn get(&self, payload: &Payload) -> Result<Bytes, LargeError> {
+        if !payload.is_reference {
+            return Ok(payload.carried.clone());
+        }
+        let reference = read(payload)?;
+        let end = Instant::now() + LAG;
+        let got = loop {
+            match self.within(self.read(&reference)).await {
+                // A replica may not have it yet.
+                Err(LargeError::Gone(_)) if Instant::now() < end => sleep(PAUSE).await,
+                got => break got?,
+            }
+        };
+        if got.len() as u64 != reference.octets || hexadecimal(digest(&SHA256, &got).as_ref()) != reference.sha256 {
+            return Err(LargeError::Spoilt(reference.object));
+        }
+        Ok(got.into())
+    }
+
+    async fn read(&self, reference: &Reference) -> Result<Vec<u8>, LargeError> {
+        let Reference { object, octets, .. } = reference;
+        let Description { nuid, size, .. } =
+            self.described(object).await?.ok_or_else(|| LargeError::Gone(object.clone()))?;
+        if size != *octets {
+            return Err(LargeError::Spoilt(object.clone()));
+        }
+        let (stream, subject) = (self.stream().await?, self.parts(&nuid));
+        let (mut got, mut from) = (Vec::new(), 1);
+        while (got.len() as u64) < size {
+            let part = stream.direct_get_next_for_subject(&subject, Some(from)).await;
+            let part = part.map_err(|error| match error.kind() {
+                DirectGetErrorKind::NotFound => LargeError::Gone(object.clone()),
+                _ => LargeError::Failed(error.into()),
+            })?;
+            from = part.sequence + 1;
+            got.extend_from_slice(&part.payload);
+        }
+        Ok(got)
+    }
+
+    /// What the store says of an object. `None`: it has none of that name.
+    async fn described(&self, object: &str) -> Result<Option<Description>, LargeError> {
+        let first = self.stream().await?.direct_get_next_for_subject(self.description(object), None).await;
+        let first = match first {
+            Ok(first) => first,
+            Err(error) if error.kind() == DirectGetErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(LargeError::Failed(error.into())),
+        };
+        match serde_json::from_slice::<Description>(&first.payload) {
+            Ok(told) if told.deleted => Ok(None),
+            // Who stored it says so: it must not name the parts of others.
+            Ok(told) if is_token(&told.nuid, MAX_PARTS_NAME) => Ok(Some(told)),
+            _ => Err(LargeError::Spoilt(object.to_owned())),
+        }
+    }
+
+    /// Removes the object of a payload, and all that the store knows of it.
+    pub(crate) async fn remove(&self, payload: &Payload) -> Result<(), LargeError> {
+        if !payload.is_reference {
+            return Ok(());
+        }
+        let Reference { object, .. } = read(payload)?;
+        self.within(async {
+            let Some(Description { nuid, .. }) = self.described(&object).await? else { return Ok(()) };
+            self.purge(self.parts(&nuid)).await?;
+            self.purge(self.description(&object)).await
+        })
+        .await
+    }
+
+    async fn purge(&self, subject: String) -> Result<(), LargeError> {
+        let purged = self.stream().await?.purge().filter(subject).await;
+        purged.map(drop).map_err(|error| LargeError::Failed(error.into()))
+    }
+
+    async fn stream(&self) -> Result<Stream<()>, LargeError> {
+        let stream = self.js.get_stream_no_info(names::stream_of(&self.name)).await;
+        stream.map_err(|error| LargeError::Failed(error.into()))
+    }
+
+    async fn within<T>(&self, work: impl Future<Output = Result<T, LargeError>>) -> Result<T, LargeError> {
+        tokio::select! {
+            done = timeout(TIMEOUT, work) => done.unwrap_or_else(|_| Err(LargeError::Failed("no answer in time".into()))),
+            said = denied() => Err(LargeError::Denied(said)),
+        }
+    }
+}
+
+/// Removes objects of events after their results are stored, in a task: no decision waits for it.
+pub(crate) struct Remover(mpsc::Sender<(Instant, Payload)>);
+
+impl Remover {
+    pub(crate) fn new(store: Store) -> Self {
+        let (give, mut take) = mpsc::channel::<(Instant, Payload)>(MAX_REMOVALS);
+        tokio::spawn(async move {
+            while let Some((due, payload)) = take.recv().await {
+                sleep_until(due).await;
+                // One that stays ends by its age.
+                drop(store.remove(&payload).await);
+            }
+        });
+        Self(give)
+    }
+
+    pub(crate) fn remove_soon(&self, payload: Payload) {
+        drop(self.0.try_send((Instant::now() + REMOVE_AFTER, payload)));
+    }
+}
+
+/// The octets of an object that is worked on at a node, and its result, which becomes an object if it is larger than
+/// `most` octets.
+pub(crate) struct AtNode {
+    events: Store,
+    results: Store,
+    most: usize,
+}
+
+impl AtNode {
+    pub(crate) fn new(js: &Context, farm: &str, most: usize) -> Self {
+        let store = |what| Store::new(js.clone(), farm, what);
+        Self { events: store(What::Events), results: store(What::Results), most }
+    }
+
+    /// The task with its octets, or why there are none.
+    pub(crate) async fn whole(&self, task: &Task) -> Result<Task, Outcome> {
+        match timeout(task.limit, self.events.get(&task.body)).await {
+            Ok(Ok(octets)) => Ok(Task { body: octets.into(), ..task.clone() }),
+            Ok(Err(error @ (LargeError::Gone(_) | LargeError::Spoilt(_) | LargeError::NoReference))) => {
+                Err(Outcome::Failed(error.to_string()))
+            }
+            // No fault of the event. Without a pause this node would refuse it over and over again.
+            Ok(Err(error)) => {
+                tell(&error);
+                sleep(PAUSE).await;
+                Err(Outcome::Refused(error.to_string()))
+            }
+            Err(_) => Err(Outcome::Failed("its object took longer than the time limit".to_owned())),
+        }
+    }
+
+    /// What is answered.
+    pub(crate) async fn answer(&self, task: &Task, outcome: Outcome) -> Outcome {
+        let Outcome::Done(result) = &outcome else { return outcome };
+        if result.len() <= self.most {
+            return outcome;
+        }
+        let (size, most) = (result.len(), self.most);
+        let too_large =
+            |why: &str| Outcome::Failed(format!("the result has {size} octets, and a message {most}: {why}"));
+        match timeout(task.limit, self.results.put(&task.id, result)).await {
+            Ok(Ok(reference)) => Outcome::Done(reference),
+            Ok(Err(error)) => too_large(&error.to_string()),
+            Err(_) => too_large("the servers did not take it within the time limit"),
+        }
+    }
+}
+
+fn read(payload: &Payload) -> Result<Reference, LargeError> {
+    let read: Option<Reference> = serde_json::from_slice(&payload.carried).ok();
+    let is_one = |reference: &Reference| !reference.object.is_empty() && reference.octets <= LARGEST as u64;
+    read.filter(is_one).ok_or(LargeError::NoReference)
+}
+
+fn json(value: &impl Serialize) -> Result<Bytes, LargeError> {
+    serde_json::to_vec(value).map(Bytes::from).map_err(|error| LargeError::Failed(error.into()))
+}
+
+fn is_missing(error: &GetStreamError) -> bool {
+    matches!(error.kind(), GetStreamErrorKind::JetStream(why) if why.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}

@@ -1,0 +1,182 @@
+//! Events and results that are larger than a message of the servers.
+
+use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
+use crate::queue::{count, with};
+use crate::server::Server;
+use serde_json::Value;
+use std::fs;
+
+/// Octets of a large event: more than a message has.
+const LARGE: usize = 3 << 20;
+const STORES: [&str; 2] = ["OBJ_farm-large-events", "OBJ_farm-large-results"];
+
+/// Content that has no octet twice at the places where parts meet.
+fn content() -> Vec<u8> {
+    (0..LARGE as u32 / 4).flat_map(|number| number.wrapping_mul(2_654_435_761).to_be_bytes()).collect()
+}
+
+fn feed(url: &str, name: &str, content: &[u8]) -> String {
+    let scratch = tempfile::tempdir().unwrap();
+    fs::write(scratch.path().join("one"), content).unwrap();
+    fs::write(scratch.path().join("two"), b"small").unwrap();
+    fine(&run(url, &["feed", "--dir", scratch.path().to_str().unwrap(), "--name", name]))
+}
+
+fn node(url: &str, command: &[&str]) -> Running {
+    Running::start(farm(url, &["work", "--max-result", "8MiB"]).arg("--").args(command))
+}
+
+/// What nobody uses any more.
+fn objects_are_gone(url: &str) {
+    until("the objects are removed", || STORES.iter().all(|stream| count(url, stream) == 0));
+}
+
+fn letters(url: &str) -> Vec<Value> {
+    let said = fine(&run(url, &["dead", "--json"]));
+    said.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// The name of the only object of a store, and what the library says of it.
+fn object(url: &str) -> String {
+    use futures_util::StreamExt;
+    with(url, async |js| {
+        let store = js.get_object_store("farm-large-events").await.unwrap();
+        let mut listed = store.list().await.unwrap();
+        listed.next().await.unwrap().unwrap().name
+    })
+}
+
+#[test]
+fn large_events_and_results_pass_and_leave_nothing_behind() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "16MiB"]));
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    let content = content();
+    assert!(feed(&url, "f", &content).starts_with("fed 2, stored 2,"));
+    let _node = node(&url, &["cat"]);
+    let out = tempfile::tempdir().unwrap();
+    let to = out.path().to_str().unwrap();
+    // Another taker has not taken them yet.
+    let late = |count| run(&url, &["results", "--name", "late", "--stdout", "--count", count]);
+    fine(&late("0"));
+    fine(&run(&url, &["results", "--to", to, "--count", "2"]));
+    assert!(fs::read(out.path().join("f-one")).unwrap() == content);
+    assert_eq!(fs::read(out.path().join("f-two")).unwrap(), b"small");
+    assert!(count(&url, STORES[1]) > 0, "a taker of another name still takes it");
+    // Each behind its length.
+    assert_eq!(late("2").stdout.len(), 4 + LARGE + 4 + b"small".len());
+    objects_are_gone(&url);
+}
+
+#[test]
+fn without_room_for_them_large_events_are_refused_with_what_makes_it() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB"]));
+    let line = vec![b'x'; LARGE];
+    let feed = |options: &[&str]| run_with(&url, &[&["feed", "--lines", "--name", "f"], options].concat(), &line);
+    refused(&feed(&[]), 1, &["3145728 bytes are more than", "--large-bytes"]);
+    // A node whose result is too large says the same.
+    let dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = node(&url, &["head", "-c", "3000000", "/dev/zero"]);
+    fine(&run_with(&url, &["feed", "--lines", "--name", "small"], b"one\n"));
+    until("a dead letter", || count(&url, "farm-dead") == 1);
+    let reason = letters(&url)[0]["reason"].as_str().unwrap().to_owned();
+    assert!(reason.contains("3000000 octets") && reason.contains("--large-bytes"), "{reason}");
+    // With room for two thirds of it.
+    fine(&run(&url, &["feed", "--large-bytes", "2MiB"]));
+    let (code, out, _) = said(&run_with(&url, &["feed", "--lines", "--name", "g", "--when-full", "shed"], &line));
+    assert_eq!((code, out.trim()), (1, "fed 1, stored 0, already there 0, refused 0, shed 1"));
+    refused(&run(&url, &["feed", "--large-bytes", "9MiB"]), 2, &["OBJ_farm-large-events", "--large-bytes", "9437184"]);
+    dispatcher.stop();
+    dispatcher.end();
+    fine(&run(&url, &["delete", "--yes"]));
+    assert!(with(&url, async |js| js.get_stream(STORES[0]).await.is_err()));
+}
+
+#[test]
+fn a_large_event_that_fails_is_a_letter_and_is_fed_again() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "16MiB"]));
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let failing = node(&url, &["sh", "-c", "cat >/dev/null; exit 3"]);
+    let content = content();
+    feed(&url, "f", &content);
+    until("dead letters", || count(&url, "farm-dead") == 2);
+    let large = letters(&url).into_iter().find(|letter| letter["id"] == "f-one").unwrap();
+    assert_eq!((&large["bytes"], &large["cut"]), (&Value::from(LARGE), &Value::from(false)), "{large}");
+    assert!(large["reason"].as_str().unwrap().contains("exit code 3"), "{large}");
+    drop(failing);
+    let _node = node(&url, &["sha256sum"]);
+    fine(&run(&url, &["dead", "--again"]));
+    let taken = fine(&run(&url, &["results", "--stdout", "--lines", "--count", "2"]));
+    let sum = aws_lc_rs::digest::digest(&aws_lc_rs::digest::SHA256, &content);
+    let hexadecimal = sum.as_ref().iter().fold(String::new(), |text, octet| text + &format!("{octet:02x}"));
+    assert!(taken.contains(&hexadecimal), "{taken}");
+    objects_are_gone(&url);
+}
+
+#[test]
+fn an_object_that_is_exchanged_or_removed_is_no_event() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "16MiB"]));
+    let content = content();
+    for (id, reason) in [("exchanged", "is not what was stored"), ("removed", "is gone")] {
+        feed(&url, id, &content);
+        let name = object(&url);
+        with(&url, async |js| {
+            let store = js.get_object_store("farm-large-events").await.unwrap();
+            match id {
+                "exchanged" => drop(store.put(name.as_str(), &mut &content[1..]).await.unwrap()),
+                _ => store.delete(&name).await.unwrap(),
+            }
+        });
+        let dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+        let node = node(&url, &["cat"]);
+        let letter = || letters(&url).into_iter().find(|letter| letter["id"] == format!("{id}-one"));
+        until("a dead letter", || letter().is_some());
+        let said = letter().unwrap()["reason"].as_str().unwrap().to_owned();
+        assert!(said.contains(reason), "{said}");
+        drop((dispatcher, node));
+        with(&url, async |js| js.get_stream(STORES[0]).await.unwrap().purge().await.map(drop).unwrap());
+    }
+}
+
+#[test]
+fn a_reference_that_names_what_it_may_not_removes_nothing_and_stops_nobody() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "16MiB"]));
+    feed(&url, "f", &content());
+    let parts = count(&url, STORES[0]);
+    // The description of an object whose parts are those of all objects, and events with odd references.
+    with(&url, async |js| {
+        let told = r#"{"name":"evil","bucket":"farm-large-events","nuid":">","size":1,"chunks":1,"digest":"","deleted":false}"#;
+        js.publish("$O.farm-large-events.M.ZXZpbA==", told.into()).await.unwrap().await.unwrap();
+    });
+    let huge = format!(r#"{{"object":"evil","sha256":"","octets":{}}}"#, u64::MAX);
+    for (id, body) in [
+        ("a", r#"{"object":"evil","sha256":"","octets":1}"#),
+        ("b", &huge),
+        ("c", "no reference"),
+        ("d", r#"{"object":"","sha256":"","octets":0}"#),
+    ] {
+        let headers = [("Nats-Msg-Id", id), ("Farm-Large", "1")];
+        crate::queue::publish(&url, "farm.farm.events.default", &headers, body);
+    }
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = node(&url, &["cat"]);
+    until("dead letters", || count(&url, "farm-dead") == 4);
+    until("results", || count(&url, "farm-results") == 2);
+    until("the object of the result is removed, and no other", || count(&url, STORES[0]) == 1);
+    assert!(parts > 20, "{parts}");
+    // A taker leaves a result out whose reference is none, and goes on.
+    let headers = [("Farm-Kind", "k"), ("Farm-Large", "1")];
+    crate::queue::publish(&url, "farm.farm.results.evil", &headers, &huge);
+    let out = tempfile::tempdir().unwrap();
+    let taken = run(&url, &["results", "--to", out.path().to_str().unwrap()]);
+    refused(&taken, 1, &["left out the result evil: the reference to an object is none", "took 2 results"]);
+}
