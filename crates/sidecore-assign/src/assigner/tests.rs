@@ -112,6 +112,32 @@ fn an_event_goes_to_a_node_and_its_result_comes_back_with_what_was_kept() {
 }
 
 #[test]
+fn nodes_and_owners_are_told_what_is_a_reference() {
+    let mut assigner = assigner();
+    join(&mut assigner, 0, "n", 1);
+    for (number, is_reference) in [false, true, true, false].into_iter().enumerate() {
+        let body = Payload { carried: "octets".into(), is_reference };
+        let offered =
+            assigner.offer(0, NewEvent { body, ..new_event(&format!("e-{number}"), Vec::new(), number as u32) });
+        assert!(matches!(offered, Offered::Held(_)));
+    }
+    assigner.pump(0);
+    let (mut large, mut whole) = (Vec::new(), Vec::new());
+    for (_, said) in sent(&mut assigner) {
+        match said {
+            Message::Events(list) => whole.extend(list),
+            Message::LargeEvents(false, list) => large.extend(list),
+            Message::Welcome => {}
+            odd => panic!("{odd:?}"),
+        }
+    }
+    let ids = |list: &[(String, u64)]| list.iter().map(|(id, _)| id.clone()).collect::<Vec<_>>();
+    assert_eq!((ids(&whole), ids(&large)), (vec!["e-0".into(), "e-3".into()], vec!["e-1".into(), "e-2".into()]));
+    answer(&mut assigner, MS, 1, whole[0].1, Outcome::DoneLarge(Octets(b"result")));
+    assert_eq!(assigner.next_ended().unwrap().end, End::Done(Payload::reference("result".into())));
+}
+
+#[test]
 fn answers_count_only_from_who_has_the_event_and_only_once() {
     let mut assigner = assigner();
     join(&mut assigner, 0, "honest", 1);

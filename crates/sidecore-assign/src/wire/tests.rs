@@ -9,6 +9,7 @@ fn ups() -> Vec<NodeMessage<'static>> {
         answer(1, Outcome::Done(Octets(b"result"))),
         answer(u64::MAX, Outcome::Failed { reason: "exit code 1" }),
         answer(3, Outcome::Refused { reason: "no program" }),
+        answer(4, Outcome::DoneLarge(Octets(b"reference"))),
     ];
     vec![
         NodeMessage::Join(join),
@@ -29,6 +30,7 @@ fn downs() -> Vec<DispatcherMessage<'static>> {
         DispatcherMessage::Full { most: 64 },
         DispatcherMessage::Gone,
         DispatcherMessage::ReportStart(vec![event(1, b"body")]),
+        DispatcherMessage::LargeEvents { report_start: true, list: vec![event(1, b"reference")] },
     ]
 }
 

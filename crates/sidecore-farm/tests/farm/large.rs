@@ -2,8 +2,8 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
 use crate::queue::{count, with};
-use crate::server::Server;
 use serde_json::Value;
+use sidecore_testing::nats::Server;
 use std::fs;
 
 /// Octets of a large event: more than a message has.
