@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Longest run of a program.
 const MAX_RUN: Duration = Duration::from_secs(300);
 
-/// Kills a program that has not ended after [`MAX_RUN`], so that whoever waits for it fails. Dropped before its end.
+/// Kills a program that has not ended after five minutes, so that whoever waits for it fails. Dropped before its end.
 #[derive(Debug)]
 pub struct Limit(#[expect(dead_code, reason = "its drop ends the thread")] Sender<()>);
 

@@ -16,7 +16,9 @@ fn installed(others: &[&str]) -> TempDir {
     let script = directory.path().join("script");
     fs::write(&script, SCRIPT).unwrap();
     fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
-    others.iter().for_each(|other| copy_program(&script, directory.path().join(other)));
+    for other in others {
+        copy_program(&script, directory.path().join(other));
+    }
     directory
 }
 
