@@ -10,8 +10,8 @@ use crate::error::FarmError;
 use crate::streams::names;
 use crate::streams::padding::Padding;
 use crate::{ids, large};
-use async_nats::header::NATS_EXPECTED_LAST_SEQUENCE;
-use async_nats::{Client, HeaderMap, HeaderValue, Message, Subject, Subscriber};
+use async_nats::header::NATS_ROLLUP;
+use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
 use bytes::Bytes;
 use reply::{Asked, PublishResult, publish_result};
 use serde_json::json;
@@ -192,14 +192,15 @@ impl Commits {
     }
 
     /// Whether a dead letter's event had a result that was taken and removed: for two minutes the servers know results
-    /// again. This one has a condition that never holds, so that it is not stored.
+    /// again. This one asks to replace what the stream holds, which the stream forbids, so that it is not stored. Servers look at
+    /// that after they have looked for one like it; conditions on the last message they look at before, from NATS 2.12 on.
     fn ask_for_taken(&mut self, now: Nanos, index: u32, outbox: &Outbox) {
         let Some(commit) = &mut self.under_way[index as usize] else { return };
         commit.sent = now;
         let (event, serial) = (&commit.ended.event, commit.serial);
         let (mut headers, subject) = (HeaderMap::new(), names::result(&self.farm, &event.id));
         headers.insert(names::ID, letter::name_of_result(&event.id, &commit.digest));
-        headers.insert(NATS_EXPECTED_LAST_SEQUENCE, HeaderValue::from(i64::MAX.cast_unsigned()));
+        headers.insert(NATS_ROLLUP, "sub");
         outbox.ask(subject.into(), self.reply(index, serial, Asked::Taken), Some(headers), Bytes::new());
     }
 

@@ -380,6 +380,6 @@ mod tests {
         assert_eq!(big, [1; 500]);
         assert_eq!(big.capacity(), 500);
         assert_eq!(big_endian(&[1, 0, 2, 0]), [2, 0, 1]);
-        assert_eq!(big_endian(&[0, 0]), []);
+        assert_eq!(big_endian(&[0, 0]), [0_u8; 0]);
     }
 }

@@ -13,10 +13,6 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 /// The text of a refusal for a stream's limits names the limit.
 const ONE_EACH: &str = "maximum messages per subject exceeded";
 
-/// What servers answer to a condition on the last message that does not hold; the second from NATS 2.12 on.
-const CONDITION: [ErrorCode; 2] =
-    [ErrorCode::STREAM_WRONG_LAST_SEQUENCE, ErrorCode::STREAM_WRONG_LAST_SEQUENCE_CONSTANT];
-
 /// What a request is for. Its name is part of the subject of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Asked {
@@ -90,11 +86,11 @@ pub(super) fn publish_result(asked: Asked, message: &Message) -> PublishResult {
             Ok(_) => PublishResult::Stored,
             Err(error) => refusal(&error),
         }),
-        // It cannot be stored: the servers say whether they remember one like it, or that the condition does not hold.
+        // It cannot be stored: the servers say whether they remember one like it, or that they may not do what it asks for.
         Asked::Taken => read::<PublishAck>(message).map(|said| match said {
             Ok(ack) if ack.duplicate => PublishResult::Before,
             Ok(_) => PublishResult::Free,
-            Err(error) if CONDITION.contains(&error.error_code()) => PublishResult::Free,
+            Err(error) if error.error_code() == ErrorCode::STREAM_ROLLUP_FAILED => PublishResult::Free,
             Err(error) => refusal(&error),
         }),
         Asked::Look | Asked::Result => {
@@ -187,8 +183,7 @@ mod tests {
         }
         for (body, expected) in [
             (r#"{"stream":"f-results","seq":7,"duplicate":true}"#.to_owned(), PublishResult::Before),
-            (error(10_071, "wrong last sequence: 7"), PublishResult::Free),
-            (error(10_164, "wrong last sequence"), PublishResult::Free),
+            (error(10_111, "rollup not permitted"), PublishResult::Free),
             (error(10_077, "maximum bytes exceeded"), refused(full)),
         ] {
             assert_eq!(heard(Asked::Taken, &body, None), expected, "{body}");
