@@ -88,8 +88,7 @@ impl DeadEvent {
         let header = |name: &str| message.headers.get(name).map(|value| value.as_str().to_owned());
         let token = message.subject.rsplit('.').next().unwrap_or_default();
         let again = token.strip_prefix(again::MARK);
-        let is_reference = message.headers.get(names::LARGE).is_some();
-        let body = Payload { carried: message.payload.clone(), is_reference };
+        let body = large::payload_of(Some(&message.headers), message.payload.clone());
         let (bytes, whole) = (large::octets(&body) as usize, header(names::WHOLE));
         Self {
             id: again.unwrap_or(token).to_owned(),

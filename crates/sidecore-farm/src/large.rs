@@ -13,8 +13,9 @@ use crate::node::task::{Outcome, Task};
 use crate::streams::names;
 use crate::wire::is_token;
 use async_nats::jetstream::context::{GetStreamError, GetStreamErrorKind, PublishErrorKind};
-use async_nats::jetstream::stream::{DirectGetErrorKind, Stream};
+use async_nats::jetstream::stream::{DirectGetError, DirectGetErrorKind, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
+use async_nats::{HeaderMap, StatusCode};
 use aws_lc_rs::digest::{SHA256, digest};
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE;
@@ -22,7 +23,6 @@ use bytes::Bytes;
 use futures_util::future::try_join_all;
 use serde::{Deserialize, Serialize};
 use sidecore_assign::Payload;
-use sidecore_terminal::output::tell;
 use std::borrow::Cow;
 use std::time::Duration;
 use tokio::sync::mpsc;
@@ -30,10 +30,12 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Most octets of an event or a result: feeders, nodes and takers have the whole of one in memory.
 pub(crate) const LARGEST: usize = 256 << 20;
-/// Octets of a part of an object: any server takes as many in a message.
-const PART: usize = 128 << 10;
+/// Most octets of a part of an object, and what servers add to a part that they send. A reader waits for each part, so
+/// that small ones would take their time from a distant server.
+const MAX_PART: usize = 1 << 20;
+const BESIDE: usize = 4_096;
 /// Parts on their way to the servers at a time.
-const WINDOW: usize = 16;
+const WINDOW: usize = 4;
 /// Most characters of the name of an object's parts.
 const MAX_PARTS_NAME: usize = 64;
 /// Time between the acknowledgement of an event and the removal of its object: the acknowledgement may be lost, and the
@@ -44,6 +46,8 @@ const MAX_REMOVALS: usize = 4_096;
 /// How long a replica may lack an object that is stored, and the time between two looks at it.
 const LAG: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
+/// How long the servers may take for the description of an object: where there is no store, earlier ones do not answer.
+const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(2);
 /// How long the servers may take for an object of any size.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
@@ -74,8 +78,18 @@ pub(crate) enum LargeError {
     Full,
     #[error("an event or a result may have {LARGEST} octets at most, and this has {0}")]
     TooLarge(usize),
-    #[error("the servers do not give or take an object: {0}")]
+    #[error("the servers do not give or take an object: {0}; a farm has room for objects once --large-bytes made it")]
     Failed(Cause),
+}
+
+/// What a message of the farm carries.
+pub(crate) fn payload_of(headers: Option<&HeaderMap>, carried: Bytes) -> Payload {
+    Payload { carried, is_reference: headers.is_some_and(|headers| headers.get(names::LARGE).is_some()) }
+}
+
+/// Whether a node stored this result for the event `id`, so that no node has the result of another removed.
+pub(crate) fn is_result_of(payload: &Payload, id: &str) -> bool {
+    told(payload).is_none_or(|reference| reference.object.split_once('/').is_some_and(|(of, _)| of == id))
 }
 
 /// What distinguishes a payload from others: of two objects with the same octets, the same.
@@ -154,7 +168,7 @@ impl Store {
             bucket: self.name.clone(),
             nuid: secret,
             size: octets.len() as u64,
-            chunks: octets.len().div_ceil(PART),
+            chunks: octets.len().div_ceil(self.part()),
             digest: format!("SHA-256={}", URL_SAFE.encode(digest)),
             deleted: false,
         };
@@ -170,7 +184,8 @@ impl Store {
     }
 
     async fn put_all(&self, description: &Description, octets: &Bytes) -> Result<(), LargeError> {
-        let part = |number: usize| octets.slice(number * PART..octets.len().min((number + 1) * PART));
+        let size = self.part();
+        let part = |number: usize| octets.slice(number * size..octets.len().min((number + 1) * size));
         let numbers: Vec<usize> = (0..description.chunks).collect();
         for window in numbers.chunks(WINDOW) {
             let sent = window.iter().map(|number| self.publish(self.parts(&description.nuid), part(*number)));
@@ -191,6 +206,10 @@ impl Store {
         })
     }
 
+    fn part(&self) -> usize {
+        self.js.client().max_payload().saturating_sub(BESIDE).clamp(1, MAX_PART)
+    }
+
     fn parts(&self, nuid: &str) -> String {
         format!("$O.{}.C.{nuid}", self.name)
     }
@@ -201,18 +220,22 @@ impl Store {
 
     /// The octets that a payload stands for.
     pub(crate) async fn get(&self, payload: &Payload) -> Result<Bytes, LargeError> {
+        let end = Instant::now() + LAG;
+        loop {
+            match self.get_now(payload).await {
+                Err(LargeError::Gone(_)) if Instant::now() < end => sleep(PAUSE).await,
+                got => return got,
+            }
+        }
+    }
+
+    /// The same for who cannot wait: `Gone` may also mean that a replica lags behind.
+    pub(crate) async fn get_now(&self, payload: &Payload) -> Result<Bytes, LargeError> {
         if !payload.is_reference {
             return Ok(payload.carried.clone());
         }
         let reference = read(payload)?;
-        let end = Instant::now() + LAG;
-        let got = loop {
-            match self.within(self.read(&reference)).await {
-                // A replica may not have it yet.
-                Err(LargeError::Gone(_)) if Instant::now() < end => sleep(PAUSE).await,
-                got => break got?,
-            }
-        };
+        let got = self.within(self.read(&reference)).await?;
         if got.len() as u64 != reference.octets || hexadecimal(digest(&SHA256, &got).as_ref()) != reference.sha256 {
             return Err(LargeError::Spoilt(reference.object));
         }
@@ -230,10 +253,7 @@ impl Store {
         let (mut got, mut from) = (Vec::new(), 1);
         while (got.len() as u64) < size {
             let part = stream.direct_get_next_for_subject(&subject, Some(from)).await;
-            let part = part.map_err(|error| match error.kind() {
-                DirectGetErrorKind::NotFound => LargeError::Gone(object.clone()),
-                _ => LargeError::Failed(error.into()),
-            })?;
+            let part = part.map_err(|error| not_read(error, object))?;
             from = part.sequence + 1;
             got.extend_from_slice(&part.payload);
         }
@@ -242,11 +262,13 @@ impl Store {
 
     /// What the store says of an object. `None`: it has none of that name.
     async fn described(&self, object: &str) -> Result<Option<Description>, LargeError> {
-        let first = self.stream().await?.direct_get_next_for_subject(self.description(object), None).await;
-        let first = match first {
-            Ok(first) => first,
-            Err(error) if error.kind() == DirectGetErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(LargeError::Failed(error.into())),
+        let stream = self.stream().await?;
+        let first = timeout(DESCRIPTION_TIMEOUT, stream.direct_get_next_for_subject(self.description(object), None));
+        let first = match first.await.map(|first| first.map_err(|error| not_read(error, object))) {
+            Ok(Ok(first)) => first,
+            Ok(Err(LargeError::Gone(_))) => return Ok(None),
+            Ok(Err(error)) => return Err(error),
+            Err(late) => return Err(LargeError::Failed(late.into())),
         };
         match serde_json::from_slice::<Description>(&first.payload) {
             Ok(told) if told.deleted => Ok(None),
@@ -323,19 +345,11 @@ impl AtNode {
         Self { events: store(What::Events), results: store(What::Results), most }
     }
 
-    /// The task with its octets, or why there are none.
+    /// The task with its octets, or why there are none. That counts as a try: whose fault it is another node decides.
     pub(crate) async fn whole(&self, task: &Task) -> Result<Task, Outcome> {
         match timeout(task.limit, self.events.get(&task.body)).await {
             Ok(Ok(octets)) => Ok(Task { body: octets.into(), ..task.clone() }),
-            Ok(Err(error @ (LargeError::Gone(_) | LargeError::Spoilt(_) | LargeError::NoReference))) => {
-                Err(Outcome::Failed(error.to_string()))
-            }
-            // No fault of the event. Without a pause this node would refuse it over and over again.
-            Ok(Err(error)) => {
-                tell(&error);
-                sleep(PAUSE).await;
-                Err(Outcome::Refused(error.to_string()))
-            }
+            Ok(Err(error)) => Err(Outcome::Failed(error.to_string())),
             Err(_) => Err(Outcome::Failed("its object took longer than the time limit".to_owned())),
         }
     }
@@ -361,6 +375,14 @@ fn read(payload: &Payload) -> Result<Reference, LargeError> {
     let read: Option<Reference> = serde_json::from_slice(&payload.carried).ok();
     let is_one = |reference: &Reference| !reference.object.is_empty() && reference.octets <= LARGEST as u64;
     read.filter(is_one).ok_or(LargeError::NoReference)
+}
+
+fn not_read(error: DirectGetError, object: &str) -> LargeError {
+    match error.kind() {
+        DirectGetErrorKind::NotFound => LargeError::Gone(object.to_owned()),
+        DirectGetErrorKind::ErrorResponse(StatusCode::NO_RESPONDERS, _) => LargeError::NoStore,
+        _ => LargeError::Failed(error.into()),
+    }
 }
 
 fn json(value: &impl Serialize) -> Result<Bytes, LargeError> {

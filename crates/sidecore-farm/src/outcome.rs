@@ -3,6 +3,7 @@
 use crate::args;
 use crate::connect::{self, Role};
 use crate::error::FarmError;
+use crate::large::{self, Store, What};
 use crate::streams::{self, names};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
@@ -21,11 +22,14 @@ pub(crate) async fn run(args: args::Outcome) -> Result<u8, FarmError> {
     let js = jetstream::new(client);
     let (farm, id) = (&args.farm.farm, &args.id);
     let streams = streams::existing(&js, farm).await?;
+    let large = Store::new(js, farm, What::Results);
     let (begun, wait) = (Instant::now(), args.wait.unwrap_or_default());
     loop {
         if let Some(result) = last(&streams.results, names::result(farm, id)).await?.filter(is_committed) {
+            let result = large::payload_of(Some(&result.headers), result.payload);
+            let result = large.get(&result).await?;
             let mut stdout = io::stdout();
-            let written = stdout.write_all(&result.payload).and_then(|()| stdout.flush());
+            let written = stdout.write_all(&result).and_then(|()| stdout.flush());
             unless_closed(written).map_err(FarmError::output)?;
             return Ok(0);
         }

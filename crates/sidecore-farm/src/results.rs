@@ -13,7 +13,7 @@ use crate::args;
 use crate::connect;
 use crate::error::{Cause, FarmError};
 use crate::ids;
-use crate::large::{LargeError, Store, What};
+use crate::large::{self, LargeError, Store, What};
 use crate::quiet::Quiet;
 use crate::streams::names;
 use async_nats::jetstream::{self, AckKind, Message};
@@ -32,6 +32,9 @@ use tokio::time::{Instant, sleep, timeout};
 const BATCH: usize = 256;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(250);
+/// How often, and how long after one another, a result is looked for that is larger than a message.
+const LOOKS: i64 = 4;
+const LOOK_AGAIN: Duration = Duration::from_secs(1);
 /// Interval of removals.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -176,7 +179,8 @@ impl Taker {
     }
 
     async fn one(&mut self, message: &Message) -> Result<(), TakeError> {
-        let number = message.info().map_err(TakeError::Later)?.stream_sequence;
+        let info = message.info().map_err(TakeError::Later)?;
+        let number = info.stream_sequence;
         let id = message.subject.rsplit('.').next().unwrap_or_default();
         let is_committed = message.headers.as_ref().is_some_and(|headers| headers.get(names::KIND).is_some());
         let kind = if !ids::is_one(id) || !is_committed {
@@ -188,35 +192,44 @@ impl Taker {
             // The consumer was recreated and has delivered an earlier result again.
             AckKind::Ack
         } else {
-            self.put(id, number, message).await?
+            self.put(id, number, info.delivered, message).await?
         };
-        self.source.progress.take(number);
+        if !matches!(kind, AckKind::Nak(_)) {
+            self.source.progress.take(number);
+        }
         message.ack_with(kind).await.map_err(TakeError::Later)
     }
 
-    /// Writes a result. `Term`: there is none where its message says.
-    async fn put(&mut self, id: &str, number: u64, message: &Message) -> Result<AckKind, TakeError> {
-        let is_reference = message.headers.as_ref().is_some_and(|headers| headers.get(names::LARGE).is_some());
-        let result = Payload { carried: message.payload.clone(), is_reference };
-        match self.large.get(&result).await {
+    /// Writes a result. `Nak`: a replica may lack it still. `Term`: there is none where its message says.
+    async fn put(&mut self, id: &str, number: u64, delivered: i64, message: &Message) -> Result<AckKind, TakeError> {
+        let result = large::payload_of(message.headers.as_ref(), message.payload.clone());
+        let got = if large::is_result_of(&result, id) {
+            self.large.get_now(&result).await
+        } else {
+            Err(LargeError::NoReference)
+        };
+        let why = match got {
             Ok(octets) => {
                 self.sink.put(id, &octets).map_err(TakeError::Final)?;
                 self.taken += 1;
-                if is_reference && !self.keep {
+                if result.is_reference && !self.keep {
                     self.objects.push_back((number, result));
                 }
-                Ok(AckKind::Ack)
+                return Ok(AckKind::Ack);
             }
-            Err(error @ LargeError::Denied(_)) => Err(TakeError::Final(FarmError::Large(error))),
-            Err(error @ (LargeError::Failed(_) | LargeError::NoStore | LargeError::Full)) => {
-                Err(TakeError::Later(error.into()))
-            }
-            Err(error) => {
-                self.odd += 1;
-                tell(format_args!("left out the result {}: {error}", id.escape_debug()));
-                Ok(AckKind::Term)
-            }
-        }
+            // Nobody waits for it: other results come first.
+            Err(LargeError::Gone(_)) if delivered < LOOKS => return Ok(AckKind::Nak(Some(LOOK_AGAIN))),
+            Err(error @ LargeError::Denied(_)) => return Err(TakeError::Final(error.into())),
+            // Where there is no store, earlier servers do not answer.
+            Err(error @ (LargeError::Failed(_) | LargeError::NoStore)) => match self.large.is_there().await {
+                Ok(false) => LargeError::NoStore,
+                _ => return Err(TakeError::Later(error.into())),
+            },
+            Err(error) => error,
+        };
+        self.odd += 1;
+        tell(format_args!("left out the result {}: {why}", id.escape_debug()));
+        Ok(AckKind::Term)
     }
 
     /// Removes objects of results that all takers have: up to this number.

@@ -8,6 +8,7 @@ use super::known::{Origin, StreamPosition};
 use super::outbox::Outbox;
 use crate::assign::Room;
 use crate::error::{Cause, FarmError};
+use crate::large;
 use crate::streams::Streams;
 use crate::streams::names::{self, EventSubject, all_of};
 use async_nats::jetstream::ErrorCode;
@@ -294,8 +295,8 @@ pub(super) fn event(
     let id = id.unwrap_or_else(|| format!("s-{}", position.number));
     let acknowledge = message.reply?;
     let origin = Origin { position, acknowledge, taken: now, fed, deadline, not_before, batch };
-    let is_reference = headers.is_some_and(|headers| headers.get(names::LARGE).is_some());
-    Some((id.into(), message.subject, Payload { carried: message.payload, is_reference }, origin))
+    let body = large::payload_of(headers, message.payload);
+    Some((id.into(), message.subject, body, origin))
 }
 
 fn name(farm: &str, term: u64, unique: u64, priority: Priority) -> String {

@@ -1,7 +1,7 @@
 //! Events and results that are larger than a message of the servers.
 
-use crate::program::{Running, farm, fine, refused, run, run_with, said, until};
-use crate::queue::{count, with};
+use crate::program::{Running, farm, fine, refused, run, run_with, said, status, until};
+use crate::queue::{count, publish, with};
 use serde_json::Value;
 use sidecore_testing::nats::Server;
 use std::fs;
@@ -55,6 +55,7 @@ fn large_events_and_results_pass_and_leave_nothing_behind() {
     let content = content();
     assert!(feed(&url, "f", &content).starts_with("fed 2, stored 2,"));
     let _node = node(&url, &["cat"]);
+    assert!(run(&url, &["result", "f-one", "--wait", "60s"]).stdout == content);
     let out = tempfile::tempdir().unwrap();
     let to = out.path().to_str().unwrap();
     // Another taker has not taken them yet.
@@ -93,6 +94,33 @@ fn without_room_for_them_large_events_are_refused_with_what_makes_it() {
     dispatcher.end();
     fine(&run(&url, &["delete", "--yes"]));
     assert!(with(&url, async |js| js.get_stream(STORES[0]).await.is_err()));
+}
+
+#[test]
+fn references_in_a_farm_without_stores_stop_neither_nodes_nor_takers() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB"]));
+    let reference = r#"{"object":"x/1","sha256":"","octets":1}"#;
+    for number in 0..4 {
+        let headers = [("Nats-Msg-Id", &*format!("x-{number}")), ("Farm-Large", "1")];
+        publish(&url, "farm.farm.events.default", &headers, reference);
+    }
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = node(&url, &["cat"]);
+    let line = b"small\n";
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], line));
+    until("the small event is done", || count(&url, "farm-results") == 1);
+    until("dead letters", || count(&url, "farm-dead") == 4);
+    assert!(letters(&url)[0]["reason"].as_str().unwrap().contains("--large-bytes"));
+    assert_eq!(status(&url)["nodes"][0]["refused"], 0, "that would pause the node");
+    for (id, object) in [("evil", "evil/1"), ("bad", "f-0/1")] {
+        let reference = reference.replace("x/1", object);
+        publish(&url, &format!("farm.farm.results.{id}"), &[("Farm-Kind", "k"), ("Farm-Large", "1")], &reference);
+    }
+    let taken = run(&url, &["results", "--stdout", "--lines"]);
+    refused(&taken, 1, &["left out the result evil: the farm has no room", "left out the result bad: the reference"]);
+    assert_eq!(said(&taken).1, "small\n");
 }
 
 #[test]
@@ -165,18 +193,29 @@ fn a_reference_that_names_what_it_may_not_removes_nothing_and_stops_nobody() {
         ("d", r#"{"object":"","sha256":"","octets":0}"#),
     ] {
         let headers = [("Nats-Msg-Id", id), ("Farm-Large", "1")];
-        crate::queue::publish(&url, "farm.farm.events.default", &headers, body);
+        publish(&url, "farm.farm.events.default", &headers, body);
     }
     let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
     let _node = node(&url, &["cat"]);
     until("dead letters", || count(&url, "farm-dead") == 4);
     until("results", || count(&url, "farm-results") == 2);
     until("the object of the result is removed, and no other", || count(&url, STORES[0]) == 1);
-    assert!(parts > 20, "{parts}");
+    assert_eq!(parts, 5, "four parts and their description");
     // A taker leaves a result out whose reference is none, and goes on.
     let headers = [("Farm-Kind", "k"), ("Farm-Large", "1")];
-    crate::queue::publish(&url, "farm.farm.results.evil", &headers, &huge);
+    publish(&url, "farm.farm.results.evil", &headers, &huge);
+    // Of this one there is no object: it is looked for again behind the others.
+    let gone = r#"{"object":"gone/1","sha256":"","octets":1}"#;
+    publish(&url, "farm.farm.results.gone", &headers, gone);
     let out = tempfile::tempdir().unwrap();
     let taken = run(&url, &["results", "--to", out.path().to_str().unwrap()]);
-    refused(&taken, 1, &["left out the result evil: the reference to an object is none", "took 2 results"]);
+    refused(
+        &taken,
+        1,
+        &[
+            "left out the result evil: the reference to an object is none",
+            "left out the result gone: the object gone/1 is gone",
+            "took 2 results",
+        ],
+    );
 }
