@@ -71,7 +71,8 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
     Ok(letters)
 }
 
-async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
+/// The first letter from this number on.
+pub(crate) async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
         said = connect::denied() => return Err(FarmError::denied("read dead letters", said)),

@@ -78,6 +78,8 @@ pub(crate) enum LargeError {
     Full,
     #[error("an event or a result may have {LARGEST} octets at most, and this has {0}")]
     TooLarge(usize),
+    #[error("{0} octets are more than the {1} that the store of large events holds: its operator makes it larger")]
+    TooLargeForStore(u64, u64),
     #[error("the servers do not give or take an object: {0}; a farm has room for objects once --large-bytes made it")]
     Failed(Cause),
 }
@@ -172,6 +174,10 @@ impl Store {
             digest: format!("SHA-256={}", URL_SAFE.encode(digest)),
             deleted: false,
         };
+        // A node may not ask.
+        if self.what == What::Events {
+            self.within(self.room(description.size)).await?;
+        }
         let put = self.within(self.put_all(&description, octets)).await;
         if put.is_err() && self.what == What::Events {
             // Parts without a description would fill the store. A node may not remove them: they end by their age.
@@ -181,6 +187,20 @@ impl Store {
         let reference =
             Reference { object: description.name, sha256: hexadecimal(digest.as_ref()), octets: description.size };
         Ok(Payload::reference(json(&reference)?))
+    }
+
+    /// Whether the store has room for an object now: without it, many parts would come and be removed again.
+    async fn room(&self, octets: u64) -> Result<(), LargeError> {
+        let info = match self.stream().await?.get_info().await {
+            Ok(info) => info,
+            Err(error) => return Err(LargeError::Failed(error.into())),
+        };
+        let Ok(most) = u64::try_from(info.config.max_bytes) else { return Ok(()) };
+        match octets {
+            _ if octets > most => Err(LargeError::TooLargeForStore(octets, most)),
+            _ if octets > most.saturating_sub(info.state.bytes) => Err(LargeError::Full),
+            _ => Ok(()),
+        }
     }
 
     async fn put_all(&self, description: &Description, octets: &Bytes) -> Result<(), LargeError> {

@@ -2,7 +2,9 @@
 
 use crate::args;
 use crate::connect::{self, denied};
+use crate::dead;
 use crate::error::{Cause, FarmError};
+use crate::large::{self, LargeError, Store, What};
 use crate::status::Status;
 use crate::streams::{self, names};
 use async_nats::jetstream::stream::{DeleteMessageError, DeleteMessageErrorKind, Stream};
@@ -111,11 +113,30 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
         text += "nobody has taken results: `sidecore farm results` does\n";
     }
     if args.dead {
+        remove_objects(js, &args.farm.farm, &streams.dead).await?;
         let purged = streams.dead.purge().await.map_err(FarmError::nats("cannot remove dead letters"))?;
         let _ = writeln!(text, "dead letters removed: {}", purged.purged);
     }
     print(&text).map_err(FarmError::output)?;
     Ok(0)
+}
+
+/// Removes what large events of dead letters hold in their store.
+async fn remove_objects(js: Context, farm: &str, dead: &Stream<()>) -> Result<(), FarmError> {
+    let store = Store::new(js, farm, What::Events);
+    if !store.is_there().await? {
+        return Ok(());
+    }
+    let mut next = 1;
+    while let Some(letter) = dead::from(dead, &names::dead(farm, "*"), next).await? {
+        next = letter.sequence + 1;
+        match store.remove(&large::payload_of(Some(&letter.headers), letter.payload)).await {
+            // There is none for it.
+            Ok(()) | Err(LargeError::NoReference | LargeError::Spoilt(_)) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
 }
 
 pub(crate) async fn delete(args: args::Delete) -> Result<u8, FarmError> {

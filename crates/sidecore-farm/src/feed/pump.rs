@@ -188,8 +188,11 @@ impl Pump {
                     reference
                 }
                 Err(error) => {
-                    let ack =
-                        if matches!(error, LargeError::Full) { Ack::Full } else { Ack::NotNow(error.to_string()) };
+                    let ack = match error {
+                        LargeError::Full => Ack::Full,
+                        LargeError::TooLargeForStore(..) => Ack::Never(error.to_string()),
+                        _ => Ack::NotNow(error.to_string()),
+                    };
                     self.event_answer(attempt, ack);
                     return Ok(true);
                 }

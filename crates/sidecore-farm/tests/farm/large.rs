@@ -5,6 +5,9 @@ use crate::queue::{count, publish, with};
 use serde_json::Value;
 use sidecore_testing::nats::Server;
 use std::fs;
+use std::io::Write;
+use std::process::Stdio;
+use std::thread;
 
 /// Octets of a large event: more than a message has.
 const LARGE: usize = 3 << 20;
@@ -87,13 +90,38 @@ fn without_room_for_them_large_events_are_refused_with_what_makes_it() {
     assert!(reason.contains("3000000 octets") && reason.contains("--large-bytes"), "{reason}");
     // With room for two thirds of it.
     fine(&run(&url, &["feed", "--large-bytes", "2MiB"]));
-    let (code, out, _) = said(&run_with(&url, &["feed", "--lines", "--name", "g", "--when-full", "shed"], &line));
-    assert_eq!((code, out.trim()), (1, "fed 1, stored 0, already there 0, refused 0, shed 1"));
+    let other = run_with(&url, &["feed", "--lines", "--name", "g"], &line);
+    refused(&other, 1, &["3145728 octets are more than the 2097152 that the store of large events holds"]);
     refused(&run(&url, &["feed", "--large-bytes", "9MiB"]), 2, &["OBJ_farm-large-events", "--large-bytes", "9437184"]);
     dispatcher.stop();
     dispatcher.end();
     fine(&run(&url, &["delete", "--yes"]));
     assert!(with(&url, async |js| js.get_stream(STORES[0]).await.is_err()));
+}
+
+#[test]
+fn a_full_store_makes_feeders_wait_and_what_is_given_up_frees_it() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "5MiB"]));
+    let line = vec![b'x'; LARGE];
+    fine(&run_with(&url, &["feed", "--lines", "--name", "one"], &line));
+    let two = ["feed", "--lines", "--name", "two"];
+    let (code, out, _) = said(&run_with(&url, &[&two[..], &["--when-full", "shed"]].concat(), &line));
+    assert_eq!((code, out.trim()), (1, "fed 1, stored 0, already there 0, refused 0, shed 1"));
+    assert_eq!(count(&url, STORES[0]), 5, "nothing of the second one");
+    let mut feeder = Running::start(farm(&url, &["feed", "--lines", "--name", "three"]).stdin(Stdio::piped()));
+    let mut input = feeder.child.stdin.take().unwrap();
+    let feeding = thread::spawn(move || input.write_all(&line).unwrap());
+    feeder.says("the farm is full");
+    feeding.join().unwrap();
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let failing = node(&url, &["false"]);
+    until("a dead letter", || count(&url, "farm-dead") == 1);
+    drop(failing);
+    let pruned = fine(&run(&url, &["prune", "--dead"]));
+    assert!(pruned.contains("dead letters removed: 1"), "{pruned}");
+    assert!(fine(&feeder.end()).starts_with("fed 1, stored 1,"));
 }
 
 #[test]
