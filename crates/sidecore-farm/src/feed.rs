@@ -52,7 +52,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
         Ok(_) => {
             streams::warn_of_replicas(&js, &args.farm.farm).await?;
             let large = Store::new(js.clone(), &args.farm.farm, What::Events);
-            Account::Farms(if large.is_there().await? { Some(Box::new(large)) } else { None })
+            Account::Farms(if large.is_there().await? { Some(Arc::new(large)) } else { None })
         }
         Err(denied @ StreamError::Denied(_)) if args.durability == Durability::default() => {
             Account::Own(place::namespace(&js, &args.farm.farm, denied).await?)

@@ -31,6 +31,9 @@ use tokio::time::{Instant, sleep, timeout};
 
 const BATCH: usize = 256;
 const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
+/// Time at the end for the last acknowledgements.
+const LAST: Duration = Duration::from_secs(2);
+const LOST: &str = "the last acknowledgements may be lost";
 const PAUSE: Duration = Duration::from_millis(250);
 /// How often, and how long after one another, a result is looked for that is larger than a message.
 const LOOKS: i64 = 4;
@@ -48,8 +51,11 @@ pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
         done = taker.take() => done,
         () = signals.next() => Ok(()),
     };
-    // Acknowledgements may still be on their way to the server.
-    let flushed = client.flush().await.map_err(FarmError::nats("the last acknowledgements may be lost"));
+    // Acknowledgements may still be on their way to the server, which may be away.
+    let flushed = match timeout(LAST, client.flush()).await {
+        Ok(flushed) => flushed.map_err(FarmError::nats(LOST)),
+        Err(late) => Err(FarmError::nats(LOST)(late)),
+    };
     if flushed.is_ok() {
         taker.prune_at_end().await;
     }

@@ -18,6 +18,8 @@ pub(super) enum Outcome {
 enum PendingState {
     Ready,
     Sent(Instant),
+    /// Its object is on its way, or waits for that.
+    Storing,
     Over(Outcome),
 }
 
@@ -100,6 +102,13 @@ impl Outbox {
         pending.state = PendingState::Over(outcome);
     }
 
+    /// Notes that an attempt waits for the event's object.
+    pub(super) fn storing(&mut self, attempt: Attempt) {
+        if let Some(pending) = self.latest(attempt) {
+            pending.state = PendingState::Storing;
+        }
+    }
+
     /// Ends an event that will not be stored. `None`: it was over before, or another attempt has no answer yet.
     pub(super) fn give_up(&mut self, attempt: Attempt, outcome: Outcome) -> Option<&Found> {
         let pending = self.latest(attempt)?;
@@ -151,7 +160,7 @@ impl Outbox {
     }
 
     fn sent(&mut self, number: u64) -> Option<&mut Pending> {
-        self.pending(number).filter(|pending| matches!(pending.state, PendingState::Sent(_)))
+        self.pending(number).filter(|pending| matches!(pending.state, PendingState::Sent(_) | PendingState::Storing))
     }
 
     fn pending(&mut self, number: u64) -> Option<&mut Pending> {

@@ -19,10 +19,12 @@ use async_nats::connection::State;
 use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
+use sidecore_assign::Payload;
 use sidecore_nats::Signals;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::collections::BTreeMap;
+use std::future::pending;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::{Notify, mpsc};
@@ -44,7 +46,7 @@ pub(super) enum Account {
     /// One of its own, with this namespace.
     Own(String),
     /// The farm's, with the store of large events if the farm has one.
-    Farms(Option<Box<Store>>),
+    Farms(Option<Arc<Store>>),
 }
 
 impl Account {
@@ -64,7 +66,7 @@ impl Account {
         }
     }
 
-    fn large(self) -> Option<Box<Store>> {
+    fn large(self) -> Option<Arc<Store>> {
         if let Self::Farms(large) = self { large } else { None }
     }
 }
@@ -149,6 +151,7 @@ impl Pump {
             tokio::select! {
                 Some(reply) = self.replies.next() => self.answers(&reply),
                 found = self.take.recv(), if !self.ended && self.outbox.has_room() => self.found(found),
+                (attempt, stored) = LargeEvents::stored(&mut self.large) => self.object(attempt, stored),
                 () = self.again.notified() => self.connected(),
                 _ = tick.tick() => self.tick().await?,
                 said = &mut denied => {
@@ -182,21 +185,14 @@ impl Pump {
         let mut headers = HeaderMap::new();
         let carried = match &mut self.large {
             _ if body.len() <= limit => body.clone(),
-            Some(large) => match large.reference(attempt.event, &found.id, body).await {
-                Ok(reference) => {
-                    headers.insert(names::LARGE, "1");
-                    reference
-                }
-                Err(error) => {
-                    let ack = match error {
-                        LargeError::Full => Ack::Full,
-                        LargeError::TooLargeForStore(..) => Ack::Never(error.to_string()),
-                        _ => Ack::NotNow(error.to_string()),
-                    };
-                    self.event_answer(attempt, ack);
+            Some(large) => {
+                let Some(reference) = large.reference(attempt, &found.id, body) else {
+                    self.outbox.storing(attempt);
                     return Ok(true);
-                }
-            },
+                };
+                headers.insert(names::LARGE, "1");
+                reference
+            }
             None => {
                 let why = InvalidInput::TooLarge(body.len() as u64, limit).to_string();
                 self.refuse(attempt, &why);
@@ -217,6 +213,31 @@ impl Pump {
         let reply = format!("{}.{}.{}", self.inbox, attempt.event, attempt.number);
         let sent = self.client.publish_with_reply_and_headers(self.subject.clone(), reply, headers, carried).await;
         sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))
+    }
+
+    fn object(&mut self, attempt: Attempt, stored: Result<Payload, LargeError>) {
+        let Some(large) = &mut self.large else { return };
+        large.storing = None;
+        for next in std::mem::take(&mut large.waiting) {
+            self.outbox.again(next);
+        }
+        let error = match stored {
+            Ok(reference) => {
+                large.references.insert(attempt.event, reference.carried);
+                self.outbox.again(attempt);
+                return;
+            }
+            Err(error) => error,
+        };
+        self.event_answer(
+            attempt,
+            match error {
+                LargeError::Full => Ack::Full,
+                LargeError::TooLargeForStore(..) => Ack::Never(error.to_string()),
+                _ => Ack::NotNow(error.to_string()),
+            },
+        );
+        self.settle();
     }
 
     fn answers(&mut self, reply: &Message) {
@@ -399,25 +420,41 @@ impl Pump {
     }
 }
 
-/// Objects of events that are not dealt with: one that is published again is not stored again.
+/// Objects of events that are not dealt with: one that is published again is not stored again. They are stored one by one,
+/// in a task, so that small events and signals need not wait.
 struct LargeEvents {
-    store: Box<Store>,
+    store: Arc<Store>,
     /// By the number of the event.
     references: BTreeMap<u64, Bytes>,
+    storing: Option<(Attempt, JoinHandle<Result<Payload, LargeError>>)>,
+    /// Attempts at events whose turn comes after that.
+    waiting: Vec<Attempt>,
 }
 
 impl LargeEvents {
-    fn new(store: Box<Store>) -> Self {
-        Self { store, references: BTreeMap::new() }
+    fn new(store: Arc<Store>) -> Self {
+        Self { store, references: BTreeMap::new(), storing: None, waiting: Vec::new() }
     }
 
-    async fn reference(&mut self, event: u64, id: &str, body: &Bytes) -> Result<Bytes, LargeError> {
-        if let Some(reference) = self.references.get(&event) {
-            return Ok(reference.clone());
+    /// The reference to the event's object. `None`: it is not stored yet.
+    fn reference(&mut self, attempt: Attempt, id: &str, body: &Bytes) -> Option<Bytes> {
+        let known = self.references.get(&attempt.event).cloned();
+        if known.is_none() && self.storing.is_some() {
+            self.waiting.push(attempt);
+        } else if known.is_none() {
+            let (store, id, body) = (Arc::clone(&self.store), id.to_owned(), body.clone());
+            self.storing = Some((attempt, tokio::spawn(async move { store.put(&id, &body).await })));
         }
-        let reference = self.store.put(id, body).await?.carried;
-        self.references.insert(event, reference.clone());
-        Ok(reference)
+        known
+    }
+
+    /// The next object that is stored, or why it is not.
+    async fn stored(large: &mut Option<Self>) -> (Attempt, Result<Payload, LargeError>) {
+        let Some((attempt, task)) = large.as_mut().and_then(|large| large.storing.as_mut()) else {
+            return pending().await;
+        };
+        let stored = task.await.unwrap_or_else(|panicked| Err(LargeError::Failed(panicked.into())));
+        (*attempt, stored)
     }
 
     fn forget_before(&mut self, event: u64) {

@@ -125,6 +125,35 @@ fn a_full_store_makes_feeders_wait_and_what_is_given_up_frees_it() {
 }
 
 #[test]
+fn feeder_and_taker_end_by_a_signal_while_their_server_is_away() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "5MiB"]));
+    let line = vec![b'x'; LARGE];
+    fine(&run_with(&url, &["feed", "--lines", "--name", "one"], &line));
+    let mut feeder = Running::start(farm(&url, &["feed", "--lines", "--name", "two"]).stdin(Stdio::piped()));
+    let mut input = feeder.child.stdin.take().unwrap();
+    input.write_all(&line).unwrap();
+    input.write_all(b"\n").unwrap();
+    feeder.says("the farm is full");
+    let mut taker = Running::start(&mut farm(&url, &["results", "--stdout", "--follow"]));
+    until("the taker is there", || {
+        with(&url, async |js| {
+            js.get_stream("farm-results").await.unwrap().get_info().await.unwrap().state.consumer_count
+        }) == 1
+    });
+    drop(server);
+    for process in [&mut feeder, &mut taker] {
+        process.says("lost the connection");
+        process.stop();
+    }
+    for process in [feeder, taker] {
+        let ended = process.end();
+        assert!(ended.status.code().is_some(), "it was killed in the end: {}", String::from_utf8_lossy(&ended.stderr));
+    }
+}
+
+#[test]
 fn references_in_a_farm_without_stores_stop_neither_nodes_nor_takers() {
     let Some(server) = Server::start() else { return };
     let url = server.url();
