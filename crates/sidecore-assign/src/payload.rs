@@ -13,6 +13,16 @@ pub struct Payload {
 }
 
 impl Payload {
+    /// Most octets of a reference. What is larger is none, whoever says so: a letter with it would not fit into a message.
+    pub const MAX_REFERENCE: usize = 1024;
+
+    /// What a message carries. `marked`: its sender says that it is a reference.
+    #[must_use]
+    pub fn new(carried: Bytes, marked: bool) -> Self {
+        let is_reference = marked && carried.len() <= Self::MAX_REFERENCE;
+        Self { carried, is_reference }
+    }
+
     /// A reference, in the form that nodes and takers understand.
     #[must_use]
     pub fn reference(carried: Bytes) -> Self {

@@ -71,7 +71,7 @@ async fn letters(dead: &Stream<()>, args: &args::Dead) -> Result<Vec<DeadEvent>,
     Ok(letters)
 }
 
-/// The first letter from this number on.
+/// The first message from this number on.
 pub(crate) async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Result<Option<StreamMessage>, FarmError> {
     let asked = tokio::select! {
         asked = dead.get_first_raw_message_by_subject(subject, sequence) => asked,
@@ -82,6 +82,11 @@ pub(crate) async fn from(dead: &Stream<()>, subject: &str, sequence: u64) -> Res
         Err(error) if error.kind() == RawMessageErrorKind::NoMessageFound => Ok(None),
         Err(error) => Err(FarmError::nats("cannot read dead letters")(error)),
     }
+}
+
+/// Whether a run of `--again` has begun with this letter.
+pub(crate) fn is_on_its_way(letter: &StreamMessage) -> bool {
+    letter.subject.rsplit('.').next().is_some_and(|token| token.starts_with(again::MARK))
 }
 
 impl DeadEvent {

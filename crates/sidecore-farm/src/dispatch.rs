@@ -22,7 +22,7 @@ use crate::assign::{Assigner, End, Ended, NewEvent, Offered, Room, Settings};
 use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
-use crate::large::{Remover, Store, What};
+use crate::large::{self, Remover, Store, What};
 use crate::quiet::Quiet;
 use crate::status::{Status, Totals};
 use crate::streams::{self, names::EventSubject};
@@ -107,6 +107,7 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
         objects: Remover::new(Store::new(context.clone(), farm, What::Events)),
+        unwanted: Remover::new(Store::new(context.clone(), farm, What::Results)),
         delays: Delays::default(),
         cancelled: Cancelled::default(),
         cancel_answer: Answer::default(),
@@ -148,6 +149,8 @@ struct Dispatcher<'a> {
     delays: Delays,
     care: StreamCare,
     objects: Remover,
+    /// Objects of results that nobody keeps.
+    unwanted: Remover,
     /// Of this term.
     cancelled: Cancelled,
     /// The last answer about it. Its request comes again if the answer was lost.
@@ -321,7 +324,12 @@ impl Dispatcher<'_> {
 
     fn finish(&mut self, now: Nanos, ended: Ended<Origin>) {
         let position = ended.event.origin.position;
-        if self.args.results == Keep::None && matches!(ended.end, End::Done(_)) {
+        if self.args.results == Keep::None
+            && let End::Done(result) = &ended.end
+        {
+            if large::is_result_of(result, &ended.event.id) {
+                self.unwanted.remove_soon(result.clone());
+            }
             return self.settle(now, ended);
         }
         let index = self.commits.commit(now, ended, &self.outbox);
@@ -338,7 +346,7 @@ impl Dispatcher<'_> {
     }
 
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
-        if ended.event.body.is_reference && matches!(ended.end, End::Done(_)) {
+        if matches!(ended.end, End::Done(_)) {
             self.objects.remove_soon(ended.event.body.clone());
         }
         let Origin { position, acknowledge, fed, .. } = ended.event.origin;
@@ -571,6 +579,7 @@ impl Dispatcher<'_> {
         self.give_all_back();
         // Without a connection the outbox would wait for one.
         let _ = timeout(LAST, self.outbox.close()).await;
+        let _ = timeout(LAST, async { tokio::join!(self.objects.close(), self.unwanted.close()) }).await;
     }
 
     fn now(&self) -> Nanos {

@@ -26,6 +26,7 @@ use sidecore_assign::Payload;
 use std::borrow::Cow;
 use std::time::Duration;
 use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 /// Most octets of an event or a result: feeders, nodes and takers have the whole of one in memory.
@@ -36,6 +37,12 @@ const MAX_PART: usize = 1 << 20;
 const BESIDE: usize = 4_096;
 /// Parts on their way to the servers at a time.
 const WINDOW: usize = 4;
+/// Least octets of a part that is not the last: a reader waits for each.
+const MIN_PART: usize = 16 << 10;
+/// What a part and the description of an object need in a store beside their octets.
+const RECORD: u64 = 512;
+/// Most octets of an object's name.
+const MAX_NAME: usize = 256;
 /// Most characters of the name of an object's parts.
 const MAX_PARTS_NAME: usize = 64;
 /// Time between the acknowledgement of an event and the removal of its object: the acknowledgement may be lost, and the
@@ -48,8 +55,6 @@ const LAG: Duration = Duration::from_secs(3);
 const PAUSE: Duration = Duration::from_millis(100);
 /// How long the servers may take for the description of an object: where there is no store, earlier ones do not answer.
 const DESCRIPTION_TIMEOUT: Duration = Duration::from_secs(2);
-/// How long the servers may take for an object of any size.
-const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// As JSON, so that other NATS clients can feed large events, too.
 #[derive(Debug, Serialize, Deserialize)]
@@ -80,13 +85,17 @@ pub(crate) enum LargeError {
     TooLarge(usize),
     #[error("{0} octets are more than the {1} that the store of large events holds: its operator makes it larger")]
     TooLargeForStore(u64, u64),
-    #[error("the servers do not give or take an object: {0}; a farm has room for objects once --large-bytes made it")]
+    #[error(
+        "no answer about an object: does the farm have room for large events (`sidecore farm feed --large-bytes`)?"
+    )]
+    NoAnswer,
+    #[error("the servers do not give or take an object: {0}")]
     Failed(Cause),
 }
 
 /// What a message of the farm carries.
 pub(crate) fn payload_of(headers: Option<&HeaderMap>, carried: Bytes) -> Payload {
-    Payload { carried, is_reference: headers.is_some_and(|headers| headers.get(names::LARGE).is_some()) }
+    Payload::new(carried, headers.is_some_and(|headers| headers.get(names::LARGE).is_some()))
 }
 
 /// Whether a node stored this result for the event `id`, so that no node has the result of another removed.
@@ -196,9 +205,10 @@ impl Store {
             Err(error) => return Err(LargeError::Failed(error.into())),
         };
         let Ok(most) = u64::try_from(info.config.max_bytes) else { return Ok(()) };
-        match octets {
-            _ if octets > most => Err(LargeError::TooLargeForStore(octets, most)),
-            _ if octets > most.saturating_sub(info.state.bytes) => Err(LargeError::Full),
+        let needed = octets + (octets / self.part() as u64 + 2) * RECORD;
+        match needed {
+            _ if needed > most => Err(LargeError::TooLargeForStore(octets, most)),
+            _ if needed > most.saturating_sub(info.state.bytes) => Err(LargeError::Full),
             _ => Ok(()),
         }
     }
@@ -276,6 +286,9 @@ impl Store {
             let part = part.map_err(|error| not_read(error, object))?;
             from = part.sequence + 1;
             got.extend_from_slice(&part.payload);
+            if part.payload.len() < MIN_PART && (got.len() as u64) < size {
+                return Err(LargeError::Spoilt(object.clone()));
+            }
         }
         Ok(got)
     }
@@ -288,7 +301,7 @@ impl Store {
             Ok(Ok(first)) => first,
             Ok(Err(LargeError::Gone(_))) => return Ok(None),
             Ok(Err(error)) => return Err(error),
-            Err(late) => return Err(LargeError::Failed(late.into())),
+            Err(_) => return Err(LargeError::NoAnswer),
         };
         match serde_json::from_slice::<Description>(&first.payload) {
             Ok(told) if told.deleted => Ok(None),
@@ -303,9 +316,13 @@ impl Store {
         if !payload.is_reference {
             return Ok(());
         }
-        let Reference { object, .. } = read(payload)?;
+        let Reference { object, sha256, octets } = read(payload)?;
         self.within(async {
-            let Some(Description { nuid, .. }) = self.described(&object).await? else { return Ok(()) };
+            let Some(Description { nuid, size, digest, .. }) = self.described(&object).await? else { return Ok(()) };
+            // Somebody else's: who does not know what is in it has no right to it.
+            if size != octets || digest_of(&digest) != Some(sha256) {
+                return Err(LargeError::Spoilt(object));
+            }
             self.purge(self.parts(&nuid)).await?;
             self.purge(self.description(&object)).await
         })
@@ -324,30 +341,45 @@ impl Store {
 
     async fn within<T>(&self, work: impl Future<Output = Result<T, LargeError>>) -> Result<T, LargeError> {
         tokio::select! {
-            done = timeout(TIMEOUT, work) => done.unwrap_or_else(|_| Err(LargeError::Failed("no answer in time".into()))),
+            done = work => done,
             said = denied() => Err(LargeError::Denied(said)),
         }
     }
 }
 
-/// Removes objects of events after their results are stored, in a task: no decision waits for it.
-pub(crate) struct Remover(mpsc::Sender<(Instant, Payload)>);
+/// Removes objects that nobody needs any more, in a task: no decision waits for it.
+pub(crate) struct Remover {
+    give: mpsc::Sender<(Instant, Payload)>,
+    removing: JoinHandle<()>,
+}
 
 impl Remover {
     pub(crate) fn new(store: Store) -> Self {
         let (give, mut take) = mpsc::channel::<(Instant, Payload)>(MAX_REMOVALS);
-        tokio::spawn(async move {
+        let removing = tokio::spawn(async move {
             while let Some((due, payload)) = take.recv().await {
-                sleep_until(due).await;
+                // Nobody waits until it is due once the dispatcher ends, which has sent its acknowledgements by then.
+                while !take.is_closed() && Instant::now() < due {
+                    sleep_until(due.min(Instant::now() + PAUSE)).await;
+                }
                 // One that stays ends by its age.
                 drop(store.remove(&payload).await);
             }
         });
-        Self(give)
+        Self { give, removing }
     }
 
     pub(crate) fn remove_soon(&self, payload: Payload) {
-        drop(self.0.try_send((Instant::now() + REMOVE_AFTER, payload)));
+        if payload.is_reference {
+            drop(self.give.try_send((Instant::now() + REMOVE_AFTER, payload)));
+        }
+    }
+
+    /// Removes what waits for it.
+    pub(crate) async fn close(self) {
+        drop(self.give);
+        // A task that ended early has nothing more to remove.
+        let _ = self.removing.await;
     }
 }
 
@@ -365,17 +397,18 @@ impl AtNode {
         Self { events: store(What::Events), results: store(What::Results), most }
     }
 
-    /// The task with its octets, or why there are none. That counts as a try: whose fault it is another node decides.
-    pub(crate) async fn whole(&self, task: &Task) -> Result<Task, Outcome> {
+    /// The task with its octets and the time that is left for it, or why there are none. That counts as a try: whose fault
+    /// it is another node decides.
+    pub(crate) async fn whole(&self, task: &Task, begun: Instant) -> Result<Task, Outcome> {
         match timeout(task.limit, self.events.get(&task.body)).await {
-            Ok(Ok(octets)) => Ok(Task { body: octets.into(), ..task.clone() }),
+            Ok(Ok(octets)) => Ok(Task { body: octets.into(), limit: left(task, begun), ..task.clone() }),
             Ok(Err(error)) => Err(Outcome::Failed(error.to_string())),
             Err(_) => Err(Outcome::Failed("its object took longer than the time limit".to_owned())),
         }
     }
 
     /// What is answered.
-    pub(crate) async fn answer(&self, task: &Task, outcome: Outcome) -> Outcome {
+    pub(crate) async fn answer(&self, task: &Task, begun: Instant, outcome: Outcome) -> Outcome {
         let Outcome::Done(result) = &outcome else { return outcome };
         if result.len() <= self.most {
             return outcome;
@@ -383,7 +416,7 @@ impl AtNode {
         let (size, most) = (result.len(), self.most);
         let too_large =
             |why: &str| Outcome::Failed(format!("the result has {size} octets, and a message {most}: {why}"));
-        match timeout(task.limit, self.results.put(&task.id, result)).await {
+        match timeout(left(task, begun), self.results.put(&task.id, result)).await {
             Ok(Ok(reference)) => Outcome::Done(reference),
             Ok(Err(error)) => too_large(&error.to_string()),
             Err(_) => too_large("the servers did not take it within the time limit"),
@@ -391,10 +424,21 @@ impl AtNode {
     }
 }
 
+/// The dispatcher gives reading, working and storing one limit together.
+fn left(task: &Task, begun: Instant) -> Duration {
+    task.limit.saturating_sub(begun.elapsed())
+}
+
 fn read(payload: &Payload) -> Result<Reference, LargeError> {
     let read: Option<Reference> = serde_json::from_slice(&payload.carried).ok();
-    let is_one = |reference: &Reference| !reference.object.is_empty() && reference.octets <= LARGEST as u64;
+    let is_one =
+        |reference: &Reference| (1..=MAX_NAME).contains(&reference.object.len()) && reference.octets <= LARGEST as u64;
     read.filter(is_one).ok_or(LargeError::NoReference)
+}
+
+/// The digest in a description, in hexadecimal.
+fn digest_of(described: &str) -> Option<String> {
+    Some(hexadecimal(&URL_SAFE.decode(described.strip_prefix("SHA-256=")?).ok()?))
 }
 
 fn not_read(error: DirectGetError, object: &str) -> LargeError {

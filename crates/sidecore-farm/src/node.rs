@@ -137,13 +137,13 @@ impl Node {
 async fn do_one<W: Work>(work: &W, large: &AtNode, begun: Begun) -> Finished {
     let since = Instant::now();
     let outcome = if begun.task.body.is_reference {
-        match large.whole(&begun.task).await {
+        match large.whole(&begun.task, since.into()).await {
             Ok(whole) => work.run(&whole).await,
             Err(outcome) => outcome,
         }
     } else {
         work.run(&begun.task).await
     };
-    let outcome = large.answer(&begun.task, outcome).await;
+    let outcome = large.answer(&begun.task, since.into(), outcome).await;
     Finished { work: since.elapsed().as_nanos() as Nanos, begun, outcome }
 }

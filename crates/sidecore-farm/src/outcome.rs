@@ -3,7 +3,7 @@
 use crate::args;
 use crate::connect::{self, Role};
 use crate::error::FarmError;
-use crate::large::{self, Store, What};
+use crate::large::{self, LargeError, Store, What};
 use crate::streams::{self, names};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
@@ -27,6 +27,9 @@ pub(crate) async fn run(args: args::Outcome) -> Result<u8, FarmError> {
     loop {
         if let Some(result) = last(&streams.results, names::result(farm, id)).await?.filter(is_committed) {
             let result = large::payload_of(Some(&result.headers), result.payload);
+            if !large::is_result_of(&result, id) {
+                return Err(LargeError::NoReference.into());
+            }
             let result = large.get(&result).await?;
             let mut stdout = io::stdout();
             let written = stdout.write_all(&result).and_then(|()| stdout.flush());

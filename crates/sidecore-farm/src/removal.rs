@@ -7,6 +7,7 @@ use crate::error::{Cause, FarmError};
 use crate::large::{self, LargeError, Store, What};
 use crate::status::Status;
 use crate::streams::{self, names};
+use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{DeleteMessageError, DeleteMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -98,6 +99,7 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
         gone.map_err(FarmError::nats(format!("cannot forget the taker {name}")))?;
         tell(format_args!("forgot the taker {name}; if it takes again, it begins with the results that are left"));
     }
+    remove_taken_objects(&js, &args.farm.farm, &streams.results).await?;
     let Pruned { removed, takers, .. } = remove_taken(&js, &streams.results).await?;
     let mut text = format!("taken results removed: {removed}\n");
     for Taker { name, left, .. } in &takers {
@@ -113,7 +115,7 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
         text += "nobody has taken results: `sidecore farm results` does\n";
     }
     if args.dead {
-        remove_objects(js, &args.farm.farm, &streams.dead).await?;
+        remove_dead_objects(js, &args.farm.farm, &streams.dead).await?;
         let purged = streams.dead.purge().await.map_err(FarmError::nats("cannot remove dead letters"))?;
         let _ = writeln!(text, "dead letters removed: {}", purged.purged);
     }
@@ -121,19 +123,38 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
     Ok(0)
 }
 
-/// Removes what large events of dead letters hold in their store.
-async fn remove_objects(js: Context, farm: &str, dead: &Stream<()>) -> Result<(), FarmError> {
+/// Removes what large events of dead letters hold in their store. The event of a letter on its way may be in the queue.
+async fn remove_dead_objects(js: Context, farm: &str, dead: &Stream<()>) -> Result<(), FarmError> {
     let store = Store::new(js, farm, What::Events);
+    remove_objects(&store, dead, &names::dead(farm, "*"), |letter| !dead::is_on_its_way(letter)).await
+}
+
+/// Removes what results that every taker has hold in their store. A taker does so for those that it has taken itself.
+async fn remove_taken_objects(js: &Context, farm: &str, results: &Stream<()>) -> Result<(), FarmError> {
+    let floor = takers(results).await?.iter().map(|taker| taker.floor).min().unwrap_or_default();
+    let store = Store::new(js.clone(), farm, What::Results);
+    remove_objects(&store, results, &names::result(farm, "*"), |result| result.sequence <= floor).await
+}
+
+async fn remove_objects(
+    store: &Store,
+    of: &Stream<()>,
+    subject: &str,
+    is_meant: impl Fn(&StreamMessage) -> bool,
+) -> Result<(), FarmError> {
     if !store.is_there().await? {
         return Ok(());
     }
     let mut next = 1;
-    while let Some(letter) = dead::from(dead, &names::dead(farm, "*"), next).await? {
+    while let Some(letter) = dead::from(of, subject, next).await? {
         next = letter.sequence + 1;
+        if !is_meant(&letter) {
+            continue;
+        }
         match store.remove(&large::payload_of(Some(&letter.headers), letter.payload)).await {
-            // There is none for it.
+            // Of the latter there is none, or not this one.
             Ok(()) | Err(LargeError::NoReference | LargeError::Spoilt(_)) => {}
-            Err(error) => return Err(error.into()),
+            Err(error) => tell(format_args!("an object stays until its age ends it: {error}")),
         }
     }
     Ok(())

@@ -25,7 +25,7 @@ use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::tell;
 use sink::Sink;
 use source::Source;
-use std::collections::VecDeque;
+use std::collections::{HashMap, VecDeque};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -36,8 +36,11 @@ const LAST: Duration = Duration::from_secs(2);
 const LOST: &str = "the last acknowledgements may be lost";
 const PAUSE: Duration = Duration::from_millis(250);
 /// How often, and how long after one another, a result is looked for that is larger than a message.
-const LOOKS: i64 = 4;
+const LOOKS: u32 = 4;
 const LOOK_AGAIN: Duration = Duration::from_secs(1);
+/// The same where the servers do not give it.
+const MANY_LOOKS: u32 = 12;
+const LOOK_LATER: Duration = Duration::from_secs(5);
 /// Interval of removals.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -85,6 +88,8 @@ struct Taker {
     large: Store,
     /// Objects of taken results, with the results' numbers.
     objects: VecDeque<(u64, Payload)>,
+    /// How often results were looked for that are there in part.
+    looks: HashMap<u64, u32>,
 }
 
 impl Taker {
@@ -106,6 +111,7 @@ impl Taker {
             pruned: now,
             large,
             objects: VecDeque::new(),
+            looks: HashMap::new(),
         })
     }
 
@@ -185,8 +191,7 @@ impl Taker {
     }
 
     async fn one(&mut self, message: &Message) -> Result<(), TakeError> {
-        let info = message.info().map_err(TakeError::Later)?;
-        let number = info.stream_sequence;
+        let number = message.info().map_err(TakeError::Later)?.stream_sequence;
         let id = message.subject.rsplit('.').next().unwrap_or_default();
         let is_committed = message.headers.as_ref().is_some_and(|headers| headers.get(names::KIND).is_some());
         let kind = if !ids::is_one(id) || !is_committed {
@@ -198,7 +203,7 @@ impl Taker {
             // The consumer was recreated and has delivered an earlier result again.
             AckKind::Ack
         } else {
-            self.put(id, number, info.delivered, message).await?
+            self.put(id, number, message).await?
         };
         if !matches!(kind, AckKind::Nak(_)) {
             self.source.progress.take(number);
@@ -207,7 +212,7 @@ impl Taker {
     }
 
     /// Writes a result. `Nak`: a replica may lack it still. `Term`: there is none where its message says.
-    async fn put(&mut self, id: &str, number: u64, delivered: i64, message: &Message) -> Result<AckKind, TakeError> {
+    async fn put(&mut self, id: &str, number: u64, message: &Message) -> Result<AckKind, TakeError> {
         let result = large::payload_of(message.headers.as_ref(), message.payload.clone());
         let got = if large::is_result_of(&result, id) {
             self.large.get_now(&result).await
@@ -216,6 +221,7 @@ impl Taker {
         };
         let why = match got {
             Ok(octets) => {
+                self.looks.remove(&number);
                 self.sink.put(id, &octets).map_err(TakeError::Final)?;
                 self.taken += 1;
                 if result.is_reference && !self.keep {
@@ -223,16 +229,27 @@ impl Taker {
                 }
                 return Ok(AckKind::Ack);
             }
-            // Nobody waits for it: other results come first.
-            Err(LargeError::Gone(_)) if delivered < LOOKS => return Ok(AckKind::Nak(Some(LOOK_AGAIN))),
             Err(error @ LargeError::Denied(_)) => return Err(TakeError::Final(error.into())),
             // Where there is no store, earlier servers do not answer.
-            Err(error @ (LargeError::Failed(_) | LargeError::NoStore)) => match self.large.is_there().await {
-                Ok(false) => LargeError::NoStore,
-                _ => return Err(TakeError::Later(error.into())),
-            },
+            Err(LargeError::Failed(_) | LargeError::NoAnswer | LargeError::NoStore)
+                if self.large.is_there().await.is_ok_and(|there| !there) =>
+            {
+                LargeError::NoStore
+            }
+            Err(error @ (LargeError::Gone(_) | LargeError::Failed(_) | LargeError::NoAnswer | LargeError::NoStore)) => {
+                let looks = self.looks.entry(number).or_default();
+                *looks += 1;
+                match (&error, *looks) {
+                    // Nobody waits for it: other results come first.
+                    (LargeError::Gone(_), ..LOOKS) => return Ok(AckKind::Nak(Some(LOOK_AGAIN))),
+                    (LargeError::Gone(_), _) => error,
+                    (_, MANY_LOOKS..) if !self.follow => return Err(TakeError::Final(error.into())),
+                    _ => return Ok(AckKind::Nak(Some(LOOK_LATER))),
+                }
+            }
             Err(error) => error,
         };
+        self.looks.remove(&number);
         self.odd += 1;
         tell(format_args!("left out the result {}: {why}", id.escape_debug()));
         Ok(AckKind::Term)

@@ -95,8 +95,7 @@ impl<T> Assigner<T> {
         let ticket = Ticket::from_word(answer.ticket);
         match answer.outcome {
             Outcome::Done(body) | Outcome::DoneLarge(body) => {
-                let is_reference = matches!(answer.outcome, Outcome::DoneLarge(_));
-                let body = Payload { carried: message.slice_ref(body.0), is_reference };
+                let body = Payload::new(message.slice_ref(body.0), matches!(answer.outcome, Outcome::DoneLarge(_)));
                 let done = self.held.pool.answered(now, member, ticket, answer.held_ns, answer.work_ns);
                 done.map(|done| self.done(now, member, &done, answer, body)).is_some()
             }

@@ -223,7 +223,7 @@ impl Pump {
         }
         let error = match stored {
             Ok(reference) => {
-                large.references.insert(attempt.event, reference.carried);
+                large.references.insert(attempt.event, (reference.carried, 0));
                 self.outbox.again(attempt);
                 return;
             }
@@ -271,7 +271,9 @@ impl Pump {
                 self.goes_on();
             }
             Ack::Full if self.when_full == OverflowPolicy::Shed => {
-                self.outbox.give_up(attempt, Outcome::Shed);
+                if self.outbox.give_up(attempt, Outcome::Shed).is_some() {
+                    self.large.iter_mut().for_each(|large| large.give_up(attempt.event));
+                }
             }
             Ack::Never(why) => self.refuse(attempt, &why),
             Ack::Full if self.outbox.again(attempt) => {
@@ -288,6 +290,7 @@ impl Pump {
 
     fn refuse(&mut self, attempt: Attempt, why: &str) {
         if let Some(found) = self.outbox.give_up(attempt, Outcome::Refused) {
+            self.large.iter_mut().for_each(|large| large.give_up(attempt.event));
             self.summary.refused(name(found), why);
         }
     }
@@ -424,8 +427,8 @@ impl Pump {
 /// in a task, so that small events and signals need not wait.
 struct LargeEvents {
     store: Arc<Store>,
-    /// By the number of the event.
-    references: BTreeMap<u64, Bytes>,
+    /// By the number of the event, with the number of attempts at publishing it.
+    references: BTreeMap<u64, (Bytes, u32)>,
     storing: Option<(Attempt, JoinHandle<Result<Payload, LargeError>>)>,
     /// Attempts at events whose turn comes after that.
     waiting: Vec<Attempt>,
@@ -438,7 +441,10 @@ impl LargeEvents {
 
     /// The reference to the event's object. `None`: it is not stored yet.
     fn reference(&mut self, attempt: Attempt, id: &str, body: &Bytes) -> Option<Bytes> {
-        let known = self.references.get(&attempt.event).cloned();
+        let known = self.references.get_mut(&attempt.event).map(|(reference, attempts)| {
+            *attempts += 1;
+            reference.clone()
+        });
         if known.is_none() && self.storing.is_some() {
             self.waiting.push(attempt);
         } else if known.is_none() {
@@ -455,6 +461,15 @@ impl LargeEvents {
         };
         let stored = task.await.unwrap_or_else(|panicked| Err(LargeError::Failed(panicked.into())));
         (*attempt, stored)
+    }
+
+    /// Removes the object of an event that is given up. Another attempt than the last one may have stored the event.
+    fn give_up(&mut self, event: u64) {
+        if let Some((reference, 1)) = self.references.remove(&event) {
+            let store = Arc::clone(&self.store);
+            // One that stays ends by its age.
+            tokio::spawn(async move { drop(store.remove(&Payload::reference(reference)).await) });
+        }
     }
 
     fn forget_before(&mut self, event: u64) {

@@ -1,5 +1,6 @@
 //! Why a farm's streams cannot be used.
 
+use super::names;
 use async_nats::jetstream::context::{GetStreamError, RequestError, RequestErrorKind};
 use async_nats::jetstream::stream::{Config, StorageType};
 use async_nats::jetstream::{Error, ErrorCode};
@@ -37,20 +38,22 @@ pub(crate) enum StreamError {
     )]
     NoPeers { replicas: usize, bytes: i64, source: Error },
     #[error(
-        "the servers have no {bytes} bytes of {} left to set aside for {name} ({source}): take a smaller --max-bytes, or raise {} there",
+        "the servers have no {bytes} bytes of {} left to set aside for {name} ({source}): take a smaller {}, or raise {} there",
         place(*storage).0,
+        size_option(name),
         place(*storage).1
     )]
     NoSpace { name: String, bytes: i64, storage: StorageType, source: Error },
     #[error(
-        "this account may set aside {left} more bytes of {}, and the farm's streams need {needed}: take a smaller --max-bytes, or raise {} in the account's `jetstream` limits",
+        "this account may set aside {left} more bytes of {}, and the farm's streams need {needed}: take a smaller --max-bytes or --large-bytes, or raise {} in the account's `jetstream` limits",
         place(*storage).0,
         account_limit(*storage)
     )]
     AccountSpace { needed: i128, left: i128, storage: StorageType },
     #[error(
-        "this account may not set aside {bytes} bytes of {} for {name} ({source}): take a smaller --max-bytes, or raise {} in the account's `jetstream` limits",
+        "this account may not set aside {bytes} bytes of {} for {name} ({source}): take a smaller {}, or raise {} in the account's `jetstream` limits",
         place(*storage).0,
+        size_option(name),
         account_limit(*storage)
     )]
     NoAccountSpace { name: String, bytes: i64, storage: StorageType, source: Error },
@@ -58,7 +61,9 @@ pub(crate) enum StreamError {
         "another stream of this account already takes {0}: give this farm another name with --farm, or remove that stream"
     )]
     Overlap(String),
-    #[error("this account may have no more streams, and a farm needs four ({0}): raise `max_streams`")]
+    #[error(
+        "this account may have no more streams, and a farm needs four, or six with large events ({0}): raise `max_streams`"
+    )]
     TooMany(String),
     #[error("the servers have no leader for {0}: most of them must be up and see each other")]
     NoLeader(String),
@@ -122,6 +127,10 @@ impl StreamError {
             _ => Self::Request { what, source },
         }
     }
+}
+
+fn size_option(stream: &str) -> &'static str {
+    if names::is_store(stream) { "--large-bytes" } else { "--max-bytes" }
 }
 
 fn account_limit(storage: StorageType) -> &'static str {

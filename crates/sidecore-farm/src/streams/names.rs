@@ -24,8 +24,15 @@ pub(crate) fn stores(farm: &str) -> [String; 2] {
 
 /// The stream of an object store.
 pub(crate) fn stream_of(store: &str) -> String {
-    format!("OBJ_{store}")
+    format!("{STORE}{store}")
 }
+
+/// Whether this is the stream of an object store.
+pub(crate) fn is_store(stream: &str) -> bool {
+    stream.starts_with(STORE)
+}
+
+const STORE: &str = "OBJ_";
 
 /// An event of no batch and of the usual priority, as other NATS clients publish it.
 pub(crate) fn event(farm: &str, kind: &str) -> String {

@@ -52,13 +52,14 @@ pub(super) fn all(farm: &str, durability: &Durability) -> Vec<Config> {
     if let Some(bytes) = durability.large_bytes {
         let [events, results] = names::stores(farm);
         // As NATS's object stores are made.
-        let store = |name: String, max_age| Config {
+        let store = |name: String, max_age, allow_rollup| Config {
             max_age,
-            allow_rollup: true,
+            allow_rollup,
             allow_direct: true,
             ..kept(names::stream_of(&name), ["C", "M"].map(|part| format!("$O.{name}.{part}.>")).to_vec(), bytes)
         };
-        all.extend([store(events, LARGE_AGE), store(results, age)]);
+        // A node that may replace what the store has could remove all of it.
+        all.extend([store(events, LARGE_AGE, true), store(results, age, false)]);
     }
     all
 }
@@ -142,7 +143,7 @@ fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Opti
             format!("change it (`nats stream edit {name} --replicas {}`)", wanted.num_replicas),
         ));
     }
-    let is_store = wanted.allow_rollup;
+    let is_store = names::is_store(&wanted.name);
     let (option, asked_bytes) =
         if is_store { ("--large-bytes", asked.large_bytes) } else { ("--max-bytes", asked.max_bytes) };
     if asked_bytes.is_some() && whole(there.max_bytes) != wanted.max_bytes {

@@ -82,9 +82,9 @@ const SAYS: [(&str, [bool; 4]); 48] = [
     ("$JS.API.STREAM.INFO.OBJ_farm-large-events", [true, false, false, false]),
     ("$JS.API.STREAM.INFO.OBJ_farm-large-results", [true, false, false, false]),
     ("$JS.API.DIRECT.GET.OBJ_farm-large-events", [true, false, true, true]),
-    ("$JS.API.DIRECT.GET.OBJ_farm-large-results", [true, false, false, false]),
+    ("$JS.API.DIRECT.GET.OBJ_farm-large-results", [true, false, true, false]),
     ("$JS.API.STREAM.PURGE.OBJ_farm-large-events", [true, false, true, false]),
-    ("$JS.API.STREAM.PURGE.OBJ_farm-large-results", [true, false, false, false]),
+    ("$JS.API.STREAM.PURGE.OBJ_farm-large-results", [true, false, true, false]),
     ("$JS.API.CONSUMER.CREATE.OBJ_farm-large-events", [true, false, false, false]),
     ("$JS.API.CONSUMER.CREATE.OBJ_farm-large-events.one.$O.farm-large-events.C.1", [true, false, false, false]),
 ];

@@ -2,6 +2,7 @@
 
 use crate::program::{Running, farm, fine, refused, run, run_with, said, status, until};
 use crate::queue::{count, publish, with};
+use async_nats::HeaderMap;
 use serde_json::Value;
 use sidecore_testing::nats::Server;
 use std::fs;
@@ -122,6 +123,70 @@ fn a_full_store_makes_feeders_wait_and_what_is_given_up_frees_it() {
     let pruned = fine(&run(&url, &["prune", "--dead"]));
     assert!(pruned.contains("dead letters removed: 1"), "{pruned}");
     assert!(fine(&feeder.end()).starts_with("fed 1, stored 1,"));
+}
+
+#[test]
+fn who_may_store_results_cannot_remove_those_of_others() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "5MiB"]));
+    let stored = |headers: &[(&str, &str)], body: &str| {
+        let mut map = HeaderMap::new();
+        for (name, value) in headers {
+            map.insert(*name, *value);
+        }
+        let body = body.to_owned();
+        with(&url, async |js| {
+            js.publish_with_headers("$O.farm-large-results.C.one", map, body.into()).await.unwrap().await.is_ok()
+        })
+    };
+    assert!(stored(&[], "of one") && !stored(&[("Nats-Rollup", "all")], "of another"));
+    assert_eq!(count(&url, STORES[1]), 1);
+}
+
+#[test]
+fn what_is_marked_as_a_reference_and_is_too_large_for_one_holds_up_nothing() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "64MiB", "--large-bytes", "5MiB"]));
+    let long = "a".repeat((1 << 20) - 200);
+    publish(&url, "farm.farm.events.default", &[("Nats-Msg-Id", "x-1"), ("Farm-Large", "1")], &long);
+    let name = format!(r#"{{"object":"y-1/{}","sha256":"","octets":1}}"#, "a".repeat(800));
+    for (subject, id) in [("farm.farm.events.default", "y-1"), ("farm.farm.results.y-1", "y-1.d")] {
+        publish(&url, subject, &[("Nats-Msg-Id", id), ("Farm-Large", "1"), ("Farm-Kind", "k")], &name);
+    }
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--tries", "1"]));
+    let _node = node(&url, &["cat"]);
+    fine(&run_with(&url, &["feed", "--lines", "--name", "f"], b"small\n"));
+    until("all events", || count(&url, "farm-events") == 0);
+    let taken = run(&url, &["results", "--stdout", "--lines"]);
+    refused(&taken, 1, &["left out the result y-1: the reference to an object is none"]);
+    assert_eq!(said(&taken).1, "small\n");
+    fine(&run(&url, &["prune", "--dead"]));
+}
+
+#[test]
+fn results_that_nobody_wants_any_more_give_their_room_back() {
+    let Some(server) = Server::start() else { return };
+    let url = server.url();
+    fine(&run(&url, &["feed", "--max-bytes", "8MiB", "--large-bytes", "16MiB"]));
+    let take = |name, count| fine(&run(&url, &["results", "--name", name, "--stdout", "--lines", "--count", count]));
+    take("late", "0");
+    let dispatcher = Running::start(&mut farm(&url, &["dispatch"]));
+    let _node = node(&url, &["cat"]);
+    let line = vec![b'x'; LARGE];
+    fine(&run_with(&url, &["feed", "--lines", "--name", "one"], &line));
+    assert_eq!(take("results", "1").len(), LARGE + 1);
+    assert!(count(&url, STORES[1]) > 0);
+    fine(&run(&url, &["prune", "--forget", "late"]));
+    assert_eq!(count(&url, STORES[1]), 0);
+    dispatcher.stop();
+    dispatcher.end();
+    let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--results", "none"]));
+    fine(&run_with(&url, &["feed", "--lines", "--name", "two"], &line));
+    until("it is done", || count(&url, "farm-events") == 0);
+    objects_are_gone(&url);
+    assert_eq!(count(&url, "farm-results"), 0);
 }
 
 #[test]
