@@ -8,6 +8,10 @@ use sidecore_core::time::Nanos;
 
 /// Time without an announcement after which a dispatcher begins a term, ns.
 const LEADER_TIMEOUT: Nanos = 100_000_000;
+/// Who was overtaken several times in this time, ns, waits twice as long after each further time, up to 2^5 times as long.
+/// On a machine or a network that is so slow, two living dispatchers would take the queue from each other for ever.
+const CONTEST: Nanos = 60_000_000_000;
+const MAX_DOUBLINGS: u32 = 5;
 /// Most extra wait, ns: dispatchers begin at different times.
 const SPREAD: Nanos = 100_000_000;
 /// A beat with this delay may have cost the lead, ns: others wait for [`LEADER_TIMEOUT`].
@@ -43,12 +47,14 @@ pub(super) struct Leadership {
     heard: u64,
     apart: Nanos,
     random: u64,
+    /// How often it was overtaken while it led, and when it was last.
+    overtaken: (u32, Nanos),
 }
 
 impl Leadership {
     pub(super) fn new(now: Nanos, random: u64) -> Self {
         let (apart, random) = (random % SPREAD, random & !(u64::MAX << RANDOM_BITS));
-        Self { state: LeadState::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random }
+        Self { state: LeadState::Waits(now + LEADER_TIMEOUT + apart), heard: 0, apart, random, overtaken: (0, 0) }
     }
 
     pub(super) fn active(&self) -> Option<u64> {
@@ -77,11 +83,22 @@ impl Leadership {
             {
                 Turn::Nothing
             }
+            // Silence is to be expected of who has no connection.
+            LeadState::Returns(..) => {
+                self.wait(now);
+                Turn::End
+            }
             _ => {
+                self.overtaken = (self.recently_overtaken(now).saturating_add(1), now);
                 self.wait(now);
                 Turn::End
             }
         }
+    }
+
+    fn recently_overtaken(&self, now: Nanos) -> u32 {
+        let (times, last) = self.overtaken;
+        if now.saturating_sub(last) < CONTEST { times } else { 0 }
     }
 
     /// `now` counts from the start, `since_1970` is the machine's clock, both ns. The second decides only the order of
@@ -148,7 +165,8 @@ impl Leadership {
     }
 
     fn wait(&mut self, now: Nanos) {
-        self.state = LeadState::Waits(now + LEADER_TIMEOUT + self.apart);
+        let doublings = self.recently_overtaken(now).saturating_sub(1).min(MAX_DOUBLINGS);
+        self.state = LeadState::Waits(now + (LEADER_TIMEOUT << doublings) + self.apart);
     }
 }
 
@@ -212,6 +230,27 @@ mod tests {
         assert_eq!(lead.begin_again(), Some(term(7)));
         assert_eq!((lead.announced(), lead.active(), lead.begin_again()), (Some(term(7)), None, None));
         assert!(lead.has_begun(term(7)) && lead.active() == Some(term(7)));
+    }
+
+    #[test]
+    fn two_that_overtake_each_other_wait_longer_each_time_until_all_is_calm() {
+        let mut lead = active(7);
+        let mut now = 200 * MS;
+        let later = |lead: &Leadership| lead.announced().unwrap() + term(1);
+        for wait in [100, 200, 400, 800, 1_600, 3_200, 3_200] {
+            assert_eq!(lead.hear(now, later(&lead)), Turn::End);
+            assert_eq!(lead.tick(now + (wait - 1) * MS, 1), Turn::Nothing, "{wait} ms");
+            now += wait * MS;
+            assert!(matches!(lead.tick(now, 1), Turn::Begin(_)), "{wait} ms");
+        }
+        now += CONTEST;
+        assert_eq!(lead.hear(now, later(&lead)), Turn::End);
+        assert!(matches!(lead.tick(now + 100 * MS, 1), Turn::Begin(_)));
+        // One that follows a living leader for long is not slower to replace it.
+        assert_eq!(lead.hear(now + 101 * MS, later(&lead)), Turn::End);
+        let now = now + 102 * MS + CONTEST;
+        assert_eq!(lead.hear(now, term(1)), Turn::Nothing);
+        assert!(matches!(lead.tick(now + 100 * MS, 1), Turn::Begin(_)));
     }
 
     #[test]
