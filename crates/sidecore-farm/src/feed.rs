@@ -4,7 +4,6 @@
 //! attempts, so the servers store it once. After a lost connection everything unacknowledged is published again. A
 //! feeder with a name stores its place in the farm: the end of the completed events.
 
-mod acks;
 mod directory;
 pub(crate) mod error;
 mod hold;

@@ -7,9 +7,7 @@
 
 pub(crate) mod error;
 pub(crate) mod names;
-pub(crate) mod padding;
 mod shape;
-mod space;
 
 use crate::args::Durability;
 use crate::connect;
@@ -19,6 +17,7 @@ use async_nats::jetstream::stream::{Config, Info, Stream};
 use async_nats::jetstream::{Context, ErrorCode};
 use error::StreamError;
 use serde::Serialize;
+use sidecore_nats::{Shortage, shortage};
 use sidecore_terminal::output::tell;
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
@@ -94,7 +93,9 @@ pub(crate) async fn complete(js: &Context, farm: &str, durability: &Durability) 
     let durability = shape::as_others_have_it(farm, durability, &there);
     let missing: Vec<Config> =
         shape::all(farm, &durability).into_iter().filter(|wanted| missing.contains(&wanted.name)).collect();
-    space::check(js, &missing).await?;
+    if let Some(Shortage { needed, left, storage }) = shortage(js, &missing).await {
+        return Err(StreamError::AccountSpace { needed, left, storage });
+    }
     let mut made = Vec::new();
     for wanted in &missing {
         match one(js, wanted, &durability).await {

@@ -10,11 +10,11 @@ use crate::error::{Cause, FarmError};
 use crate::feed::HEADROOM;
 use crate::ids;
 use crate::streams::names;
-use crate::streams::padding::Padding;
 use async_nats::HeaderMap;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::context::PublishErrorKind;
 use async_nats::jetstream::stream::Stream;
+use sidecore_nats::Padding;
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::tell;
 

@@ -8,7 +8,6 @@ use super::outbox::Outbox;
 use crate::assign::{End, Ended};
 use crate::error::FarmError;
 use crate::streams::names;
-use crate::streams::padding::Padding;
 use crate::{ids, large};
 use async_nats::header::NATS_ROLLUP;
 use async_nats::{Client, HeaderMap, Message, Subject, Subscriber};
@@ -16,6 +15,7 @@ use bytes::Bytes;
 use reply::{Asked, PublishResult, publish_result};
 use serde_json::json;
 use sidecore_core::time::Nanos;
+use sidecore_nats::Padding;
 use sidecore_terminal::output::tell;
 use std::collections::VecDeque;
 

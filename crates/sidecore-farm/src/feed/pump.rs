@@ -1,7 +1,6 @@
 //! Publishes the events of a source and takes the answers, until all are dealt with.
 
 use super::HEADROOM;
-use super::acks::{self, Ack};
 use super::error::InputError;
 use super::hold::Hold;
 use super::input::{Found, InvalidInput};
@@ -14,13 +13,12 @@ use crate::error::FarmError;
 use crate::ids;
 use crate::large::{LARGEST, LargeError, Store};
 use crate::streams::names;
-use crate::streams::padding::Padding;
 use async_nats::connection::State;
 use async_nats::{Client, HeaderMap, Message, Subscriber, jetstream};
 use bytes::Bytes;
 use futures_util::{FutureExt, StreamExt};
 use sidecore_assign::Payload;
-use sidecore_nats::Signals;
+use sidecore_nats::{Ack, Padding, Signals};
 use sidecore_terminal::error::REFUSED;
 use sidecore_terminal::output::{print, tell};
 use std::collections::BTreeMap;
@@ -250,7 +248,7 @@ impl Pump {
     }
 
     fn answer(&mut self, reply: &Message) {
-        let ack = acks::read(reply);
+        let ack = Ack::of(reply);
         let mut tokens = reply.subject.rsplit('.');
         let (number, to) = (tokens.next().unwrap_or_default(), tokens.next().unwrap_or_default());
         if let (Ok(event), Ok(number)) = (to.parse(), number.parse()) {

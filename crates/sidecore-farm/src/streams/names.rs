@@ -133,6 +133,12 @@ mod tests {
     use super::*;
 
     #[test]
+    fn the_longest_subject_leaves_room_for_padding() {
+        let longest = result(&"f".repeat(32), &"i".repeat(crate::wire::ID));
+        assert!(longest.len() <= sidecore_nats::LONGEST_SUBJECT, "{}", longest.len());
+    }
+
+    #[test]
     fn a_subject_says_priority_namespace_batch_and_kind() {
         for priority in Priority::ALL {
             for namespace in [None, Some("camera")] {

@@ -1,7 +1,7 @@
 //! Required settings of each stream, and the differences of an existing one.
 
 use super::error::StreamError;
-use super::{names, padding};
+use super::names;
 use crate::args::{Durability, Storage};
 use crate::measures;
 use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
@@ -164,7 +164,7 @@ fn other_than_asked(there: &Config, wanted: &Config, asked: &Durability) -> Opti
 
 /// A limit that padded messages fill to the last byte.
 fn whole(bytes: i64) -> i64 {
-    let quantum = i64::from(padding::QUANTUM);
+    let quantum = i64::from(sidecore_nats::QUANTUM);
     (bytes / quantum * quantum).max(quantum)
 }
 

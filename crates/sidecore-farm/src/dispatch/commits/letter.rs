@@ -2,9 +2,9 @@
 //! marked as cut.
 
 use crate::streams::names;
-use crate::streams::padding::size_of;
 use async_nats::{HeaderMap, HeaderValue};
 use bytes::Bytes;
+use sidecore_nats::size_of;
 
 pub(super) fn letter(mut headers: HeaderMap, body: &Bytes, whole: usize, most: usize) -> (HeaderMap, Bytes) {
     if body.len() == whole && size_of(&headers) + whole <= most {

@@ -1,6 +1,5 @@
 //! Whether an account may set aside what a farm's streams need together. JetStream itself says so at the last stream only.
 
-use super::error::StreamError;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::response::Response;
 use async_nats::jetstream::stream::{Config, StorageType};
@@ -28,19 +27,29 @@ struct Limits {
     max_memory: i64,
 }
 
-pub(super) async fn check(js: &Context, missing: &[Config]) -> Result<(), StreamError> {
+/// What an account may not set aside.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shortage {
+    /// Bytes that the streams need together.
+    pub needed: i128,
+    /// Bytes that the account may still set aside.
+    pub left: i128,
+    /// Of files or of memory.
+    pub storage: StorageType,
+}
+
+/// Whether the account lacks room for streams that are to be made. `None`: it has it, or it does not say.
+pub async fn shortage(js: &Context, missing: &[Config]) -> Option<Shortage> {
     let asked = timeout(ANSWER_TIMEOUT, js.request::<_, _, Response<Account>>("INFO", &())).await;
-    let Ok(Ok(Response::Ok(account))) = asked else { return Ok(()) };
-    let of = |storage| missing.iter().filter(move |config| config.storage == storage);
-    for (storage, most, reserved) in [
+    let Ok(Ok(Response::Ok(account))) = asked else { return None };
+    let limits = [
         (StorageType::File, account.limits.max_storage, account.reserved_storage),
         (StorageType::Memory, account.limits.max_memory, account.reserved_memory),
-    ] {
-        let needed: i128 = of(storage).map(|config| i128::from(config.max_bytes) * config.num_replicas as i128).sum();
+    ];
+    limits.into_iter().find_map(|(storage, most, reserved)| {
+        let of = missing.iter().filter(|config| config.storage == storage);
+        let needed: i128 = of.map(|config| i128::from(config.max_bytes) * config.num_replicas as i128).sum();
         let left = i128::from(most) - i128::from(reserved);
-        if needed > 0 && most >= 0 && needed > left {
-            return Err(StreamError::AccountSpace { needed, left: left.max(0), storage });
-        }
-    }
-    Ok(())
+        (needed > 0 && most >= 0 && needed > left).then_some(Shortage { needed, left: left.max(0), storage })
+    })
 }

@@ -8,8 +8,10 @@
 
 use async_nats::{Client, HeaderMap, HeaderValue};
 
-/// Stored sizes and limits are multiples of this, bytes: the longest subject is shorter by more than [`RECORD`].
-pub(crate) const QUANTUM: u16 = 256;
+/// Stored sizes and limits are multiples of this, bytes.
+pub const QUANTUM: u16 = 256;
+/// Most bytes of a subject.
+pub const LONGEST_SUBJECT: usize = MULTIPLE - RECORD - 1;
 const MULTIPLE: usize = QUANTUM as usize;
 /// Bytes of a stored message besides subject, headers and body: lengths, number, time, checksum.
 const RECORD: usize = 34;
@@ -22,21 +24,24 @@ const MENDED: (i64, i64, i64) = (2, 10, 5);
 
 /// Whether messages to the server are padded.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Padding(bool);
+pub struct Padding(bool);
 
 impl Padding {
-    pub(crate) fn of(client: &Client) -> Self {
+    /// For messages to the server of this connection.
+    #[must_use]
+    pub fn of(client: &Client) -> Self {
         let (major, minor, patch) = MENDED;
         Self(!client.is_server_compatible(major, minor, patch))
     }
 
     /// Most bytes that it adds to a message.
-    pub(crate) fn most(self) -> usize {
+    #[must_use]
+    pub fn most(self) -> usize {
         if self.0 { MULTIPLE + NAME.len() + EACH + 1 } else { 0 }
     }
 
-    /// `subject`, `body`: lengths of subject and body as they are stored.
-    pub(crate) fn add(self, headers: &mut HeaderMap, subject: usize, body: usize) {
+    /// Adds a header that makes the stored size a multiple. `subject`, `body`: bytes of subject and body as they are stored.
+    pub fn add(self, headers: &mut HeaderMap, subject: usize, body: usize) {
         let over = (RECORD + subject + size_of(headers) + body) % MULTIPLE;
         if !self.0 || over == 0 {
             return;
@@ -49,7 +54,8 @@ impl Padding {
 }
 
 /// Bytes of headers in a message.
-pub(crate) fn size_of(headers: &HeaderMap) -> usize {
+#[must_use]
+pub fn size_of(headers: &HeaderMap) -> usize {
     let lines = headers.iter().flat_map(|(name, values)| values.iter().map(|value| (name.to_string(), value.as_str())));
     FRAME + lines.map(|(name, value)| name.len() + value.len() + EACH).sum::<usize>()
 }
@@ -75,7 +81,5 @@ mod tests {
             Padding(false).add(&mut plain, 22, body);
             assert!(plain.is_empty() && Padding(false).most() == 0);
         }
-        // The subject of a result with the longest id.
-        assert!(RECORD + crate::streams::names::result(&"f".repeat(32), &"i".repeat(crate::wire::ID)).len() < MULTIPLE);
     }
 }

@@ -3,14 +3,19 @@
 use async_nats::{Message, StatusCode};
 use serde::Deserialize;
 
+/// What a server says to a message that was published to a stream.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ack {
+pub enum Ack {
+    /// The stream has it.
     Stored {
+        /// It had one of the same id already.
         duplicate: bool,
     },
+    /// The stream has no room for it now.
     Full,
-    /// No server can store it now: servers choose a leader, or the stream is gone.
+    /// No server can store it now: servers choose a leader, or the stream is gone. The reason.
     NotNow(String),
+    /// No stream will ever take it. The reason.
     Never(String),
 }
 
@@ -36,11 +41,14 @@ const STORE_FAILED: u64 = 10_077;
 const NO_STORAGE: [u64; 4] = [10_047, 10_028, 10_023, 10_002];
 const UNAVAILABLE: u16 = 503;
 
-pub(super) fn read(message: &Message) -> Ack {
-    if message.status == Some(StatusCode::NO_RESPONDERS) {
-        return Ack::NotNow("no server has the farm's stream".into());
+impl Ack {
+    /// Reads the message that came to the reply subject.
+    pub fn of(message: &Message) -> Self {
+        if message.status == Some(StatusCode::NO_RESPONDERS) {
+            return Self::NotNow("no server has the farm's stream".into());
+        }
+        body(&message.payload)
     }
-    body(&message.payload)
 }
 
 fn body(payload: &[u8]) -> Ack {
