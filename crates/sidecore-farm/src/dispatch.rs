@@ -22,7 +22,7 @@ use crate::assign::{Assigner, End, Ended, NewEvent, Offered, Room, Settings};
 use crate::cancel::{self, Answer, Request};
 use crate::connect;
 use crate::error::FarmError;
-use crate::large::{self, Remover, Store, What};
+use crate::large::{self, Contents, Remover, Store};
 use crate::quiet::Quiet;
 use crate::status::{Status, Totals};
 use crate::streams::{self, names::EventSubject};
@@ -106,8 +106,8 @@ pub(crate) async fn run(args: &args::Dispatch) -> Result<u8, FarmError> {
         pace: Pace::default(),
         depth: Depth::watch(context.clone(), farm),
         care: StreamCare::default(),
-        objects: Remover::new(Store::new(context.clone(), farm, What::Events)),
-        unwanted: Remover::new(Store::new(context.clone(), farm, What::Results)),
+        objects: Remover::new(Store::new(context.clone(), farm, Contents::Events)),
+        unwanted: Remover::new(Store::new(context.clone(), farm, Contents::Results)),
         delays: Delays::default(),
         cancelled: Cancelled::default(),
         cancel_answer: Answer::default(),
@@ -328,7 +328,7 @@ impl Dispatcher<'_> {
             && let End::Done(result) = &ended.end
         {
             if large::is_result_of(result, &ended.event.id) {
-                self.unwanted.remove_soon(result.clone());
+                self.unwanted.remove_soon(result);
             }
             return self.settle(now, ended);
         }
@@ -347,7 +347,7 @@ impl Dispatcher<'_> {
 
     fn settle(&mut self, now: Nanos, ended: Ended<Origin>) {
         if matches!(ended.end, End::Done(_)) {
-            self.objects.remove_soon(ended.event.body.clone());
+            self.objects.remove_soon(&ended.event.body);
         }
         let Origin { position, acknowledge, fed, .. } = ended.event.origin;
         self.known.put(position, MessageState::Done);

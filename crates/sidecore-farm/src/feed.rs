@@ -20,7 +20,7 @@ use crate::args::{Durability, Feed};
 use crate::connect;
 use crate::error::FarmError;
 use crate::ids::Ids;
-use crate::large::{Store, What};
+use crate::large::{Contents, Store};
 use crate::streams::{self, error::StreamError};
 use async_nats::jetstream;
 use place::Keeper;
@@ -50,7 +50,7 @@ pub(crate) async fn run(args: Feed) -> Result<u8, FarmError> {
     let account = match streams::ensure(&js, &args.farm.farm, &args.durability).await {
         Ok(_) => {
             streams::warn_of_replicas(&js, &args.farm.farm).await?;
-            let large = Store::new(js.clone(), &args.farm.farm, What::Events);
+            let large = Store::new(js.clone(), &args.farm.farm, Contents::Events);
             Account::Farms(if large.is_there().await? { Some(Arc::new(large)) } else { None })
         }
         Err(denied @ StreamError::Denied(_)) if args.durability == Durability::default() => {

@@ -98,14 +98,21 @@ pub(crate) fn payload_of(headers: Option<&HeaderMap>, carried: Bytes) -> Payload
     Payload::new(carried, headers.is_some_and(|headers| headers.get(names::LARGE).is_some()))
 }
 
-/// Whether a node stored this result for the event `id`, so that no node has the result of another removed.
+/// `None`: the payload has its octets itself, or its reference is none.
+fn reference_of(payload: &Payload) -> Option<Reference> {
+    let reference: Reference = serde_json::from_slice(payload.is_reference.then_some(&payload.carried)?).ok()?;
+    let has_name = (1..=MAX_NAME).contains(&reference.object.len());
+    (has_name && reference.octets <= LARGEST as u64).then_some(reference)
+}
+
+/// Whether a node stored this result for the event `id`: no node has the result of another removed.
 pub(crate) fn is_result_of(payload: &Payload, id: &str) -> bool {
-    told(payload).is_none_or(|reference| reference.object.split_once('/').is_some_and(|(of, _)| of == id))
+    reference_of(payload).is_none_or(|reference| reference.object.split_once('/').is_some_and(|(of, _)| of == id))
 }
 
 /// What distinguishes a payload from others: of two objects with the same octets, the same.
 pub(crate) fn identity(payload: &Payload) -> Cow<'_, [u8]> {
-    match told(payload) {
+    match reference_of(payload) {
         Some(Reference { sha256, .. }) => format!("object {sha256}").into_bytes().into(),
         None => Cow::Borrowed(payload),
     }
@@ -113,15 +120,11 @@ pub(crate) fn identity(payload: &Payload) -> Cow<'_, [u8]> {
 
 /// Octets of the event or the result itself. Of a reference, as it says.
 pub(crate) fn octets(payload: &Payload) -> u64 {
-    told(payload).map_or(payload.len() as u64, |reference| reference.octets)
-}
-
-fn told(payload: &Payload) -> Option<Reference> {
-    if payload.is_reference { serde_json::from_slice(payload).ok() } else { None }
+    reference_of(payload).map_or(payload.len() as u64, |reference| reference.octets)
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum What {
+pub(crate) enum Contents {
     Events,
     Results,
 }
@@ -131,7 +134,7 @@ pub(crate) enum What {
 pub(crate) struct Store {
     js: Context,
     name: String,
-    what: What,
+    contents: Contents,
 }
 
 /// What a store keeps of an object beside its parts.
@@ -149,15 +152,15 @@ struct Description {
 }
 
 impl Store {
-    pub(crate) fn new(js: Context, farm: &str, what: What) -> Self {
+    pub(crate) fn new(js: Context, farm: &str, contents: Contents) -> Self {
         let [events, results] = names::stores(farm);
-        let name = if what == What::Events { events } else { results };
-        Self { js, name, what }
+        let name = if contents == Contents::Events { events } else { results };
+        Self { js, name, contents }
     }
 
     /// Whether the farm has it.
     pub(crate) async fn is_there(&self) -> Result<bool, LargeError> {
-        self.within(async {
+        self.unless_denied(async {
             match self.js.get_stream(names::stream_of(&self.name)).await {
                 Ok(_) => Ok(true),
                 Err(error) if is_missing(&error) => Ok(false),
@@ -179,18 +182,18 @@ impl Store {
             bucket: self.name.clone(),
             nuid: secret,
             size: octets.len() as u64,
-            chunks: octets.len().div_ceil(self.part()),
+            chunks: octets.len().div_ceil(self.part_size()),
             digest: format!("SHA-256={}", URL_SAFE.encode(digest)),
             deleted: false,
         };
         // A node may not ask.
-        if self.what == What::Events {
-            self.within(self.room(description.size)).await?;
+        if self.contents == Contents::Events {
+            self.unless_denied(self.room(description.size)).await?;
         }
-        let put = self.within(self.put_all(&description, octets)).await;
-        if put.is_err() && self.what == What::Events {
+        let put = self.unless_denied(self.put_all(&description, octets)).await;
+        if put.is_err() && self.contents == Contents::Events {
             // Parts without a description would fill the store. A node may not remove them: they end by their age.
-            drop(self.within(self.purge(self.parts(&description.nuid))).await);
+            drop(self.unless_denied(self.purge(self.parts_subject(&description.nuid))).await);
         }
         put?;
         let reference =
@@ -205,7 +208,7 @@ impl Store {
             Err(error) => return Err(LargeError::Failed(error.into())),
         };
         let Ok(most) = u64::try_from(info.config.max_bytes) else { return Ok(()) };
-        let needed = octets + (octets / self.part() as u64 + 2) * RECORD;
+        let needed = octets + (octets / self.part_size() as u64 + 2) * RECORD;
         match needed {
             _ if needed > most => Err(LargeError::TooLargeForStore(octets, most)),
             _ if needed > most.saturating_sub(info.state.bytes) => Err(LargeError::Full),
@@ -214,14 +217,14 @@ impl Store {
     }
 
     async fn put_all(&self, description: &Description, octets: &Bytes) -> Result<(), LargeError> {
-        let size = self.part();
-        let part = |number: usize| octets.slice(number * size..octets.len().min((number + 1) * size));
-        let numbers: Vec<usize> = (0..description.chunks).collect();
-        for window in numbers.chunks(WINDOW) {
-            let sent = window.iter().map(|number| self.publish(self.parts(&description.nuid), part(*number)));
-            try_join_all(sent).await?;
+        let size = self.part_size();
+        let parts: Vec<Bytes> =
+            (0..octets.len()).step_by(size).map(|begin| octets.slice(begin..octets.len().min(begin + size))).collect();
+        for window in parts.chunks(WINDOW) {
+            let subject = || self.parts_subject(&description.nuid);
+            try_join_all(window.iter().map(|part| self.publish(subject(), part.clone()))).await?;
         }
-        self.publish(self.description(&description.name), json(description)?).await
+        self.publish(self.description_subject(&description.name), json(description)?).await
     }
 
     async fn publish(&self, subject: String, body: Bytes) -> Result<(), LargeError> {
@@ -236,15 +239,15 @@ impl Store {
         })
     }
 
-    fn part(&self) -> usize {
+    fn part_size(&self) -> usize {
         self.js.client().max_payload().saturating_sub(BESIDE).clamp(1, MAX_PART)
     }
 
-    fn parts(&self, nuid: &str) -> String {
+    fn parts_subject(&self, nuid: &str) -> String {
         format!("$O.{}.C.{nuid}", self.name)
     }
 
-    fn description(&self, object: &str) -> String {
+    fn description_subject(&self, object: &str) -> String {
         format!("$O.{}.M.{}", self.name, URL_SAFE.encode(object))
     }
 
@@ -264,8 +267,8 @@ impl Store {
         if !payload.is_reference {
             return Ok(payload.carried.clone());
         }
-        let reference = read(payload)?;
-        let got = self.within(self.read(&reference)).await?;
+        let reference = reference_of(payload).ok_or(LargeError::NoReference)?;
+        let got = self.unless_denied(self.read(&reference)).await?;
         if got.len() as u64 != reference.octets || hexadecimal(digest(&SHA256, &got).as_ref()) != reference.sha256 {
             return Err(LargeError::Spoilt(reference.object));
         }
@@ -275,11 +278,11 @@ impl Store {
     async fn read(&self, reference: &Reference) -> Result<Vec<u8>, LargeError> {
         let Reference { object, octets, .. } = reference;
         let Description { nuid, size, .. } =
-            self.described(object).await?.ok_or_else(|| LargeError::Gone(object.clone()))?;
+            self.look_up(object).await?.ok_or_else(|| LargeError::Gone(object.clone()))?;
         if size != *octets {
             return Err(LargeError::Spoilt(object.clone()));
         }
-        let (stream, subject) = (self.stream().await?, self.parts(&nuid));
+        let (stream, subject) = (self.stream().await?, self.parts_subject(&nuid));
         let (mut got, mut from) = (Vec::new(), 1);
         while (got.len() as u64) < size {
             let part = stream.direct_get_next_for_subject(&subject, Some(from)).await;
@@ -294,9 +297,10 @@ impl Store {
     }
 
     /// What the store says of an object. `None`: it has none of that name.
-    async fn described(&self, object: &str) -> Result<Option<Description>, LargeError> {
+    async fn look_up(&self, object: &str) -> Result<Option<Description>, LargeError> {
         let stream = self.stream().await?;
-        let first = timeout(DESCRIPTION_TIMEOUT, stream.direct_get_next_for_subject(self.description(object), None));
+        let first =
+            timeout(DESCRIPTION_TIMEOUT, stream.direct_get_next_for_subject(self.description_subject(object), None));
         let first = match first.await.map(|first| first.map_err(|error| not_read(error, object))) {
             Ok(Ok(first)) => first,
             Ok(Err(LargeError::Gone(_))) => return Ok(None),
@@ -316,15 +320,15 @@ impl Store {
         if !payload.is_reference {
             return Ok(());
         }
-        let Reference { object, sha256, octets } = read(payload)?;
-        self.within(async {
-            let Some(Description { nuid, size, digest, .. }) = self.described(&object).await? else { return Ok(()) };
+        let Reference { object, sha256, octets } = reference_of(payload).ok_or(LargeError::NoReference)?;
+        self.unless_denied(async {
+            let Some(Description { nuid, size, digest, .. }) = self.look_up(&object).await? else { return Ok(()) };
             // Somebody else's: who does not know what is in it has no right to it.
             if size != octets || digest_of(&digest) != Some(sha256) {
                 return Err(LargeError::Spoilt(object));
             }
-            self.purge(self.parts(&nuid)).await?;
-            self.purge(self.description(&object)).await
+            self.purge(self.parts_subject(&nuid)).await?;
+            self.purge(self.description_subject(&object)).await
         })
         .await
     }
@@ -339,7 +343,7 @@ impl Store {
         stream.map_err(|error| LargeError::Failed(error.into()))
     }
 
-    async fn within<T>(&self, work: impl Future<Output = Result<T, LargeError>>) -> Result<T, LargeError> {
+    async fn unless_denied<T>(&self, work: impl Future<Output = Result<T, LargeError>>) -> Result<T, LargeError> {
         tokio::select! {
             done = work => done,
             said = denied() => Err(LargeError::Denied(said)),
@@ -369,9 +373,10 @@ impl Remover {
         Self { give, removing }
     }
 
-    pub(crate) fn remove_soon(&self, payload: Payload) {
+    /// Does nothing for a payload without an object.
+    pub(crate) fn remove_soon(&self, payload: &Payload) {
         if payload.is_reference {
-            drop(self.give.try_send((Instant::now() + REMOVE_AFTER, payload)));
+            drop(self.give.try_send((Instant::now() + REMOVE_AFTER, payload.clone())));
         }
     }
 
@@ -383,18 +388,17 @@ impl Remover {
     }
 }
 
-/// The octets of an object that is worked on at a node, and its result, which becomes an object if it is larger than
-/// `most` octets.
-pub(crate) struct AtNode {
+/// Both stores as a node uses them: it reads the events that it works on, and stores results of more than `most` octets.
+pub(crate) struct NodeStores {
     events: Store,
     results: Store,
     most: usize,
 }
 
-impl AtNode {
+impl NodeStores {
     pub(crate) fn new(js: &Context, farm: &str, most: usize) -> Self {
-        let store = |what| Store::new(js.clone(), farm, what);
-        Self { events: store(What::Events), results: store(What::Results), most }
+        let store = |contents| Store::new(js.clone(), farm, contents);
+        Self { events: store(Contents::Events), results: store(Contents::Results), most }
     }
 
     /// The task with its octets and the time that is left for it, or why there are none. That counts as a try: whose fault
@@ -427,13 +431,6 @@ impl AtNode {
 /// The dispatcher gives reading, working and storing one limit together.
 fn left(task: &Task, begun: Instant) -> Duration {
     task.limit.saturating_sub(begun.elapsed())
-}
-
-fn read(payload: &Payload) -> Result<Reference, LargeError> {
-    let read: Option<Reference> = serde_json::from_slice(&payload.carried).ok();
-    let is_one =
-        |reference: &Reference| (1..=MAX_NAME).contains(&reference.object.len()) && reference.octets <= LARGEST as u64;
-    read.filter(is_one).ok_or(LargeError::NoReference)
 }
 
 /// The digest in a description, in hexadecimal.

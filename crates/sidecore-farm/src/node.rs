@@ -4,7 +4,7 @@ mod link;
 pub(crate) mod task;
 
 use crate::error::FarmError;
-use crate::large::AtNode;
+use crate::large::NodeStores;
 use async_nats::{Client, Message, Subscriber, jetstream};
 use futures_util::stream::FuturesUnordered;
 use futures_util::{FutureExt, StreamExt};
@@ -66,7 +66,7 @@ impl Node {
         beat: Duration,
         stop: impl Future<Output = ()>,
     ) -> Result<(), FarmError> {
-        let large = AtNode::new(&jetstream::new(self.client.clone()), self.link.farm(), self.link.most_of_result());
+        let large = NodeStores::new(&jetstream::new(self.client.clone()), self.link.farm(), self.link.most_of_result());
         let mut stop = Box::pin(stop.fuse());
         let mut ticks = interval(beat);
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -134,7 +134,7 @@ impl Node {
     }
 }
 
-async fn do_one<W: Work>(work: &W, large: &AtNode, begun: Begun) -> Finished {
+async fn do_one<W: Work>(work: &W, large: &NodeStores, begun: Begun) -> Finished {
     let since = Instant::now();
     let outcome = if begun.task.body.is_reference {
         match large.whole(&begun.task, since.into()).await {

@@ -3,7 +3,7 @@
 use crate::args;
 use crate::connect::{self, Role};
 use crate::error::FarmError;
-use crate::large::{self, LargeError, Store, What};
+use crate::large::{self, Contents, LargeError, Store};
 use crate::streams::{self, names};
 use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{RawMessageErrorKind, Stream};
@@ -22,7 +22,7 @@ pub(crate) async fn run(args: args::Outcome) -> Result<u8, FarmError> {
     let js = jetstream::new(client);
     let (farm, id) = (&args.farm.farm, &args.id);
     let streams = streams::existing(&js, farm).await?;
-    let large = Store::new(js, farm, What::Results);
+    let large = Store::new(js, farm, Contents::Results);
     let (begun, wait) = (Instant::now(), args.wait.unwrap_or_default());
     loop {
         if let Some(result) = last(&streams.results, names::result(farm, id)).await?.filter(is_committed) {

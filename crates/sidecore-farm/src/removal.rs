@@ -4,10 +4,9 @@ use crate::args;
 use crate::connect::{self, denied};
 use crate::dead;
 use crate::error::{Cause, FarmError};
-use crate::large::{self, LargeError, Store, What};
+use crate::large::{self, Contents, LargeError, Store};
 use crate::status::Status;
 use crate::streams::{self, names};
-use async_nats::jetstream::message::StreamMessage;
 use async_nats::jetstream::stream::{DeleteMessageError, DeleteMessageErrorKind, Stream};
 use async_nats::jetstream::{self, Context, ErrorCode};
 use futures_util::{StreamExt, TryStreamExt, stream};
@@ -125,33 +124,29 @@ pub(crate) async fn prune(args: args::Prune) -> Result<u8, FarmError> {
 
 /// Removes what large events of dead letters hold in their store. The event of a letter on its way may be in the queue.
 async fn remove_dead_objects(js: Context, farm: &str, dead: &Stream<()>) -> Result<(), FarmError> {
-    let store = Store::new(js, farm, What::Events);
-    remove_objects(&store, dead, &names::dead(farm, "*"), |letter| !dead::is_on_its_way(letter)).await
+    let store = Store::new(js, farm, Contents::Events);
+    remove_objects(&store, dead, &names::dead(farm, "*"), u64::MAX).await
 }
 
 /// Removes what results that every taker has hold in their store. A taker does so for those that it has taken itself.
 async fn remove_taken_objects(js: &Context, farm: &str, results: &Stream<()>) -> Result<(), FarmError> {
     let floor = takers(results).await?.iter().map(|taker| taker.floor).min().unwrap_or_default();
-    let store = Store::new(js.clone(), farm, What::Results);
-    remove_objects(&store, results, &names::result(farm, "*"), |result| result.sequence <= floor).await
+    let store = Store::new(js.clone(), farm, Contents::Results);
+    remove_objects(&store, results, &names::result(farm, "*"), floor).await
 }
 
-async fn remove_objects(
-    store: &Store,
-    of: &Stream<()>,
-    subject: &str,
-    is_meant: impl Fn(&StreamMessage) -> bool,
-) -> Result<(), FarmError> {
+/// Removes the objects of a stream's messages up to the number `last`.
+async fn remove_objects(store: &Store, of: &Stream<()>, subject: &str, last: u64) -> Result<(), FarmError> {
     if !store.is_there().await? {
         return Ok(());
     }
     let mut next = 1;
-    while let Some(letter) = dead::from(of, subject, next).await? {
-        next = letter.sequence + 1;
-        if !is_meant(&letter) {
+    while let Some(message) = dead::from(of, subject, next).await?.filter(|message| message.sequence <= last) {
+        next = message.sequence + 1;
+        if dead::is_on_its_way(&message) {
             continue;
         }
-        match store.remove(&large::payload_of(Some(&letter.headers), letter.payload)).await {
+        match store.remove(&large::payload_of(Some(&message.headers), message.payload)).await {
             // Of the latter there is none, or not this one.
             Ok(()) | Err(LargeError::NoReference | LargeError::Spoilt(_)) => {}
             Err(error) => tell(format_args!("an object stays until its age ends it: {error}")),

@@ -13,10 +13,11 @@ use crate::args;
 use crate::connect;
 use crate::error::{Cause, FarmError};
 use crate::ids;
-use crate::large::{self, LargeError, Store, What};
+use crate::large::{self, Contents, LargeError, Store};
 use crate::quiet::Quiet;
 use crate::streams::names;
 use async_nats::jetstream::{self, AckKind, Message};
+use bytes::Bytes;
 use futures_util::StreamExt;
 use sidecore_assign::Payload;
 use sidecore_core::time::Nanos;
@@ -47,7 +48,7 @@ const PRUNE_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) async fn run(args: args::Results) -> Result<u8, FarmError> {
     let client = connect::connect(&args.farm, connect::Role::Operator).await?;
     let source = Source::open(jetstream::new(client.clone()), &args.farm.farm, &args.name).await?;
-    let large = Store::new(jetstream::new(client.clone()), &args.farm.farm, What::Results);
+    let large = Store::new(jetstream::new(client.clone()), &args.farm.farm, Contents::Results);
     let mut taker = Taker::new(&args, source, large)?;
     let mut signals = Signals::new()?;
     let done = tokio::select! {
@@ -214,12 +215,7 @@ impl Taker {
     /// Writes a result. `Nak`: a replica may lack it still. `Term`: there is none where its message says.
     async fn put(&mut self, id: &str, number: u64, message: &Message) -> Result<AckKind, TakeError> {
         let result = large::payload_of(message.headers.as_ref(), message.payload.clone());
-        let got = if large::is_result_of(&result, id) {
-            self.large.get_now(&result).await
-        } else {
-            Err(LargeError::NoReference)
-        };
-        let why = match got {
+        let why = match self.octets_of(id, &result).await {
             Ok(octets) => {
                 self.looks.remove(&number);
                 self.sink.put(id, &octets).map_err(TakeError::Final)?;
@@ -229,30 +225,42 @@ impl Taker {
                 }
                 return Ok(AckKind::Ack);
             }
-            Err(error @ LargeError::Denied(_)) => return Err(TakeError::Final(error.into())),
-            // Where there is no store, earlier servers do not answer.
-            Err(LargeError::Failed(_) | LargeError::NoAnswer | LargeError::NoStore)
-                if self.large.is_there().await.is_ok_and(|there| !there) =>
-            {
-                LargeError::NoStore
-            }
-            Err(error @ (LargeError::Gone(_) | LargeError::Failed(_) | LargeError::NoAnswer | LargeError::NoStore)) => {
-                let looks = self.looks.entry(number).or_default();
-                *looks += 1;
-                match (&error, *looks) {
-                    // Nobody waits for it: other results come first.
-                    (LargeError::Gone(_), ..LOOKS) => return Ok(AckKind::Nak(Some(LOOK_AGAIN))),
-                    (LargeError::Gone(_), _) => error,
-                    (_, MANY_LOOKS..) if !self.follow => return Err(TakeError::Final(error.into())),
-                    _ => return Ok(AckKind::Nak(Some(LOOK_LATER))),
-                }
-            }
-            Err(error) => error,
+            Err(why) => why,
         };
+        let looks = self.looks.entry(number).or_default();
+        *looks += 1;
+        match why {
+            // Other results come first.
+            LargeError::Gone(_) if *looks < LOOKS => return Ok(AckKind::Nak(Some(LOOK_AGAIN))),
+            LargeError::Failed(_) | LargeError::NoAnswer if self.follow || *looks < MANY_LOOKS => {
+                return Ok(AckKind::Nak(Some(LOOK_LATER)));
+            }
+            LargeError::Denied(_) | LargeError::Failed(_) | LargeError::NoAnswer => {
+                return Err(TakeError::Final(why.into()));
+            }
+            _ => {}
+        }
         self.looks.remove(&number);
         self.odd += 1;
         tell(format_args!("left out the result {}: {why}", id.escape_debug()));
         Ok(AckKind::Term)
+    }
+
+    /// `NoStore`: the farm has none. Early servers do not answer then, and others say the same while they have no leader.
+    async fn octets_of(&self, id: &str, result: &Payload) -> Result<Bytes, LargeError> {
+        if !large::is_result_of(result, id) {
+            return Err(LargeError::NoReference);
+        }
+        match self.large.get_now(result).await {
+            Err(error @ (LargeError::Failed(_) | LargeError::NoAnswer | LargeError::NoStore)) => {
+                match (self.large.is_there().await, error) {
+                    (Ok(false), _) => Err(LargeError::NoStore),
+                    (_, LargeError::NoStore) => Err(LargeError::NoAnswer),
+                    (_, error) => Err(error),
+                }
+            }
+            got => got,
+        }
     }
 
     /// Removes objects of results that all takers have: up to this number.

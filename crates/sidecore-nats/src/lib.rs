@@ -1,5 +1,5 @@
-//! What every program on NATS has in common: the options that name servers and credentials, a connection that comes
-//! back after each loss, its messages, and the signals that end the program.
+//! What programs on NATS have in common: the options that name servers and credentials, a connection that comes back
+//! after each loss, its messages, what servers answer and have room for, and the signals that end the program.
 //!
 //! |Module|For|
 //! |---|---|

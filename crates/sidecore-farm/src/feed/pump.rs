@@ -149,7 +149,7 @@ impl Pump {
             tokio::select! {
                 Some(reply) = self.replies.next() => self.answers(&reply),
                 found = self.take.recv(), if !self.ended && self.outbox.has_room() => self.found(found),
-                (attempt, stored) = LargeEvents::stored(&mut self.large) => self.object(attempt, stored),
+                (attempt, stored) = LargeEvents::stored(&mut self.large) => self.object_stored(attempt, stored),
                 () = self.again.notified() => self.connected(),
                 _ = tick.tick() => self.tick().await?,
                 said = &mut denied => {
@@ -213,28 +213,21 @@ impl Pump {
         sent.map(|()| true).map_err(|error| FarmError::nats(format!("cannot publish {}", found.id))(error))
     }
 
-    fn object(&mut self, attempt: Attempt, stored: Result<Payload, LargeError>) {
+    fn object_stored(&mut self, attempt: Attempt, stored: Result<Payload, LargeError>) {
         let Some(large) = &mut self.large else { return };
         large.storing = None;
         for next in std::mem::take(&mut large.waiting) {
             self.outbox.again(next);
         }
-        let error = match stored {
+        match stored {
             Ok(reference) => {
                 large.references.insert(attempt.event, (reference.carried, 0));
                 self.outbox.again(attempt);
-                return;
             }
-            Err(error) => error,
-        };
-        self.event_answer(
-            attempt,
-            match error {
-                LargeError::Full => Ack::Full,
-                LargeError::TooLargeForStore(..) => Ack::Never(error.to_string()),
-                _ => Ack::NotNow(error.to_string()),
-            },
-        );
+            Err(LargeError::Full) => self.event_answer(attempt, Ack::Full),
+            Err(error @ LargeError::TooLargeForStore(..)) => self.event_answer(attempt, Ack::Never(error.to_string())),
+            Err(error) => self.event_answer(attempt, Ack::NotNow(error.to_string())),
+        }
         self.settle();
     }
 
