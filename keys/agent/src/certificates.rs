@@ -8,7 +8,7 @@
 use crate::error::{AgentError, CertificateError};
 use crate::public::certified;
 use base64ct::{Base64, Encoding};
-use sidecore_client::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;

@@ -18,8 +18,7 @@ mod waiting;
 use crate::args::Check;
 use crate::error::CliError;
 use finding::Finding;
-use sidecore::config::{Config, default_socket};
-use sidecore_sockets_service::SocketsConfig;
+use sidecore::config::{Config, NotifyConfig, default_socket};
 use sidecore_terminal::output;
 use std::path::PathBuf;
 
@@ -31,19 +30,30 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
-    let (config, sockets) = if let Some(path) = &path {
-        Config::read_with::<SocketsConfig>(path, default_socket(None)).map_err(CliError::library)?
-    } else {
-        let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
-        (Config { socket, ..Config::default() }, None)
+    let of_sockets = |path: &PathBuf| sidecore_sockets_service::Config::is_in(path).map_err(CliError::library);
+    let of_sockets = path.as_ref().map(of_sockets).transpose()?.unwrap_or(false);
+    let config = match &path {
+        Some(path) if of_sockets => shared(sidecore_sockets_service::Config::read(path).map_err(CliError::library)?),
+        Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
+        None => {
+            let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
+            Config { socket, ..Config::default() }
+        }
     };
-    let mut findings = findings(&config, sockets.is_some());
+    let mut findings = findings(&config, of_sockets);
     if let Some(path) = &path {
         findings.insert(0, configured::judge(path, &config));
     }
     let text: String = findings.iter().map(|finding| if args.json { finding.json() } else { finding.text() }).collect();
     output::print(&text)?;
     Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))
+}
+
+/// What is judged of a service of sockets, as a configuration of keys says it.
+fn shared(of: sidecore_sockets_service::Config) -> Config {
+    let sidecore_sockets_service::Config { socket, socket_mode, sidecores, notify, sandbox, .. } = of;
+    let notify = NotifyConfig { service: notify.service, ..NotifyConfig::default() };
+    Config { socket, socket_mode, sidecores, notify, sandbox, ..Config::default() }
 }
 
 fn findings(config: &Config, of_sockets: bool) -> Vec<Finding> {

@@ -26,6 +26,8 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
+    StartSockets(#[from] sidecore_sockets_service::StartError),
+    #[error(transparent)]
     Terminal(#[from] TerminalError),
     #[error(transparent)]
     System(#[from] io::Error),

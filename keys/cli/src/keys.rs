@@ -22,7 +22,7 @@ use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, Usage, check_name, public_of_private, read_passphrase,
     read_private_key, read_public_key, unknown_kind,
 };
-use sidecore::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::fmt::Display;
 use std::io::{self, Read};

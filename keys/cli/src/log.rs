@@ -12,7 +12,7 @@ use crate::error::{CliError, failed};
 use line::{Format, Lines};
 use queue::Queue;
 use rustix::fs::fstat;
-use sidecore::events::Level;
+use sidecore_daemon::events::Level;
 use std::env;
 use std::fs::File;
 use std::io;

@@ -8,7 +8,6 @@ use crate::error::CliError;
 use crate::get::{self, Device, InForce};
 use crate::set::{apply, connect};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, Setting, socket_of_environment};
-use sidecore_sockets_service::SocketsConfig;
 use sidecore_terminal::output;
 
 /// Longest list of subordinate users that is sent, bytes: a message has room for it beside other changes.
@@ -21,8 +20,7 @@ struct Differences {
 }
 
 pub(crate) fn run(args: &Reload) -> Result<(), CliError> {
-    let (mut config, _) =
-        Config::read_with::<SocketsConfig>(&args.config, socket_of_environment()).map_err(CliError::library)?;
+    let mut config = Config::read(&args.config, socket_of_environment()).map_err(CliError::library)?;
     if let Some(socket) = &args.socket {
         config.socket.clone_from(socket);
     }

@@ -8,14 +8,15 @@ use crate::log::Log;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, Waiters, in_force, socket_of_environment};
+use sidecore::config::{Config, DUTY, Waiters, in_force, socket_of_environment};
 use sidecore::core::session::Class;
 use sidecore::events;
-use sidecore::sandbox::{self, Duty};
 use sidecore::service::Service;
 use sidecore::service::succession::{Beside, Ended};
-use sidecore::sys::{cpu, duplicate};
-use sidecore_sockets_service::{self as sockets_service, Sockets, SocketsConfig};
+use sidecore_daemon::events as common;
+use sidecore_daemon::sandbox;
+use sidecore_daemon::sys::{cpu, duplicate};
+use sidecore_sockets_service::{self as sockets_service, Sockets};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::{Handle, Signals};
 use signal_hook::low_level::signal_name;
@@ -37,19 +38,21 @@ pub(crate) fn run(args: &Serve) -> Result<(), CliError> {
     }
     let parent = args.detached.then(detach::parent).transpose()?;
     let socket = socket_of_environment();
-    let (mut config, sockets) = match &args.config {
-        Some(path) => Config::read_with::<SocketsConfig>(path, socket).map_err(CliError::library)?,
-        None => (Config { socket, ..Config::default() }, None),
-    };
-    if let Some(socket) = &args.socket {
-        config.socket.clone_from(socket);
-    }
     // Before the threads start, so that none of them takes the signal.
     let signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
     let log = Log::collect(args)?;
-    match sockets {
-        Some(limits) => serve_sockets(config, &limits, args, signals, &log, parent),
-        None => serve_keys(config, args, signals, &log, parent),
+    match &args.config {
+        Some(path) if sockets_service::Config::is_in(path).map_err(CliError::library)? => {
+            let mut config = sockets_service::Config::read(path).map_err(CliError::library)?;
+            args.socket.iter().for_each(|socket| config.socket.clone_from(socket));
+            serve_sockets(config, args, signals, &log, parent)
+        }
+        path => {
+            let read = path.as_ref().map(|path| Config::read(path, socket.clone())).transpose();
+            let mut config = read.map_err(CliError::library)?.unwrap_or(Config { socket, ..Config::default() });
+            args.socket.iter().for_each(|socket| config.socket.clone_from(socket));
+            serve_keys(config, args, signals, &log, parent)
+        }
     }
 }
 
@@ -74,7 +77,7 @@ fn serve_keys(
     let passphrase = config.keys.passphrase().map_err(CliError::library)?;
     config.keys.partners = Some(config.keys.read_partners().map_err(CliError::library)?);
     let unread = config.read_subordinates().map_err(CliError::library)?;
-    let mut sandbox = sandbox::enter(&config, Duty::KEYS).map_err(CliError::library)?;
+    let mut sandbox = sandbox::enter(&config.sandbox, DUTY, &config.directories()).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
     let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
@@ -120,8 +123,7 @@ fn watch(end: Receiver<Ended>, signals: Handle) -> Result<&'static OnceLock<Ende
 }
 
 fn serve_sockets(
-    mut config: Config,
-    limits: &SocketsConfig,
+    mut config: sockets_service::Config,
     args: &Serve,
     signals: Signals,
     log: &Log,
@@ -139,13 +141,15 @@ fn serve_sockets(
     }
     let unread = config.read_subordinates().map_err(CliError::library)?;
     let config = &config;
-    let mut sandbox = sandbox::enter(config, Sockets::DUTY).map_err(CliError::library)?;
+    let mut sandbox =
+        sandbox::enter(&config.sandbox, Sockets::DUTY, &config.directories()).map_err(CliError::library)?;
     begin(log)?;
-    sockets_service::events::start(env!("CARGO_PKG_VERSION"), config, limits);
+    sockets_service::events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
-    let [parked, ..] = Waiters::of(config, &cpu::allowed()).parked(waits);
+    let threads = Config { sidecores: config.sidecores.clone(), ..Config::default() };
+    let [parked, ..] = Waiters::of(&threads, &cpu::allowed()).parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
-    let mut sockets = Sockets::start(config, limits)?;
+    let mut sockets = Sockets::start(config)?;
     ready(false);
     sandbox.filter_calls(sockets.door()).map_err(CliError::library)?;
     warn(sandbox.warnings().iter().chain(&unread));
@@ -205,19 +209,19 @@ fn barrier() -> io::Result<()> {
 }
 
 fn warn<'a>(warnings: impl Iterator<Item = &'a String>) {
-    warnings.for_each(|warning| events::warning(warning));
+    warnings.for_each(|warning| common::warning(warning));
 }
 
 fn until_the_end(policies: &str, socket: &Path, mut signals: Signals, end: &OnceLock<Ended>) {
-    events::policies(policies);
-    events::ready(socket);
+    common::policies(policies);
+    common::ready(socket);
     let mut ending = None;
     for signal in signals.forever() {
         if signal != SIGHUP {
             ending = signal_name(signal);
             break;
         }
-        events::warning(
+        common::warning(
             "SIGHUP changes nothing, since the sandbox keeps the configuration out of reach: run `sidecore reload --config FILE`",
         );
     }
@@ -226,7 +230,7 @@ fn until_the_end(policies: &str, socket: &Path, mut signals: Signals, end: &Once
         Some(Ended::Orphaned) => "the next service died with the socket",
         None => "no signal",
     };
-    events::stop(ending.unwrap_or_else(by_itself));
+    common::stop(ending.unwrap_or_else(by_itself));
 }
 
 /// Starts the log, and sends panics to it. Earlier panics go to standard error.
@@ -241,7 +245,7 @@ fn begin(log: &Log) -> Result<(), CliError> {
 fn end_with_any_thread(flush: impl Fn() + Send + Sync + 'static) {
     panic::set_hook(Box::new(move |panic| {
         let place = panic.location().map_or_else(String::new, ToString::to_string);
-        events::panic(thread::current().name().unwrap_or_default(), &place, words(panic));
+        common::panic(thread::current().name().unwrap_or_default(), &place, words(panic));
         flush();
         std::process::abort();
     }));

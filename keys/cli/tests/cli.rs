@@ -96,7 +96,7 @@ fn a_policy_that_will_not_spin_is_set_with_a_warning_and_shown_so() {
     assert!(stderr(&set).contains("sidecores.owned"), "{}", stderr(&set));
     let top = String::from_utf8(service.run(&["top", "--once"]).stdout).unwrap();
     assert!(top.contains("service spin (parks: tied to no core), to device spin, "), "{top}");
-    let cpu = sidecore::sys::cpu::allowed()[0];
+    let cpu = sidecore_daemon::sys::cpu::allowed()[0];
     let worker = format!("device={{name='w',kind='worker',cpu={cpu}}}");
     let worker = service.run(&["set", &worker, "notify.to_device=learn"]);
     let parks = format!("notify.to_device: learn (parks: core {cpu} is shared)");
@@ -107,7 +107,7 @@ fn a_policy_that_will_not_spin_is_set_with_a_warning_and_shown_so() {
 
 #[test]
 fn a_policy_that_spins_on_a_core_of_its_own_is_set_without_a_word() {
-    let cpu = sidecore::sys::cpu::allowed()[0];
+    let cpu = sidecore_daemon::sys::cpu::allowed()[0];
     let service = Service::with(&format!("[sidecores]\ncpus = [{cpu}]\nowned = true\n"));
     let set = service.run(&["set", "notify.service=spin"]);
     assert_eq!((set.status.code(), stderr(&set)), (Some(0), String::new()));

@@ -11,7 +11,6 @@
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
 //! |`channel`|messages between two services, as relays see them|
-//! |`named_file`|files that users name, which may be FIFOs|
 //! |`report`, `text`|the client's report in its lane; text for terminals|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -22,7 +21,6 @@ pub mod control;
 pub mod gateway;
 pub mod keyops;
 pub mod keys;
-pub mod named_file;
 pub mod report;
 pub mod spec;
 pub mod text;

@@ -3,12 +3,12 @@
 //! One side makes a [`Bare`] and serves it on a thread; the other opens it by path and asks.
 
 use crate::shm::LaneMemory;
-use crate::sys::clock;
 use sidecore_core::layout::Layout;
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Extent;
+use sidecore_ipc::sys::clock;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};

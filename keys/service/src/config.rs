@@ -2,37 +2,32 @@
 
 use crate::keys::{Served, StoreError, read_partner};
 use crate::spec::Secret;
-use crate::tenants::{SUBUID, Subordinates};
 use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
 use sidecore_client::keys::transfer::Address;
-use sidecore_client::named_file::NamedFile;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
-use std::io::Read;
+pub use sidecore_daemon::config::{ConfigError, ConfigErrorKind, SandboxConfig, Sidecores};
+use sidecore_daemon::config::{check_socket, in_file, names, octal, read, require, text_of, unknown, within};
+use sidecore_daemon::sandbox::{Directories, Duty};
+use sidecore_daemon::tenants::{SUBUID, Subordinates, SubordinatesError};
 use std::path::{Path, PathBuf};
 
 mod creators;
 mod error;
 mod limits;
 mod passphrase;
-mod section;
 mod serve_to;
 mod setting;
 mod waiters;
-mod wrong;
 
 pub use creators::CreatorsConfig;
-pub use error::{
-    ConfigError, ConfigErrorKind, DeviceConfigError, Hint, PassphraseError, SettingError, UnfitPassphrase,
-};
-use error::{require, unknown, within};
+pub use error::{DeviceConfigError, KeysConfigError, PassphraseError, SettingError, UnfitPassphrase};
 pub use limits::{ClientConfig, ClientLimits, LimitsConfig};
 pub(crate) use passphrase::check_passphrase;
 pub use passphrase::read_passphrase;
-pub use section::Section;
 pub use serve_to::{MAX_SERVICES, ServeToConfig};
 pub(crate) use setting::HOPS;
 pub use setting::{DeviceAction, Setting};
@@ -42,9 +37,12 @@ pub use sidecore_client::environment::{
 };
 pub use waiters::{ThreadCore, Waiters, in_force};
 
-/// Largest file that is read, bytes.
-const MAX_FILE: u64 = 1 << 20;
-const MAX_SIDECORES: usize = 64;
+/// Keys of earlier versions and of another service.
+const FOREIGN: [(&str, &str); 3] = [
+    ("disturb", "is gone: no setting makes a service that holds keys compute wrong results; leave it out"),
+    ("slow_after", "is gone: no setting makes a device slower as a drill; leave it out"),
+    ("sockets", "has a service of its own: write it in a file of that service, without keys and devices"),
+];
 
 /// All of it. Every key has a default.
 #[derive(Clone, Debug, Deserialize)]
@@ -92,14 +90,6 @@ pub struct Config {
     pub sandbox: SandboxConfig,
 }
 
-/// The file with users' subordinate users cannot be read.
-#[derive(Debug, thiserror::Error)]
-#[error("subordinates: {}: {error}: name a file in the format of /etc/subuid that the service may read", path.display())]
-pub struct SubordinatesError {
-    path: PathBuf,
-    error: std::io::Error,
-}
-
 /// Other services, by address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Partners {
@@ -142,33 +132,6 @@ pub struct KeysConfig {
     pub partners: Option<Partners>,
     /// Users who may have keys made for themselves.
     pub creators: CreatorsConfig,
-}
-
-/// The section `[sandbox]`.
-///
-/// Without a key, its restriction is applied if this machine supports it; otherwise a warning is logged. `true`
-/// refuses to start without it; `false` omits it.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
-#[serde(default, deny_unknown_fields)]
-pub struct SandboxConfig {
-    /// The user that the service becomes, with its group and no other; default: the user that started it.
-    pub user: Option<String>,
-    /// Only the system calls that the service needs.
-    pub seccomp: Option<bool>,
-    /// Access only to the directories of socket, counter file and record.
-    pub landlock: Option<bool>,
-    /// Memory is never written to swap.
-    pub lock_memory: Option<bool>,
-}
-
-/// The cores of the sidecores.
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub struct Sidecores {
-    /// One sidecore for each, tied to that core. Empty: one sidecore, tied to none.
-    pub cpus: Vec<usize>,
-    /// Nothing else runs on these cores, so their sidecores may spin. On other cores policies that spin park.
-    pub owned: bool,
 }
 
 /// How each of the four hops waits.
@@ -240,6 +203,9 @@ pub enum DeviceKind {
     /// Key services on other machines: available while a gateway is connected.
     Remote,
 }
+
+/// What the sandbox permits a service of keys: it has secrets, and opens files of its directories.
+pub const DUTY: Duty = Duty { secrets: true, files: true, ..Duty::NONE };
 
 impl Default for Config {
     fn default() -> Self {
@@ -376,8 +342,7 @@ impl Config {
             return Ok(Vec::new());
         }
         let path = &self.subordinates;
-        let read = Subordinates::read(path).map_err(|error| SubordinatesError { path: path.clone(), error });
-        let (users, wrong) = read?;
+        let (users, wrong) = Subordinates::read(path)?;
         self.subordinate_users = Some(users);
         Ok(wrong)
     }
@@ -389,7 +354,7 @@ impl Config {
     pub fn read(path: &Path, socket: PathBuf) -> Result<Self, ConfigError> {
         let text = text_of(path).map_err(in_file(path))?;
         let mut config = Self::parse(&text).map_err(in_file(path))?;
-        if !names_socket(&text) {
+        if !names(&text, "socket") {
             config.socket = socket;
         }
         Ok(config)
@@ -400,7 +365,7 @@ impl Config {
     /// # Errors
     /// Names the line and the remedy.
     pub fn parse(text: &str) -> Result<Self, ConfigError> {
-        let config: Self = wrong::read(text)?;
+        let config: Self = read(text, &FOREIGN)?;
         config.check()?;
         Ok(config)
     }
@@ -411,27 +376,38 @@ impl Config {
     /// Names the key and the remedy.
     pub fn check(&self) -> Result<(), ConfigError> {
         self.limits.check()?;
-        require(!self.socket.as_os_str().is_empty(), || ConfigErrorKind::EmptyPath.at("socket"))?;
-        let is_root = matches!(self.sandbox.user.as_deref(), Some("" | "root" | "0"));
-        require(!is_root, || ConfigErrorKind::Privileged.at("sandbox.user"))?;
+        check_socket(&self.socket)?;
+        self.sandbox.check()?;
         within("record_mib", self.record_mib, 1, 4096)?;
-        require(!self.devices.is_empty(), || ConfigErrorKind::NoDevice)?;
-        let cpus = &self.sidecores.cpus;
-        require(cpus.len() <= MAX_SIDECORES, || ConfigErrorKind::TooMany(MAX_SIDECORES).at("sidecores.cpus"))?;
-        require(!self.sidecores.owned || !cpus.is_empty(), || ConfigErrorKind::NothingOwned)?;
-        let last = cpus.len().max(1) - 1;
+        require(!self.devices.is_empty(), || KeysConfigError::NoDevice)?;
+        self.sidecores.check()?;
+        let last = self.sidecores.cpus.len().max(1) - 1;
         for (i, device) in self.devices.iter().enumerate() {
             device.check()?;
             let (name, number) = (&device.name, device.sidecore.unwrap_or(0));
             require(number <= last, || device.error(DeviceConfigError::Sidecore { number, last }))?;
             let is_new = self.devices[..i].iter().all(|other| other.name != *name);
-            require(is_new, || ConfigErrorKind::SameName(name.clone()))?;
+            require(is_new, || KeysConfigError::SameName(name.clone()))?;
         }
         self.keys.check()?;
         for client in &self.clients {
             within("client.weight", client.weight.unwrap_or(1), 1, 1000)?;
         }
         Ok(())
+    }
+
+    /// The cores of sidecores and devices.
+    pub fn cpus(&self) -> impl Iterator<Item = usize> {
+        let devices = self.devices.iter().filter_map(|device| device.cpu);
+        self.sidecores.cpus.iter().copied().chain(devices)
+    }
+
+    /// The directories that the service works in.
+    pub fn directories(&self) -> Directories {
+        let directories = Directories::of_socket(&self.socket).with_file(&self.counters_path());
+        let directories = self.record.iter().fold(directories, |all, record| all.with_file(record));
+        let directories = self.keys.directory.iter().fold(directories, |all, keys| all.with_private(keys));
+        self.keys.changes_file.iter().fold(directories, |all, file| all.with_listed_file(file))
     }
 
     /// The operations without a device on some sidecore: requests for them are refused there.
@@ -502,10 +478,10 @@ impl KeysConfig {
     /// A missing passphrase is found at start only, since `sidecore serve` may get one as an argument.
     fn check(&self) -> Result<(), ConfigError> {
         let Self { directory, passphrase_file, changes_file, .. } = self;
-        require(directory.is_some() || passphrase_file.is_none(), || ConfigErrorKind::PassphraseAlone)?;
-        require(directory.is_some() || changes_file.is_none(), || ConfigErrorKind::ChangesAlone)?;
+        require(directory.is_some() || passphrase_file.is_none(), || KeysConfigError::PassphraseAlone)?;
+        require(directory.is_some() || changes_file.is_none(), || KeysConfigError::ChangesAlone)?;
         let inside = |directory| changes_file.as_ref().is_some_and(|file| file.starts_with(directory));
-        require(!directory.as_ref().is_some_and(inside), || ConfigErrorKind::ChangesInside)?;
+        require(!directory.as_ref().is_some_and(inside), || KeysConfigError::ChangesInside)?;
         within("keys.served_by", self.served_by.len() as u64, 0, MAX_SERVICES as u64)?;
         within("keys.serve_to", self.serve_to.len() as u64, 0, MAX_SERVICES as u64)?;
         self.serve_to.iter().try_for_each(ServeToConfig::check)?;
@@ -522,7 +498,7 @@ impl DeviceConfig {
         let name = &self.name;
         let unfit = |c: char| matches!(c, '.' | '=') || c.is_control();
         let has_name = !name.is_empty() && name.len() <= 32 && !name.contains(unfit);
-        require(has_name, || ConfigErrorKind::DeviceName(name.clone()))?;
+        require(has_name, || KeysConfigError::DeviceName(name.clone()))?;
         let demand = |is_fine, why| require(is_fine, || self.error(why));
         demand(!self.owned || self.cpu.is_some(), DeviceConfigError::NothingOwned)?;
         let is_remote = self.kind == DeviceKind::Remote;
@@ -544,28 +520,9 @@ impl DeviceConfig {
         }
     }
 
-    fn error(&self, why: DeviceConfigError) -> ConfigErrorKind {
-        ConfigErrorKind::Device(self.name.clone(), why)
+    fn error(&self, why: DeviceConfigError) -> KeysConfigError {
+        KeysConfigError::Device(self.name.clone(), why)
     }
-}
-
-/// Reads a whole file, up to the limit: an endless device is refused.
-fn text_of(path: &Path) -> Result<String, ConfigErrorKind> {
-    let mut bytes = Vec::new();
-    let read = NamedFile::open(path).and_then(|file| file.take(MAX_FILE + 1).read_to_end(&mut bytes));
-    read.map_err(ConfigErrorKind::Unreadable)?;
-    if bytes.len() as u64 > MAX_FILE {
-        return Err(ConfigErrorKind::TooLarge);
-    }
-    String::from_utf8(bytes).map_err(|_| ConfigErrorKind::NoText)
-}
-
-fn in_file<E: Into<ConfigError>>(path: &Path) -> impl Fn(E) -> ConfigError {
-    move |error| ConfigError { file: Some(path.to_owned()), ..error.into() }
-}
-
-fn names_socket(text: &str) -> bool {
-    toml::from_str::<toml::Table>(text).is_ok_and(|keys| keys.contains_key("socket"))
 }
 
 /// Path of the counter file that belongs to a socket.
@@ -595,14 +552,6 @@ fn takes_key(class: Class) -> bool {
     let has = |op| Class::of(class.algorithm(), op).is_some();
     let is_cipher = has(Op::Encrypt) && !has(Op::Sign);
     Operation::of(class.op()).is_some() && !is_cipher && !class.belongs_to("hmac")
-}
-
-fn octal<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<u32, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    u32::from_str_radix(&text, 8)
-        .ok()
-        .filter(|mode| *mode <= 0o777)
-        .ok_or_else(|| serde::de::Error::custom(format!("{text:?}: write an octal mode from \"000\" to \"777\"")))
 }
 
 #[cfg(test)]

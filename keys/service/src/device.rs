@@ -18,13 +18,13 @@ pub(crate) use worker::{Worker, WorkerKind, WorkerOptions};
 
 use crate::engine::crypto::Session;
 use crate::shm::LaneMemory;
-use crate::sys::park::ParkTimes;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Submission;
+use sidecore_daemon::sys::park::ParkTimes;
 use std::fmt::Debug;
 use std::sync::Arc;
 

@@ -1,122 +1,24 @@
-//! Events of a service, emitted through the crate `tracing` under the target [`TARGET`].
-//!
-//! `sidecore serve` writes them as lines of its log (docs/watching.md). A program that embeds a service installs a subscriber of its
-//! own, or none. Each event has the field `event`, its name in [`EVENTS`]. They come from the threads that control a service,
-//! never from one between a request and its answer. A subscriber that blocks holds these threads up.
+//! Events of a service of keys alone. Those of any service are in `sidecore_daemon::events`.
 //!
 //! Clients' texts, such as names, stand in fields unchanged: a subscriber that writes lines escapes them. No event
 //! holds a key, a passphrase or a request's data.
 
 use crate::config::Config;
 use crate::keys::{Acl, Described};
-use crate::sys::peer::Credentials;
-use crate::tenants::Tenant;
 use sidecore_client::keys::transfer::Address;
-use sidecore_core::policy::rate::{Origin, Owner, Pace, Quiet};
+use sidecore_daemon::events::{Level, inside, some};
+use sidecore_daemon::say;
+use sidecore_daemon::sys::peer::Credentials;
 use std::path::Path;
 
-/// The target of all events.
-pub const TARGET: &str = "sidecore";
-
-/// Rate of events of one user's refusals for one reason.
-pub const PACE: Pace = Pace { burst: 5, every: 10_000_000_000, origins: 256, of_group: 8, reserved: 8 };
-
-/// A kind of event and its user, with a limited rate.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Source<W> {
-    /// The kind.
-    pub what: W,
-    /// The user.
-    pub uid: u32,
-    /// The tenant that the user belongs to.
-    pub tenant: Tenant,
-}
-
-impl<W: Copy + Eq> Origin for Source<W> {
-    type Group = Tenant;
-
-    fn group(self) -> Tenant {
-        self.tenant
-    }
-
-    fn is_trusted(self) -> bool {
-        self.uid == 0
-    }
-}
-
-/// Importance of an event: the levels of the system's log; `tracing` has only some of them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Level {
-    /// A loss that an operator must repair: `tracing::Level::ERROR`.
-    Error,
-    /// Something is wrong: `tracing::Level::WARN`.
-    Warning,
-    /// Administrators' actions, start and stop: `tracing::Level::INFO`.
-    Notice,
-    /// Refusals of clients: `tracing::Level::DEBUG`.
-    Info,
-    /// Actions of clients: `tracing::Level::TRACE`.
-    Debug,
-}
-
-impl Level {
-    /// All levels, the most important first.
-    pub const ALL: [Self; 5] = [Self::Error, Self::Warning, Self::Notice, Self::Info, Self::Debug];
-
-    /// Its name in lines of the log.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Error => "error",
-            Self::Warning => "warning",
-            Self::Notice => "notice",
-            Self::Info => "info",
-            Self::Debug => "debug",
-        }
-    }
-
-    /// Its number in the system's log (`sd-daemon(3)`).
-    pub fn number(self) -> u8 {
-        self as u8 + 3
-    }
-}
-
-impl From<tracing::Level> for Level {
-    fn from(level: tracing::Level) -> Self {
-        match level {
-            tracing::Level::ERROR => Self::Error,
-            tracing::Level::WARN => Self::Warning,
-            tracing::Level::INFO => Self::Notice,
-            tracing::Level::DEBUG => Self::Info,
-            tracing::Level::TRACE => Self::Debug,
-        }
-    }
-}
-
-impl From<Level> for tracing::Level {
-    fn from(level: Level) -> Self {
-        match level {
-            Level::Error => Self::ERROR,
-            Level::Warning => Self::WARN,
-            Level::Notice => Self::INFO,
-            Level::Info => Self::DEBUG,
-            Level::Debug => Self::TRACE,
-        }
-    }
-}
-
-/// All events.
-pub const EVENTS: [(Level, &str); 45] = [
+/// Events of a service of keys, beside those of any service.
+pub const EVENTS: [(Level, &str); 37] = [
     (Level::Notice, "start"),
-    (Level::Notice, "policies"),
     (Level::Notice, "keys-at-rest"),
-    (Level::Notice, "ready"),
     (Level::Notice, "took-over"),
     (Level::Warning, "former-stays"),
     (Level::Notice, "next-service"),
     (Level::Warning, "next-service-gone"),
-    (Level::Notice, "stop"),
-    (Level::Error, "panic"),
-    (Level::Warning, "warning"),
     (Level::Notice, "set"),
     (Level::Notice, "key-imported"),
     (Level::Notice, "key-generated"),
@@ -134,9 +36,7 @@ pub const EVENTS: [(Level, &str); 45] = [
     (Level::Notice, "key-received"),
     (Level::Notice, "passphrase-changed"),
     (Level::Info, "key-limited"),
-    (Level::Info, "refused"),
     (Level::Warning, "client-fault"),
-    (Level::Info, "suppressed"),
     (Level::Debug, "client-attached"),
     (Level::Debug, "client-left"),
     (Level::Debug, "lane-taken-back"),
@@ -149,21 +49,8 @@ pub const EVENTS: [(Level, &str); 45] = [
     (Level::Info, "served-set-up"),
     (Level::Info, "served-limited"),
     (Level::Warning, "wrong-result"),
-    (Level::Warning, "not-measured"),
     (Level::Error, "record-not-written"),
 ];
-
-macro_rules! say {
-    ($level:ident $name:expr, $($rest:tt)+) => {{
-        debug_assert!(EVENTS.contains(&(Level::$level, $name)), "{} is no event of this level", $name);
-        say!(@$level event = $name, $($rest)+)
-    }};
-    (@Error $($rest:tt)+) => { tracing::error!(target: TARGET, $($rest)+) };
-    (@Warning $($rest:tt)+) => { tracing::warn!(target: TARGET, $($rest)+) };
-    (@Notice $($rest:tt)+) => { tracing::info!(target: TARGET, $($rest)+) };
-    (@Info $($rest:tt)+) => { tracing::debug!(target: TARGET, $($rest)+) };
-    (@Debug $($rest:tt)+) => { tracing::trace!(target: TARGET, $($rest)+) };
-}
 
 /// A service of keys of this version starts with this configuration.
 pub fn start(version: &str, config: &Config) {
@@ -187,20 +74,10 @@ pub fn start(version: &str, config: &Config) {
     );
 }
 
-/// The hops' waiting policies, in words.
-pub fn policies(in_words: &str) {
-    say!(Notice "policies", "notify: {in_words}");
-}
-
 /// The number of the last change of the keys at rest. A comparison with an earlier number shows an old copy of the
 /// directory.
 pub fn keys_at_rest(changes: u64) {
     say!(Notice "keys-at-rest", changes, "keys at rest are of change {changes}");
-}
-
-/// The service answers at this socket, inside its sandbox.
-pub fn ready(socket: &Path) {
-    say!(Notice "ready", "serving at {}", socket.display());
 }
 
 /// The service takes the place of another one, which ends now.
@@ -219,26 +96,6 @@ pub(crate) fn next_service_reads(uid: u32, pid: u32) {
 
 pub(crate) fn next_service_gone() {
     say!(Warning "next-service-gone", "the service that was to take this one's place has ended: this one goes on");
-}
-
-/// The service ends.
-pub fn stop(reason: &str) {
-    say!(Notice "stop", reason, "stopping");
-}
-
-/// A thread of the service panicked, and the service ends with it.
-pub fn panic(thread: &str, place: &str, what: &str) {
-    say!(Error "panic", thread, place, "a thread panicked, and the service ends with it: {what}");
-}
-
-/// A warning for the operator, with the remedy.
-pub fn warning(text: &str) {
-    say!(Warning "warning", "{text}");
-}
-
-/// The machine could not be measured, for this reason.
-pub fn not_measured(error: &std::io::Error) {
-    say!(Warning "not-measured", error = %error, "the cost of sleeps and operations could not be measured and stays assumed: free descriptors or memory, and restart");
 }
 
 pub(crate) fn record_not_written(path: &Path, error: &std::io::Error) {
@@ -346,28 +203,9 @@ pub(crate) fn passphrase_changed(who: Credentials, doubt: Option<&str>) {
     );
 }
 
-/// A client's request was refused. `suppressed`: earlier refusals of its user for this reason without an event.
-pub fn refused(uid: u32, pid: u32, reason: &'static str, text: &str, suppressed: u64) {
-    say!(Info "refused", reason, uid, pid, suppressed = some(suppressed), "{text}");
-}
-
 /// A client broke the protocol, and its connection ends. `suppressed`: as for [`refused`].
 pub(crate) fn client_fault(uid: u32, pid: u32, text: &str, suppressed: u64) {
     say!(Warning "client-fault", uid, pid, suppressed = some(suppressed), "a connection ends: {text}");
-}
-
-/// Refusals or faults without an event since the last one. `otherwise`: the common part of several origins.
-pub fn suppressed<W: Copy + Eq>(
-    quiet: &Quiet<Source<W>, Tenant>,
-    reason: impl Fn(W) -> &'static str,
-    otherwise: Option<&'static str>,
-) {
-    let (reason, uid, users) = match quiet.of {
-        Owner::One(Source { what, uid, .. }) => (Some(reason(what)), Some(uid), None),
-        Owner::Group(tenant) => (otherwise, None, Some(tenant.to_string())),
-        Owner::Others => (otherwise, None, None),
-    };
-    say!(Info "suppressed", reason, uid, users, suppressed = quiet.count, "events of this kind were not told");
 }
 
 pub(crate) fn client_attached(uid: u32, pid: u32, name: &str, sidecore: usize) {
@@ -450,22 +288,13 @@ fn users(acl: &Acl) -> String {
     if all.is_empty() { "none".to_owned() } else { all.join(",") }
 }
 
-/// The text between the braces of a printed struct.
-pub fn inside(printed: &str) -> String {
-    let inside = printed.split_once('{').and_then(|(_, rest)| rest.rsplit_once('}'));
-    inside.map_or(printed, |(inside, _)| inside).trim().to_owned()
-}
-
-fn some(count: u64) -> Option<u64> {
-    (count > 0).then_some(count)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::NotifyConfig;
     use sidecore_core::policy::balance::Balance;
     use sidecore_core::policy::notify::Notify;
+    use sidecore_daemon::events;
     use std::collections::BTreeSet;
 
     #[test]
@@ -482,10 +311,9 @@ mod tests {
     }
 
     #[test]
-    fn each_event_has_a_name_of_its_own_and_levels_survive_tracing() {
-        assert_eq!(EVENTS.iter().map(|(_, name)| name).collect::<BTreeSet<_>>().len(), EVENTS.len());
-        assert_eq!(Level::ALL.map(|level| Level::from(tracing::Level::from(level))), Level::ALL);
-        assert_eq!(Level::ALL.map(Level::number), [3, 4, 5, 6, 7], "as sd-daemon(3) numbers them");
+    fn each_event_has_a_name_of_its_own() {
+        let all = EVENTS.iter().chain(&events::EVENTS);
+        assert_eq!(all.map(|(_, name)| name).collect::<BTreeSet<_>>().len(), EVENTS.len() + events::EVENTS.len());
     }
 
     #[test]
@@ -500,9 +328,8 @@ mod tests {
     }
 
     #[test]
-    fn users_and_what_a_struct_holds_are_in_words() {
+    fn users_are_in_words() {
         assert_eq!(users(&Acl::default()), "none");
         assert_eq!(users(&Acl { uids: vec![33, 0], gids: vec![7] }), "uid:33,uid:0,gid:7");
-        assert_eq!(inside("Name { a: 1, b: Other { c: 2 } }"), "a: 1, b: Other { c: 2 }");
     }
 }

@@ -7,16 +7,14 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`, `declined`), one `reactor` for each sidecore; `quotas`, `calibrate`; the listening socket: `door`, its files: `runtime_dir`, from one service to the next: `succession`|
+//! |`service`|threads: control (`listener`), slow jobs (`jobs`, on the threads of `job_queue`), closing (`reaper`), one `reactor` for each sidecore; `quotas`, `calibrate`; from one service to the next: `succession`|
 //! |`engine`|`crypto`: sessions over AWS-LC, `batch` for several side by side; `execute`: one request, extents to extents|
 //! |`keys`|`store`: permissions, terms and sessions of keys; `material`: one key; `limiter`; `vault`: sealed files; `file`, `public`, `certificate`: import|
 //! |`channel`|requests of other services through processes that cannot read them|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
-//! |`config`|the TOML file, also with a `section` of another service, and changes by `sidecore set`|
+//! |`config`|the TOML file, and changes by `sidecore set`|
 //! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
-//! |`tenants`|who counts as one user: a user with its subordinate users|
-//! |`sandbox`|restrictions of a service process by its `duty`: user, capabilities, files, system calls|
-//! |`sys`, `ffi`|system calls of the service: cores, peers, epoll, eventfds, costs of a sleep (`park`); owners of AWS-LC objects|
+//! |`sys`, `ffi`|system calls of this service alone; owners of AWS-LC objects|
 //! |`bare`|exchanges without a protocol, as baselines|
 
 // The macros panic where standard output or error is closed, which must not end a service or its client.
@@ -31,11 +29,9 @@ pub mod engine;
 pub mod events;
 mod ffi;
 pub mod keys;
-pub mod sandbox;
 pub mod service;
 pub mod sys;
-pub mod tenants;
 
 pub(crate) use sidecore_client::shm;
-pub use sidecore_client::{ForkGuard, client, control, gateway, named_file, spec, text};
+pub use sidecore_client::{ForkGuard, client, control, gateway, spec, text};
 pub use sidecore_core as core;

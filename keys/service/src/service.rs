@@ -21,9 +21,6 @@ macro_rules! ensure_limit {
 mod advice;
 mod calibrate;
 mod command;
-mod cores;
-mod declined;
-pub mod door;
 mod job_queue;
 mod jobs;
 mod key_change;
@@ -31,24 +28,24 @@ mod listener;
 mod quotas;
 mod reactor;
 mod reaper;
-pub mod runtime_dir;
 mod sessions;
 mod start_error;
 pub mod succession;
 
 use crate::config::{Config, Waiters};
 use crate::counters::{Counters, Draft, Shape, Start};
-use crate::events;
-use crate::sys::{clock, cpu, wake};
 use advice::Advice;
 use calibrate::Calibration;
 use command::{Mailbox, SidecoreHandle, mailbox};
-pub use cores::check_cpus;
 use listener::state::{self, Listener};
 use reactor::Setup;
 use reactor::thread::Reactor;
-use runtime_dir::RuntimeFiles;
 use sidecore_core::dispatch::MAX_DEVICES;
+use sidecore_daemon::events::{not_measured, warning};
+use sidecore_daemon::runtime_dir::RuntimeFiles;
+use sidecore_daemon::start::{self, check_cpus, raise_file_limit};
+use sidecore_daemon::sys::{cpu, wake};
+use sidecore_ipc::sys::clock;
 pub use start_error::StartError;
 use std::convert::Infallible;
 use std::io;
@@ -99,9 +96,9 @@ impl Service {
     /// As for [`Service::start`].
     pub fn start_with(config: Config, mut beside: Beside<'_>) -> Result<Self, StartError> {
         config.check()?;
-        check_cpus(&config)?;
+        check_cpus(config.cpus())?;
         let mut config = config;
-        config.read_subordinates()?.iter().for_each(|wrong| events::warning(wrong));
+        config.read_subordinates()?.iter().for_each(|wrong| warning(wrong));
         raise_file_limit();
         let ended = beside.ended.take();
         let (place, store) = Place::find(&config, beside)?;
@@ -173,7 +170,7 @@ impl Service {
         let (files, former) = place.take(&config.socket)?;
         self.former = former;
         let files = self.files.insert(files);
-        counters.publish().map_err(|error| StartError::Path(self.counters.clone(), error))?;
+        counters.publish().map_err(|error| start::StartError::Path(self.counters.clone(), error))?;
         files.keep(&self.counters)?;
         let socket = files.listen(&config.socket, config.socket_mode)?;
         Ok((socket, files.lock()?))
@@ -186,7 +183,7 @@ impl Service {
             // A failure only lets it run on a sidecore's core.
             let _ = cpu::limit(&free);
             if let Err(error) = calibration.measure(max_request, &stop) {
-                return events::not_measured(&error);
+                return not_measured(&error);
             }
             let (known, all_know) = mpsc::channel::<Infallible>();
             for sidecore in &sidecores {
@@ -287,15 +284,6 @@ fn sidecore_cpus(config: &Config) -> Vec<Option<usize>> {
     config.sidecores.cpus.iter().copied().map(Some).collect()
 }
 
-/// Raises the limit of descriptors as far as the system permits: each lane takes a few.
-pub fn raise_file_limit() {
-    use rustix::process::{Resource, getrlimit, setrlimit};
-    let mut limit = getrlimit(Resource::Nofile);
-    limit.current = limit.maximum;
-    // With the old limit fewer lanes fit; each further one is refused with the reason.
-    let _ = setrlimit(Resource::Nofile, limit);
-}
-
 /// They replace those of a former service only once this one has its place.
 fn draft_counters(config: &Config) -> Result<(Arc<Counters>, Draft), StartError> {
     let sidecores = sidecore_cpus(config).len() as u32;
@@ -307,5 +295,5 @@ fn draft_counters(config: &Config) -> Result<(Arc<Counters>, Draft), StartError>
     };
     let start = Start { pid: std::process::id(), sample_every: config.sample_every, now: clock::now() };
     let path = config.counters_path();
-    Counters::draft(&path, shape, start).map_err(|error| StartError::Path(path, error))
+    Counters::draft(&path, shape, start).map_err(|error| start::StartError::Path(path, error).into())
 }

@@ -5,7 +5,7 @@ use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 use sidecore::config::{Config, counters_beside};
 use sidecore::service::Service;
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_sockets_service::Sockets;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};
 use std::os::unix::process::ExitStatusExt;
@@ -73,8 +73,8 @@ fn a_signal_gives_the_terminal_back() {
 fn a_service_of_sockets_is_shown_live_and_q_ends_it() {
     let scratch = tempfile::tempdir().unwrap();
     let socket = scratch.path().join("socket");
-    let config = Config { socket: socket.clone(), ..Config::default() };
-    let _service = Sockets::start(&config, &SocketsConfig::default()).unwrap();
+    let config = sidecore_sockets_service::Config { socket: socket.clone(), ..Default::default() };
+    let _service = Sockets::start(&config).unwrap();
     for option in ["--sockets", "--socket"] {
         let mut terminal = Terminal::new();
         let mut top = terminal.start(&["top", option, socket.to_str().unwrap()]);

@@ -1,7 +1,7 @@
 //! The current run: its command, time and machine.
 
 use procfs::{CpuInfo, Current};
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use sidecore_report::{About, machine};
 use std::env::{self, consts::ARCH};
 use std::fs;

@@ -4,7 +4,7 @@
 use crate::caveats::{HostActivity, of_machine, of_time};
 use procfs::process::all_processes;
 use procfs::{CurrentSI, KernelStats};
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use sidecore_report::Caveat;
 use std::collections::HashMap;
 use std::fs;

@@ -1,7 +1,7 @@
 //! The cores of sidecores and of clients.
 
 use sidecore::core::policy::notify::Notify;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use sidecore_report::{Caveat, Reason};
 
 /// Cores of sidecores and of clients.

@@ -2,7 +2,7 @@
 
 use nix::time::{ClockId, clock_getcpuclockid};
 use nix::unistd::Pid;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::fs;
 use std::io;
 use std::net::TcpListener;

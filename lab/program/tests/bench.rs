@@ -25,7 +25,7 @@ fn stderr(output: &Output) -> String {
 }
 
 fn cores() -> usize {
-    sidecore::sys::cpu::allowed().len()
+    sidecore_daemon::sys::cpu::allowed().len()
 }
 
 fn has(row: &Value, fields: &[&str]) -> bool {

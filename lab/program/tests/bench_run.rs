@@ -146,7 +146,7 @@ fn a_second_interrupt_ends_at_once() {
 #[test]
 fn a_calibration_that_is_interrupted_leaves_the_plan_that_was_there() {
     let folder = tempfile::tempdir().unwrap();
-    if sidecore::sys::cpu::allowed().len() < 2 {
+    if sidecore_daemon::sys::cpu::allowed().len() < 2 {
         return skipped("there is one core");
     }
     let plan = folder.path().join("machine.toml");
@@ -189,7 +189,7 @@ fn a_page_and_rows_say_which_program_measured_what_and_where() {
     let run = &row["run"];
     assert_eq!(run["command"], "sidecore bench balance --quick --json 'my rows.json' --html page.html");
     assert_eq!((&run["version"], &run["stopped"]), (&env!("CARGO_PKG_VERSION").into(), &false.into()));
-    assert_eq!(run["cores"], sidecore::sys::cpu::allowed().len());
+    assert_eq!(run["cores"], sidecore_daemon::sys::cpu::allowed().len());
     for name in ["cpu", "kernel", "date"] {
         assert!(run[name].as_str().is_some_and(|text| !text.is_empty()), "{name}: {run}");
     }

@@ -1,16 +1,15 @@
 //! The program that `cargo xtask count` runs under callgrind for programs: small messages into a ring of the service of
 //! sockets, as the preloaded library offers them. Only the rounds after a few are instrumented.
 
-use sidecore::config::{Config, NotifyConfig};
-use sidecore::core::policy::notify::Notify;
-use sidecore::core::streams::rule::PathReason;
-use sidecore::core::streams::slot::{Key, SlotWord};
 use sidecore_client::shm::span::Span;
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::streams::rule::PathReason;
+use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_sockets::program::{Candidate, Process, promote};
 use sidecore_sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_sockets::stream::{Offered, Sent, Stream};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_sockets_service::{Config, NotifyConfig, Sockets};
 use sidecore_testing::sys;
 use std::error::Error;
 use std::hint::black_box;
@@ -41,9 +40,9 @@ fn main() -> Result<()> {
 /// fit.
 fn sends(rounds: u32, depth: u32) -> Result<()> {
     let socket = std::env::var_os(SOCKET_VARIABLE).ok_or("no socket is named for the service")?.into();
-    let notify = NotifyConfig::all(Notify::Park);
+    let notify = NotifyConfig { service: Notify::Park };
     let config = Config { notify, socket, ..Config::default() };
-    let _service = Sockets::start(&config, &SocketsConfig::default())?;
+    let _service = Sockets::start(&config)?;
     let listener = TcpListener::bind("127.0.0.1:0")?;
     let connection = TcpStream::connect(listener.local_addr()?)?;
     let (mut peer, _) = listener.accept()?;

@@ -1,18 +1,75 @@
-//! The section `[sockets]`, which makes a service one of sockets, with the limits of each user.
+//! The configuration of a service of sockets: a file with a section `[sockets]`, which has the limits of each user.
 
-use serde::Deserialize;
-use sidecore::config::{Config, ConfigError, ConfigErrorKind, DeviceConfig, KeysConfig, Section};
+use serde::{Deserialize, Deserializer, de};
+use sidecore_core::policy::notify::Notify;
 use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
+use sidecore_daemon::config::{
+    ConfigError, SandboxConfig, Sidecores, check_socket, in_file, names, octal, read, require, text_of, within,
+};
+use sidecore_daemon::sandbox::Directories;
+use sidecore_daemon::tenants::{SUBUID, Subordinates, SubordinatesError};
 use sidecore_sockets::protocol::{DEFAULT_SOCKET, MAX_NAME};
 use std::collections::BTreeMap;
-use toml::{Table, Value};
+use std::path::{Path, PathBuf};
 
-/// Keys that a service of sockets uses. It has one hop of `notify` only.
-const APPLY: [&str; 6] = ["socket", "socket_mode", "sidecores", "notify", "sandbox", "sockets"];
-const NOTIFY: &str = "service";
+/// The section that makes a file one of a service of sockets.
+const SECTION: &str = "sockets";
 const MAX_WEIGHT: u32 = 100;
 
-/// The section `[sockets]`. A file has either this or keys and devices.
+/// Of the service of keys: an ignored key would mislead its author.
+const TWO_FILES: &str = "and [sockets] in one file: sockets have a service of their own, without keys and devices; write \
+                         two files and start a service with each";
+const IDLE: &str = "and [sockets] in one file: it has no effect on sockets; leave it out. Beside [sockets] these apply: socket, \
+                    socket_mode, [sidecores], notify.service, [sandbox]";
+const FOREIGN: [(&str, &str); 14] = [
+    ("notify.to_device", IDLE),
+    ("notify.from_device", IDLE),
+    ("notify.client", IDLE),
+    ("keys", TWO_FILES),
+    ("device", TWO_FILES),
+    ("client", TWO_FILES),
+    ("limits", IDLE),
+    ("balance", IDLE),
+    ("order", IDLE),
+    ("counters", IDLE),
+    ("sample_every", IDLE),
+    ("record", IDLE),
+    ("record_mib", IDLE),
+    ("subordinates", IDLE),
+];
+
+/// The whole file. Every key has a default.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Config {
+    /// Path of the Unix socket.
+    pub socket: PathBuf,
+    /// Octal file mode of the socket: it decides which users may connect.
+    #[serde(deserialize_with = "octal")]
+    pub socket_mode: u32,
+    /// The cores of users' threads.
+    pub sidecores: Sidecores,
+    /// How these threads wait.
+    pub notify: NotifyConfig,
+    /// Restrictions that the service puts on itself.
+    pub sandbox: SandboxConfig,
+    /// Rings, and the limits of each user.
+    pub sockets: SocketsConfig,
+    /// Subordinate users, once read: refusals are counted for a user with these together.
+    #[serde(skip)]
+    pub subordinates: Subordinates,
+}
+
+/// How the one hop waits that sockets have.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct NotifyConfig {
+    /// Program to service: how a user's thread waits for messages.
+    #[serde(deserialize_with = "policy")]
+    pub service: Notify,
+}
+
+/// The section `[sockets]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SocketsConfig {
@@ -43,6 +100,99 @@ impl Default for SocketsConfig {
     }
 }
 
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            socket: DEFAULT_SOCKET.into(),
+            socket_mode: 0o660,
+            sidecores: Sidecores::default(),
+            notify: NotifyConfig::default(),
+            sandbox: SandboxConfig::default(),
+            sockets: SocketsConfig::default(),
+            subordinates: Subordinates::default(),
+        }
+    }
+}
+
+impl Default for NotifyConfig {
+    fn default() -> Self {
+        Self { service: Notify::BreakEven }
+    }
+}
+
+/// An error in the section `[sockets]`.
+#[derive(Debug, thiserror::Error)]
+enum SocketsConfigError {
+    #[error("sockets.ring_kib = {0}: use a power of two, e.g. 32")]
+    NoPowerOfTwo(u32),
+    #[error(
+        "sockets.weights: no program is named {0:?}: use names of 1 to {MAX_NAME} bytes, as `sidecore sockets` shows them"
+    )]
+    NoProgram(String),
+}
+
+impl From<SocketsConfigError> for ConfigError {
+    fn from(error: SocketsConfigError) -> Self {
+        Self::own(error)
+    }
+}
+
+impl Config {
+    /// Whether this file is for a service of sockets: whether it has the section.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn is_in(path: &Path) -> Result<bool, ConfigError> {
+        Ok(names(&text_of(path).map_err(in_file(path))?, SECTION))
+    }
+
+    /// Reads and checks a file.
+    ///
+    /// # Errors
+    /// Names the file, the line, and the remedy.
+    pub fn read(path: &Path) -> Result<Self, ConfigError> {
+        let text = text_of(path).map_err(in_file(path))?;
+        Self::parse(&text).map_err(in_file(path))
+    }
+
+    /// Reads and checks the text of a file.
+    ///
+    /// # Errors
+    /// Names the line and the remedy.
+    pub fn parse(text: &str) -> Result<Self, ConfigError> {
+        let config: Self = read(text, &FOREIGN)?;
+        config.check()?;
+        Ok(config)
+    }
+
+    /// Checks numbers against each other and against their limits.
+    ///
+    /// # Errors
+    /// Names the key and the remedy.
+    pub fn check(&self) -> Result<(), ConfigError> {
+        check_socket(&self.socket)?;
+        self.sandbox.check()?;
+        self.sidecores.check()?;
+        self.sockets.check()
+    }
+
+    /// Reads the system's file of subordinate users, which the sandbox hides. Returns what in it has no effect, for
+    /// warnings.
+    ///
+    /// # Errors
+    /// The file exists and cannot be read.
+    pub fn read_subordinates(&mut self) -> Result<Vec<String>, SubordinatesError> {
+        let (users, wrong) = Subordinates::read(Path::new(SUBUID))?;
+        self.subordinates = users;
+        Ok(wrong)
+    }
+
+    /// The directories that the service works in.
+    pub fn directories(&self) -> Directories {
+        Directories::of_socket(&self.socket)
+    }
+}
+
 impl SocketsConfig {
     pub(crate) fn ring_bytes(&self) -> u32 {
         self.ring_kib << 10
@@ -52,72 +202,22 @@ impl SocketsConfig {
         self.weights.get(name).copied().unwrap_or(1)
     }
 
-    /// Checks the numbers, and that the rest of the configuration sets nothing for a service of keys.
-    pub(crate) fn check_beside(&self, beside: &Config) -> Result<(), ConfigErrorKind> {
+    fn check(&self) -> Result<(), ConfigError> {
         within("sockets.ring_kib", self.ring_kib, MIN_RING >> 10, MAX_RING >> 10)?;
-        require(self.ring_kib.is_power_of_two(), || {
-            format!("sockets.ring_kib = {}: use a power of two, e.g. 32", self.ring_kib)
-        })?;
+        require(self.ring_kib.is_power_of_two(), || SocketsConfigError::NoPowerOfTwo(self.ring_kib))?;
         within("sockets.max_sockets", self.max_sockets, 1, 1 << 20)?;
         within("sockets.max_mib", self.max_mib, 1, 1 << 20)?;
         within("sockets.max_programs", self.max_programs, 1, 16_384)?;
         within("sockets.max_users", self.max_users, 1, 4096)?;
-        for (name, weight) in &self.weights {
-            require((1..=MAX_NAME).contains(&name.len()), || {
-                format!(
-                    "sockets.weights: no program is named {name:?}: use names of 1 to {MAX_NAME} bytes, as `sidecore sockets` shows them"
-                )
-            })?;
-            within(&format!("sockets.weights.{name:?}"), *weight, 1, MAX_WEIGHT)?;
-        }
-        let others = [
-            ("[keys]", beside.keys != KeysConfig::default()),
-            ("[[device]]", beside.devices != [DeviceConfig::inline("inline")]),
-            ("[[client]]", !beside.clients.is_empty()),
-        ];
-        match others.into_iter().find(|(_, stands)| *stands) {
-            Some((section, _)) => Err(ConfigErrorKind::Section(format!(
-                "[sockets] and {section} in one file: sockets have a service of their own, without keys and devices; \
-                 write two files and start a service with each"
-            ))),
-            None => Ok(()),
-        }
+        self.weights.iter().try_for_each(|(name, weight)| {
+            require((1..=MAX_NAME).contains(&name.len()), || SocketsConfigError::NoProgram(name.clone()))?;
+            within(&format!("sockets.weights.{name:?}"), *weight, 1, MAX_WEIGHT)
+        })
     }
 }
 
-impl Section for SocketsConfig {
-    const NAME: &'static str = "sockets";
-    const SOCKET: &'static str = DEFAULT_SOCKET;
-
-    fn check(&self, beside: &Config, written: &Table) -> Result<(), ConfigError> {
-        self.check_beside(beside)?;
-        Ok(check_keys(written)?)
-    }
-}
-
-/// Finds a key in the file that a service of sockets does not use: an ignored key would mislead its author.
-fn check_keys(keys: &Table) -> Result<(), ConfigErrorKind> {
-    let notify = keys.get("notify").and_then(Value::as_table);
-    let idle_hop = notify.and_then(|hops| hops.keys().find(|hop| *hop != NOTIFY)).map(|hop| format!("notify.{hop}"));
-    let idle_key = keys.iter().find(|(key, _)| !APPLY.contains(&key.as_str())).map(|(key, value)| match value {
-        Value::Table(_) => format!("[{key}]"),
-        Value::Array(_) => format!("[[{key}]]"),
-        _ => key.clone(),
-    });
-    idle_key.or(idle_hop).map_or(Ok(()), |idle| {
-        Err(ConfigErrorKind::Section(format!(
-            "[sockets] and {idle} in one file: it has no effect on sockets; leave it out. Beside [sockets] these apply: \
-             socket, socket_mode, [sidecores], notify.{NOTIFY}, [sandbox]"
-        )))
-    })
-}
-
-fn within(key: &str, value: u32, least: u32, most: u32) -> Result<(), ConfigErrorKind> {
-    require((least..=most).contains(&value), || format!("{key} = {value}: use {least} to {most}"))
-}
-
-fn require(is_fine: bool, remedy: impl FnOnce() -> String) -> Result<(), ConfigErrorKind> {
-    if is_fine { Ok(()) } else { Err(ConfigErrorKind::Section(remedy())) }
+fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Notify, D::Error> {
+    Notify::parse(&String::deserialize(deserializer)?).map_err(de::Error::custom)
 }
 
 #[cfg(test)]

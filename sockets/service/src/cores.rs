@@ -1,6 +1,6 @@
 //! The cores of users' threads. One thread alone may spin on a core that the service owns.
 
-use sidecore::config::Sidecores;
+use sidecore_daemon::config::Sidecores;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 

@@ -1,8 +1,7 @@
 //! The service of sockets: it moves messages from programs' rings to their sockets, many by one system call.
 //!
-//! [`Sockets`] is the service, a process of its own beside the service of keys. Both share `config`, `events`,
-//! `sandbox`, `service` and `sys` of the crate `sidecore`. The program's side and the messages are in
-//! `sidecore_sockets`.
+//! [`Sockets`] is the service, a process of its own. What it shares with the service of keys is in `sidecore_daemon`, and
+//! neither links the other. The program's side and the messages are in `sidecore_sockets`.
 //!
 //! A program's socket stays the kernel's, and the program can take a stream back at any time: see
 //! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay
@@ -10,7 +9,7 @@
 //!
 //! |Module|For|
 //! |---|---|
-//! |`config`|the section `[sockets]` of the configuration|
+//! |`config`|the configuration, with its section `[sockets]`|
 //! |`listener`|accepts programs, and starts the threads of a user|
 //! |`user`, `user_context`|one thread for each user: rounds over its streams; the state that these share|
 //! |`program`, `source`|one program: its messages, banks and streams; numbers of what wakes the thread|
@@ -40,19 +39,20 @@ mod transfer;
 mod user;
 mod user_context;
 
-pub use config::SocketsConfig;
+pub use config::{Config, NotifyConfig, SocketsConfig};
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
-use sidecore::config::Config;
-use sidecore::events::not_measured;
-use sidecore::service::runtime_dir::RuntimeFiles;
-use sidecore::service::{StartError, check_cpus, raise_file_limit};
-use sidecore::sys::park::{ParkTimes, park_times};
-use sidecore::sys::wake;
-use sidecore::tenants::Subordinates;
 use sidecore_core::policy::notify::Notify;
+use sidecore_daemon::config::ConfigError;
+use sidecore_daemon::events::not_measured;
+use sidecore_daemon::runtime_dir::RuntimeFiles;
+use sidecore_daemon::start::{self, check_cpus, raise_file_limit};
+use sidecore_daemon::sys::park::{ParkTimes, park_times};
+use sidecore_daemon::sys::wake;
+use sidecore_daemon::tenants::Subordinates;
 use std::convert::Infallible;
+use std::io;
 use std::os::fd::{AsRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -64,6 +64,23 @@ use std::time::Duration;
 /// Time for users' blocked threads to end when the service ends.
 const PARTING: Duration = Duration::from_secs(2);
 const WARNINGS: usize = 16;
+
+/// Why a service of sockets did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration contradicts itself.
+    #[error(transparent)]
+    Config(#[from] ConfigError),
+    /// A reason that any service may have: its cores, its place, the system.
+    #[error(transparent)]
+    Daemon(#[from] start::StartError),
+}
+
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Daemon(error.into())
+    }
+}
 
 /// A running service of sockets. Dropping it stops it in order: bytes that the kernel takes immediately are sent, and
 /// programs continue by themselves.
@@ -103,7 +120,7 @@ impl Shared {
             limits,
             notify: Notify::Park,
             park: OnceLock::new(),
-            cores: Cores::new(&sidecore::config::Sidecores::default()),
+            cores: Cores::new(&sidecore_daemon::config::Sidecores::default()),
             registry: Registry::default(),
             serials: AtomicU32::new(0),
             wasted: AtomicU32::new(0),
@@ -125,13 +142,12 @@ impl Sockets {
     ///
     /// # Errors
     /// An error of configuration, cores, paths or the system, each with the remedy.
-    pub fn start(config: &Config, limits: &SocketsConfig) -> Result<Self, StartError> {
+    pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        limits.check_beside(config).map_err(|kind| StartError::Config(kind.into()))?;
-        check_cpus(config)?;
+        check_cpus(config.sidecores.cpus.iter().copied())?;
         raise_file_limit();
         let shared = Arc::new(Shared {
-            limits: limits.clone(),
+            limits: config.sockets.clone(),
             notify: config.notify.service,
             park: OnceLock::new(),
             cores: Cores::new(&config.sidecores),
@@ -140,7 +156,7 @@ impl Sockets {
             wasted: AtomicU32::new(0),
             stop: AtomicBool::new(false),
             wake: wake::event()?,
-            subordinates: config.subordinate_users.clone().unwrap_or_default(),
+            subordinates: config.subordinates.clone(),
         });
         let mut files = RuntimeFiles::take(&config.socket, Vec::new())?;
         let socket = files.listen(&config.socket, config.socket_mode)?;

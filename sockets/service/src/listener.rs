@@ -5,13 +5,14 @@ use super::Shared;
 use super::ledger::Kind;
 use super::user::{Alive, User};
 use rustix::io::Errno;
-use sidecore::control;
-use sidecore::events::{self, Source};
-use sidecore::service::door::Door;
-use sidecore::sys::poller::Poller;
-use sidecore::sys::{clock, packet, peer, wake};
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::door::Door;
+use sidecore_daemon::events::{self, Source};
+use sidecore_daemon::sys::poller::Poller;
+use sidecore_daemon::sys::{packet, peer, wake};
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
 use sidecore_sockets::protocol::Reply;
 use std::collections::HashMap;
 use std::io;
@@ -233,7 +234,7 @@ impl Listener {
         {
             events::refused(uid, pid, REASON, &why, suppressed);
         }
-        let _ = control::send(&socket, &Reply::Refused(why), &[]);
+        let _ = message::send(&socket, &Reply::Refused(why), &[]);
         self.door.wasted(1);
         self.door.close(socket);
     }
@@ -244,8 +245,8 @@ mod tests {
     use super::*;
     use crate::SocketsConfig;
     use rustix::net::{SocketAddrUnix, bind, listen, sockopt};
-    use sidecore_client::sys::packet::{connect_by, send, socket};
-    use sidecore_client::sys::poll::wait_readable;
+    use sidecore_ipc::sys::packet::{connect_by, send, socket};
+    use sidecore_ipc::sys::poll::wait_readable;
     use sidecore_testing::lingering;
     use std::net::TcpStream;
     use std::os::fd::{AsFd, BorrowedFd};
@@ -260,7 +261,7 @@ mod tests {
     fn declined(path: &Path) -> bool {
         let program = connect_by(path, clock::now() + TIMEOUT_NS).unwrap();
         assert!(wait_readable(program.as_fd(), Some(TIMEOUT_NS)).unwrap(), "nobody accepts");
-        matches!(control::receive(&program), Ok((Reply::Refused(_), _)))
+        matches!(message::receive(&program), Ok((Reply::Refused(_), _)))
     }
 
     /// On a socket whose kernel passes descriptors: Linux before 6.16, and here a socket without the option.

@@ -4,10 +4,10 @@
 //! too, so few transfers are measured, and the time of the reading is subtracted. The same clock, read once in a row
 //! of transfers, gives the thread's other costs.
 
-use sidecore::sys::clock;
 use sidecore_core::stage::Sampler;
 use sidecore_core::streams::saving::{BreakEven, Fit};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

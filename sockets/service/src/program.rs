@@ -10,15 +10,17 @@ use super::rows::Listed;
 use super::source::{Source, What};
 use super::transfer::{Over, PlaceRef, Stream, Turn};
 use super::user_context::UserContext;
-use sidecore::control;
-use sidecore::sys::{clock, message, peer, wake};
-use sidecore_client::sys::packet::{MAX_PACKET, receive};
-use sidecore_client::versions::{SIDECORE, other_version};
 use sidecore_core::streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_core::streams::own::Recent;
 use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::streams::sweep::{ClientId, Outcome, StreamId};
 use sidecore_core::words;
+use sidecore_daemon::sys::message::take_descriptors;
+use sidecore_daemon::sys::{peer, wake};
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::packet::{MAX_PACKET, receive};
+use sidecore_ipc::versions::{SIDECORE, other_version};
 use sidecore_sockets::protocol::{Ask, MAX_NAME, Reply};
 use sidecore_sockets::shm::BankMemory;
 use std::io;
@@ -182,7 +184,7 @@ impl Program {
         if len == 0 && socket.is_none() && only_one {
             return Err(End::Gone);
         }
-        let ask = control::decode(&buffer[..len]).ok().filter(|_| only_one);
+        let ask = message::decode(&buffer[..len]).ok().filter(|_| only_one);
         match (ask, socket) {
             (Some(Ask::Promote { place, stream }), Some(socket)) => {
                 self.promote(context, (place, stream), socket, None)?;
@@ -195,7 +197,7 @@ impl Program {
                 if let Some(socket) = socket {
                     context.close(socket);
                 }
-                let what = control::stated_layout(&buffer[..len]).filter(|layout| *layout != ABI).map_or_else(
+                let what = message::stated_layout(&buffer[..len]).filter(|layout| *layout != ABI).map_or_else(
                     || format!("no message of this protocol: restart the program; the service is sidecore {SIDECORE}"),
                     |layout| other_version("the program speaks socket layout", layout, ABI),
                 );
@@ -232,7 +234,7 @@ impl Program {
     /// Sends an answer. A program that does not read its answers loses its connection. One that is gone may have sent
     /// messages before.
     fn reply(&self, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), String> {
-        match control::send(&self.socket, reply, fds) {
+        match message::send(&self.socket, reply, fds) {
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("answers are not read".to_owned()),
             _ => Ok(()),
         }
@@ -249,7 +251,7 @@ impl Program {
         };
         let peer = peer::credentials(&self.socket).map_err(system)?;
         let (reader, writer) = wake::pipe().map_err(system)?;
-        message::take_descriptors(&self.socket).map_err(system)?;
+        take_descriptors(&self.socket).map_err(system)?;
         context.poller.add_edge(&reader, self.source(What::Doorbell)).map_err(system)?;
         // From Linux 6.5 on.
         let process = peer::process(&self.socket).ok();
@@ -332,7 +334,7 @@ impl Program {
     /// True: the question is sent. While the program reads nothing, the report stays wanted.
     pub(super) fn ask_for_report(&self) -> bool {
         let Role::Sending(Sending { listed, .. }) = &self.role else { return false };
-        let asks = listed.reports.is_wanted() && control::send(&self.socket, &Reply::Describe, &[]).is_ok();
+        let asks = listed.reports.is_wanted() && message::send(&self.socket, &Reply::Describe, &[]).is_ok();
         if asks {
             listed.reports.asked();
         }
@@ -528,8 +530,8 @@ mod tests {
     use crate::meter::Meter;
     use crate::reports::Bell;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
-    use sidecore::sys::poller::Poller;
     use sidecore_core::streams::sweep::Sweep;
+    use sidecore_daemon::sys::poller::Poller;
     use std::collections::BTreeMap;
     use std::sync::mpsc;
 
@@ -558,7 +560,7 @@ mod tests {
     fn named(context: &mut UserContext, name: &str) -> (Program, OwnedFd) {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (here, there) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None).unwrap();
-        control::send(&there, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]).unwrap();
+        message::send(&there, &Ask::Hello { abi: ABI, name: name.to_owned() }, &[]).unwrap();
         let permit = context.ledger.take(Kind::Programs, 1).unwrap();
         let mut program = Program::new(here, permit, 0, context).unwrap();
         program.hear(context, MAX_MESSAGES);

@@ -1,8 +1,8 @@
 //! Programs' reports on their sockets outside rings. Each request for the list asks the programs, and each program
 //! owes one answer at most.
 
-use sidecore::sys::wake;
 use sidecore_core::streams::rule::PathReason;
+use sidecore_daemon::sys::wake;
 use sidecore_sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
 use std::collections::BTreeMap;
 use std::io;

@@ -4,7 +4,7 @@ use super::finding::{Finding, topics};
 use crate::error::CliError;
 use nix::unistd::User;
 use sidecore::config::Config;
-use sidecore::service::check_cpus;
+use sidecore_daemon::start::check_cpus;
 use std::path::Path;
 
 topics! {
@@ -15,7 +15,7 @@ topics! {
 
 /// The caller has read the file and checked its numbers against each other.
 pub(super) fn judge(path: &Path, config: &Config) -> Finding {
-    let cores = check_cpus(config).err().map(|error| error.to_string());
+    let cores = check_cpus(config.cpus()).err().map(|error| error.to_string());
     let passphrase = || config.keys.passphrase().map_err(CliError::library).err().map(|error| error.to_string());
     let partners = || config.keys.read_partners().err().map(|error| error.to_string());
     let wrong = cores.or_else(|| no_user(config)).or_else(passphrase).or_else(partners);
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn what_a_configuration_names_must_be_here() {
         let judged = |text: &str| judge(Path::new("sidecore.toml"), &Config::parse(text).unwrap());
-        let here = sidecore::sys::cpu::allowed()[0];
+        let here = sidecore_daemon::sys::cpu::allowed()[0];
         assert_eq!(judged(&format!("sidecores = {{ cpus = [{here}] }}")).state, FindingState::Ok);
         for (text, said) in [
             ("sidecores = { cpus = [900] }", "core 900 is not here: name one of those that this process may use, "),

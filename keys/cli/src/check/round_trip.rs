@@ -3,8 +3,8 @@
 use super::finding::{Finding, FindingState, topics};
 use super::topology::Topology;
 use crate::error::{CliError, failed};
-use sidecore::sys::cpu;
-use sidecore::sys::park::ParkTimes;
+use sidecore_daemon::sys::cpu;
+use sidecore_daemon::sys::park::ParkTimes;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ pub(super) fn measure(allowed: &[usize], sidecores: &[usize], taken: &[usize]) -
     let others: Vec<usize> = free.into_iter().filter(|cpu| *cpu != from).collect();
     let time = TIME / others.len().clamp(1, PAIRS) as u32;
     let to: Vec<(usize, Trip)> = spread(&others).map(|to| (to, trip(from, to, time))).collect();
-    (!to.is_empty()).then(|| Trips { from, to, park: sidecore::sys::park::park_times().ok() })
+    (!to.is_empty()).then(|| Trips { from, to, park: sidecore_daemon::sys::park::park_times().ok() })
 }
 
 /// At most [`PAIRS`] of these cores, always with the first and the last.

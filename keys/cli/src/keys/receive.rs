@@ -9,7 +9,7 @@ use nix::unistd::{Group, User};
 use sidecore::client::Error;
 use sidecore::keys::Acl;
 use sidecore::keys::transfer::{Replace, sealed_from_pem};
-use sidecore::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::io::{self, Read};
 use std::path::Path;

@@ -19,7 +19,7 @@ use sidecore::keys::{
     Acl, Certificate, KeyCommand, KeyEntry, Moment, RENEWAL_DIGITS, Site, UsableKey, Usage, check_dates, check_name,
     first_certificate, read_certificates, read_public_key, renewal_of,
 };
-use sidecore::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::collections::HashSet;
 use std::io;

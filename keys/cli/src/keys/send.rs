@@ -14,7 +14,7 @@ use sidecore::client::{Admin, Error};
 use sidecore::control::Ground;
 use sidecore::keys::transfer::{AclNames, Address, MAX_ADDRESS_FILE, sealed_to_pem};
 use sidecore::keys::{KeyEntry, Site};
-use sidecore::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::Permissions;

@@ -13,7 +13,7 @@ use sidecore::client::Admin;
 use sidecore::keys::pem::first_block;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{KeyInfo, Kind, read_public_key};
-use sidecore::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::ffi::CString;
 use std::fmt::Write;

@@ -6,7 +6,7 @@ use super::queue::{Lost, Queue};
 use der::DateTime;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use sidecore::events::{Level, TARGET};
+use sidecore_daemon::events::{Level, TARGET};
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -2,7 +2,7 @@
 
 use crate::service::{ServiceFolder, sidecore};
 use serde_json::Value;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::thread;

@@ -6,7 +6,6 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connec
 use rustix::process::{Signal, geteuid};
 use serde_json::Value;
 use sidecore::config::Config;
-use sidecore_sockets_service::SocketsConfig;
 use std::fs;
 use std::process::Output;
 use std::thread;
@@ -122,9 +121,10 @@ fn check_asks_it_for_what_it_is() {
 
 #[test]
 fn the_installed_configurations_are_of_one_service_each() {
-    let read = |text: &str| Config::parse_with::<SocketsConfig>(text).unwrap();
-    let (keys, of_keys) = read(include_str!("../../../../packaging/sidecore.toml"));
-    let (sockets, of_sockets) = read(include_str!("../../../../packaging/sockets.toml"));
-    assert_eq!((of_keys.is_some(), of_sockets.is_some()), (false, true));
+    let (of_keys, of_sockets) =
+        (include_str!("../../../../packaging/sidecore.toml"), include_str!("../../../../packaging/sockets.toml"));
+    let (keys, sockets) =
+        (Config::parse(of_keys).unwrap(), sidecore_sockets_service::Config::parse(of_sockets).unwrap());
+    assert!(sidecore_sockets_service::Config::parse(of_keys).is_err() && Config::parse(of_sockets).is_err());
     assert_ne!(keys.socket.parent(), sockets.socket.parent(), "what lies beside a socket its service may replace");
 }

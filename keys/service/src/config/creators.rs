@@ -1,7 +1,7 @@
 //! Users who may have keys made for themselves.
 
-use super::error::{ConfigError, within};
 use serde::Deserialize;
+use sidecore_daemon::config::{ConfigError, within};
 
 /// Most keys of one creator that a configuration can permit: as many as a service has.
 const MAX_KEYS: u16 = 4096;

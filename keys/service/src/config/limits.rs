@@ -1,9 +1,9 @@
 //! Limits of one client, and of all together.
 
-use super::error::{ConfigError, unknown, within};
 use serde::Deserialize;
 use sidecore_core::layout::{MAX_SLOTS, MIN_ARENA, MIN_SLOTS};
 use sidecore_core::work::KeyLocation;
+use sidecore_daemon::config::{ConfigError, unknown, within};
 
 /// Defines the section `[limits]`: each key with its meaning, type, default, least and most.
 macro_rules! limits {

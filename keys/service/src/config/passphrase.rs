@@ -2,7 +2,7 @@
 
 use super::error::{MAX_PASSPHRASE, PassphraseError, UnfitPassphrase};
 use crate::spec::Secret;
-use sidecore_client::named_file::NamedFile;
+use sidecore_ipc::named_file::NamedFile;
 use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,9 +1,10 @@
 //! Services on other machines that have requests done here.
 
-use super::error::{ConfigError, ConfigErrorKind, require};
+use super::error::KeysConfigError;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use sidecore_client::keys::{Usage, check_name, parse_rate};
+use sidecore_daemon::config::{ConfigError, require};
 use std::path::PathBuf;
 
 /// Most services that have requests done here, and most that do some for this one.
@@ -27,9 +28,9 @@ pub struct ServeToConfig {
 
 impl ServeToConfig {
     pub(super) fn check(&self) -> Result<(), ConfigError> {
-        require(!self.keys.is_empty(), || ConfigErrorKind::ServeNothing)?;
+        require(!self.keys.is_empty(), || KeysConfigError::ServeNothing)?;
         let names = self.keys.iter().try_for_each(|name| check_name(name));
-        names.map_err(|why| ConfigErrorKind::ServeTo(why).into())
+        names.map_err(|why| KeysConfigError::ServeTo(why).into())
     }
 }
 

@@ -1,12 +1,13 @@
 //! Settings that `sidecore set` can change while the service runs.
 
-use super::error::{ConfigError, ConfigErrorKind, SettingError, unknown};
-use super::{Config, DeviceConfig, LimitsConfig, wrong};
-use crate::tenants::Subordinates;
+use super::error::{KeysConfigError, SettingError};
+use super::{Config, DeviceConfig, FOREIGN, LimitsConfig};
 use serde::Deserialize;
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::policy::order::Order;
+use sidecore_daemon::config::{ConfigError, ConfigErrorKind, read, unknown};
+use sidecore_daemon::tenants::Subordinates;
 
 /// One change.
 #[derive(Clone, Debug, PartialEq)]
@@ -57,7 +58,7 @@ impl Setting {
     }
 
     fn read(text: &str) -> Result<Self, ConfigError> {
-        let (key, value) = text.split_once('=').ok_or(ConfigErrorKind::NoSetting)?;
+        let (key, value) = text.split_once('=').ok_or(KeysConfigError::NoSetting)?;
         if let Some(hop) = HOPS.iter().position(|name| *name == key) {
             return Ok(Self::Notify(Some(hop), Parse::parse_text(value)?));
         }
@@ -67,7 +68,7 @@ impl Setting {
             "order" => Ok(Self::Order(Parse::parse_text(value)?)),
             "device" => parse_device(value),
             "record" if value == "off" => Ok(Self::EndRecord),
-            "record" => Err(ConfigErrorKind::NoRecord.into()),
+            "record" => Err(KeysConfigError::NoRecord.into()),
             "subordinates" => value.parse().map(Self::Subordinates).map_err(|why| ConfigErrorKind::Invalid(why).into()),
             _ => match key.split_once('.') {
                 Some(("device", name)) => Ok(Self::Device(name.to_owned(), Parse::parse_text(value)?)),
@@ -100,11 +101,11 @@ impl DeviceConfig {
 fn parse_limit(name: &str, value: &str) -> Result<Setting, ConfigError> {
     let Some(key) = LimitsConfig::LIVE.into_iter().find(|key| *key == name) else {
         if LimitsConfig::KEYS.contains(&name) {
-            return Err(ConfigErrorKind::AtStart(name.to_owned()).into());
+            return Err(KeysConfigError::AtStart(name.to_owned()).into());
         }
         return Err(unknown("limit", name, LimitsConfig::LIVE.into_iter()).into());
     };
-    let number = value.parse().map_err(|_| ConfigErrorKind::NoNumber)?;
+    let number = value.parse().map_err(|_| KeysConfigError::NoNumber)?;
     LimitsConfig::default().set(key, number)?;
     Ok(Setting::Limit(key, number))
 }
@@ -115,11 +116,11 @@ fn parse_device(value: &str) -> Result<Setting, ConfigError> {
         device: DeviceConfig,
     }
     if !value.trim_start().starts_with('{') {
-        return Err(ConfigErrorKind::NoNewDevice.into());
+        return Err(KeysConfigError::NoNewDevice.into());
     }
     // The text has one line, so its number is noise.
-    let read = wrong::read(&format!("device={value}"));
-    let One { device } = read.map_err(|why| ConfigError { line: None, ..why })?;
+    let one = read(&format!("device={value}"), &FOREIGN);
+    let One { device } = one.map_err(|why| ConfigError { line: None, ..why })?;
     device.check()?;
     Ok(Setting::AddDevice(device))
 }

@@ -227,3 +227,35 @@ fn the_example_is_valid_and_serves_everything() {
     assert_eq!((config.devices.len(), config.limits_of(1000).weight), (2, 2));
     assert_eq!(config.unserved(), []);
 }
+
+#[test]
+fn what_is_wrong_names_line_and_key_and_no_type_of_rust() {
+    for (text, said) in [
+        ("sidecores = { cpus = 'x' }", "line 1: sidecores.cpus: write a list, e.g. [1, 2], not the text \"x\""),
+        ("\n[limits]\nlanes = 'many'", "line 3: limits.lanes: write a whole number from 0 on, not the text \"many\""),
+        ("sample_every = -1", "line 1: sample_every: write a whole number from 0 on, not -1"),
+        ("sample_every = 1.5", "line 1: sample_every: write a whole number from 0 on, not 1.5"),
+        ("socket = 7", "line 1: socket: write a path in quotes, not 7"),
+        ("limits = 7", "line 1: limits: write a section, not 7"),
+        ("notify = { service = 'spinn' }", "line 1: notify.service: no such policy, did you mean `spin`?"),
+        (
+            "[[device]]\nname = 'w'\nkind = 'workr'",
+            "line 3: device[0].kind: unknown value \"workr\"; did you mean \"worker\"?",
+        ),
+        ("[limits]\nlans = 1", "line 2: unknown key \"lans\"; did you mean \"lanes\"?"),
+        (
+            "[[device]]\nname = 'lanes'\nkind = 'batch'\ndisturb = 100",
+            "line 4: disturb is gone: no setting makes a service that holds keys compute wrong results; leave it out",
+        ),
+        (
+            "[[device]]\nname = 'card'\nkind = 'emulated'\nslow_after = 0",
+            "line 4: slow_after is gone: no setting makes a device slower as a drill; leave it out",
+        ),
+        ("[limits", "line 1: "),
+    ] {
+        let found = Config::parse(text).unwrap_err().to_string();
+        assert!(found.starts_with(said), "{text}: {found}");
+        let types = ["usize", "u32", "u64", "i64", "struct", "sequence", "Notify"];
+        assert!(!types.iter().any(|name| found.contains(name)), "{found}");
+    }
+}

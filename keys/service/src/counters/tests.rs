@@ -32,7 +32,7 @@ impl Scratch {
     }
 
     pub(super) fn counters(&self) -> Arc<Counters> {
-        let start = Start { pid: 77, sample_every: 64, now: crate::sys::clock::now() };
+        let start = Start { pid: 77, sample_every: 64, now: sidecore_ipc::sys::clock::now() };
         Counters::create(&self.file(), SHAPE, start).unwrap()
     }
 

@@ -8,12 +8,12 @@ mod server;
 use super::{Port, Request};
 use crate::config::DeviceConfig;
 use crate::engine::execute::{Scratch, compute, deliver};
-use crate::sys::clock;
 use server::Server;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock;
 
 #[derive(Debug)]
 struct Pending {

@@ -12,13 +12,13 @@ pub(crate) use link::{Fault, LinkOptions, Said};
 
 use super::{Port, Request};
 use crate::engine::execute::deliver;
-use crate::sys::wake;
 use link::Link;
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::wake;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;

@@ -11,8 +11,6 @@ use super::batch::{Counts, Gathering};
 use super::{Batches, Blame, Port, Request};
 use crate::config::ThreadCore;
 use crate::engine::execute::{Scratch, compute, deliver};
-use crate::sys::park::ParkTimes;
-use crate::sys::{clock, cpu, wake};
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
@@ -22,6 +20,9 @@ use sidecore_core::policy::notify::{Moderator, Notify, Wait, WaitLoop, Waiter, W
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::park::ParkTimes;
+use sidecore_daemon::sys::{cpu, wake};
+use sidecore_ipc::sys::clock;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

@@ -3,11 +3,11 @@
 use super::calibrate::Calibration;
 use crate::config::{Config, Waiters};
 use crate::shm::LaneMemory;
-use crate::sys::cpu;
-use crate::sys::park::ParkTimes;
 use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::sync::Ordering;
+use sidecore_daemon::sys::cpu;
+use sidecore_daemon::sys::park::ParkTimes;
 
 /// The same for all clients, except the policy, which can change.
 #[derive(Clone, Debug)]

@@ -5,11 +5,12 @@
 
 use crate::engine::crypto::Session;
 use crate::engine::crypto::sample;
-use crate::sys::park::{ParkTimes, park_times};
-use crate::sys::{clock, measuring};
+use crate::sys::measuring;
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::{Algorithm, Class, Op};
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::park::{ParkTimes, park_times};
+use sidecore_ipc::sys::clock;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};

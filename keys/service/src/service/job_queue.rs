@@ -5,10 +5,10 @@
 
 use super::command::LaneKey;
 use super::jobs::{ControlJob, JobResult, JobThread};
-use crate::sys::clock;
-use crate::tenants::Tenant;
 use sidecore_core::policy::fair_queue::FairQueue;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::tenants::Tenant;
+use sidecore_ipc::sys::clock;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -156,7 +156,7 @@ impl Shared {
 mod tests {
     use super::*;
     use crate::keys::Kind;
-    use crate::tenants::Subordinates;
+    use sidecore_daemon::tenants::Subordinates;
 
     fn user(uid: u32) -> Tenant {
         Subordinates::default().tenant(uid)

@@ -10,9 +10,9 @@ use crate::control::Refused;
 use crate::engine::crypto::Session;
 use crate::keys::{Attributes, Kind, Limiter, Material, Receipts, Resealed, Resealing, StoreError, public_part};
 use crate::spec::{KeyMaterial, KeyToken, Scheme, Secret, SessionSpec};
-use crate::sys::peer::Credentials;
 use sidecore_client::keys::Usage;
 use sidecore_client::keys::transfer::Replace;
+use sidecore_daemon::sys::peer::Credentials;
 use std::sync::Arc;
 
 pub(super) enum ControlJob {

@@ -1,8 +1,8 @@
 //! A change of a stored key, for the log.
 
 use crate::keys::{Described, Store};
-use crate::sys::peer::Credentials;
 use sidecore_client::keys::transfer::Address;
+use sidecore_daemon::sys::peer::Credentials;
 
 pub(super) struct Change {
     pub(super) event: &'static str,

@@ -7,8 +7,8 @@ use super::listener::limits::Fullest;
 use crate::config::{Config, LimitsConfig};
 use crate::control::Refused;
 use crate::counters::Limit;
-use crate::tenants::{Subordinates, Tenant};
 use sidecore_core::layout::Layout;
+use sidecore_daemon::tenants::{Subordinates, Tenant};
 use std::collections::HashMap;
 
 /// Most connections without a lane, of one process and of one user. A client asks for its lane right after it

@@ -8,9 +8,11 @@
 
 use super::command::{Event, LaneKey};
 use crate::shm::LaneMemory;
-use crate::sys::{clock, trim, wake};
-use crate::tenants::Tenant;
+use crate::sys::trim;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::wake;
+use sidecore_daemon::tenants::Tenant;
+use sidecore_ipc::sys::clock;
 use std::any::Any;
 use std::collections::{HashMap, VecDeque};
 use std::os::fd::OwnedFd;
@@ -189,7 +191,7 @@ impl ReaperState {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::tenants::Subordinates;
+    use sidecore_daemon::tenants::Subordinates;
     use std::collections::HashSet;
     use std::sync::mpsc::{self, Receiver};
 

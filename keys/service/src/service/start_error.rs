@@ -1,7 +1,9 @@
-//! Reasons why a service does not start.
+//! Reasons why a service of keys does not start.
 
-use crate::config::{ConfigError, SubordinatesError};
+use crate::config::ConfigError;
 use crate::keys::StoreError;
+use sidecore_daemon::start;
+use sidecore_daemon::tenants::SubordinatesError;
 use std::io;
 use std::path::PathBuf;
 
@@ -11,20 +13,9 @@ pub enum StartError {
     /// The configuration contradicts itself.
     #[error(transparent)]
     Config(#[from] ConfigError),
-    /// This process may not use a core of the configuration.
-    #[error("core {cpu} is not here: name one of those that this process may use, {}", listed(allowed))]
-    NoSuchCpu {
-        /// The core in the configuration.
-        cpu: usize,
-        /// The cores that the process may use.
-        allowed: Vec<usize>,
-    },
-    /// Another service answers at this socket, or is about to.
-    #[error(
-        "a service answers at {0} already, or is about to (it has {0}.lock): stop it, or name another socket in the \
-         configuration"
-    )]
-    AlreadyRunning(PathBuf),
+    /// A reason that any service may have: its cores, its place, the system.
+    #[error(transparent)]
+    Daemon(#[from] start::StartError),
     /// The service at this socket is of a version that gives its place to no other.
     #[error("the service at {0} is of an older version and cannot hand over: stop it, then start this one")]
     OlderService(PathBuf),
@@ -42,16 +33,10 @@ pub enum StartError {
     /// The subordinate users are not known.
     #[error(transparent)]
     Subordinates(#[from] SubordinatesError),
-    /// A path cannot be used.
-    #[error(
-        "{0}: {1}; name a socket in a directory that this user may write, in the configuration or in SIDECORE_SOCKET"
-    )]
-    Path(PathBuf, io::Error),
-    /// A system call failed.
-    #[error(transparent)]
-    System(#[from] io::Error),
 }
 
-fn listed(cores: &[usize]) -> String {
-    cores.iter().map(usize::to_string).collect::<Vec<_>>().join(", ")
+impl From<io::Error> for StartError {
+    fn from(error: io::Error) -> Self {
+        Self::Daemon(error.into())
+    }
 }

@@ -4,16 +4,16 @@
 //! knows by the kernel's word that the same user or root asks, and this one that the same user or root answers. What
 //! each may do when is decided by [`sidecore_core::policy::succession`].
 
-use super::runtime_dir::RuntimeFiles;
 use super::start_error::StartError;
 use crate::config::Config;
 use crate::control::{self, Reply, Request, Succession};
 use crate::keys::{Store, Stretched};
 use crate::spec::Secret;
 use crate::sys::poll::wait_readable;
-use crate::sys::{packet, peer};
 use rustix::process::geteuid;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::runtime_dir::RuntimeFiles;
+use sidecore_daemon::sys::{packet, peer};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};

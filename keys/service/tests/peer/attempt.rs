@@ -3,10 +3,10 @@
 //! The process starts like `sidecore serve`, with or without the sandbox; then it tries one attack.
 
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
-use sidecore::config::Config;
-use sidecore::sandbox::{self, Duty};
+use sidecore::config::{Config, DUTY};
 use sidecore::service::Service;
-use sidecore::service::runtime_dir::RuntimeFiles;
+use sidecore_daemon::runtime_dir::RuntimeFiles;
+use sidecore_daemon::sandbox::{self, Directories, Duty};
 use std::fs::File;
 use std::io::{self, Error};
 use std::net::{TcpListener, UdpSocket};
@@ -93,14 +93,16 @@ pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
             assert!(service.is_alive(), "a thread of the service ended");
         }
         "inside" => {
-            let mut sandbox = sandbox::enter(&config, Duty::KEYS).unwrap_or_else(|error| fail(&error));
+            let mut sandbox =
+                sandbox::enter(&config.sandbox, DUTY, &config.directories()).unwrap_or_else(|error| fail(&error));
             let service = Service::start(config).expect("a service");
             sandbox.filter_calls(service.door()).unwrap_or_else(|error| fail(&error));
             say(attempt(what, victim));
             assert!(service.is_alive(), "a thread of the service ended");
         }
         "idle" => {
-            let mut sandbox = sandbox::enter(&config, Duty::NONE).unwrap_or_else(|error| fail(&error));
+            let mut sandbox = sandbox::enter(&config.sandbox, Duty::NONE, &Directories::of_socket(&config.socket))
+                .unwrap_or_else(|error| fail(&error));
             let mut files = RuntimeFiles::take(&config.socket, Vec::new()).expect("a place");
             let door = files.listen(&config.socket, config.socket_mode).expect("a socket");
             sandbox.filter_calls(door.as_raw_fd()).unwrap_or_else(|error| fail(&error));

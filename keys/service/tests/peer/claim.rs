@@ -3,7 +3,7 @@
 use crate::wait_for_line;
 use sidecore::config::Config;
 use sidecore::service::Service;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::hint::spin_loop;
 
 /// Starts a service at each given time, ns of the monotonic clock; prints the result; ends the service on command.

@@ -22,7 +22,7 @@ pub(crate) fn once(socket: &str) -> String {
 }
 
 pub(crate) fn tied(socket: &str, cpu: usize) {
-    sidecore::sys::cpu::pin(cpu).expect("a core of this process");
+    sidecore_daemon::sys::cpu::pin(cpu).expect("a core of this process");
     let _client = Client::connect(&options(socket)).expect("a lane");
     println!("attached");
     crate::wait_for_line();

@@ -10,7 +10,7 @@ use sidecore::core::session::{Class, Op};
 use sidecore::core::time::Nanos;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::service::Service;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::os::unix::net::UnixListener;
 use std::path::Path;
 use std::thread::{self, JoinHandle};

@@ -6,7 +6,8 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::sample::sample;
 use sidecore::service::{Service, StartError};
-use sidecore::sys::cpu;
+use sidecore_daemon::start;
+use sidecore_daemon::sys::cpu;
 use sidecore_testing::skipped;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -72,7 +73,7 @@ fn a_place_that_cannot_be_used_is_named_with_the_remedy() {
 fn a_second_service_leaves_the_first_alone() {
     let service = start(Config::default());
     let error = Service::start(at(service.socket())).unwrap_err();
-    assert!(matches!(error, StartError::AlreadyRunning(_)));
+    assert!(matches!(error, StartError::Daemon(start::StartError::AlreadyRunning(_))));
     assert!(error.to_string().contains("stop it, or name another socket"));
     let mut client = connect(&service);
     client.open_session(&sample(Class::NOOP, 0, 0).spec).unwrap();

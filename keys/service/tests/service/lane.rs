@@ -129,7 +129,7 @@ fn waiting_rings_for_what_was_submitted() {
 
 #[test]
 fn a_client_tied_to_a_core_is_served_on_that_core_where_cores_are_shared() {
-    let cpus = sidecore::sys::cpu::allowed();
+    let cpus = sidecore_daemon::sys::cpu::allowed();
     let (first, last) = (cpus[0], *cpus.last().unwrap());
     // The kernel reports on processes, so the client is another process.
     let served_by = |owned: bool, cpu: usize| {

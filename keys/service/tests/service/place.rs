@@ -6,7 +6,7 @@ use rustix::fs::{CWD, FileType, FlockOperation, Mode, flock, mknodat};
 use sidecore::client::{Client, Options};
 use sidecore::config::Config;
 use sidecore::service::Service;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::os::unix::net::UnixListener;

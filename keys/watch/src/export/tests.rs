@@ -14,7 +14,7 @@ use sidecore::core::stage::Stage;
 use sidecore::counters::{
     Counters, DeviceCounter, KeyCounter, LaneCounter, Limit, LimitUse, Shape, SidecoreCounter, Start,
 };
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_sockets::protocol::Row;
 use sidecore_terminal::metrics::{Answer, Server};
 use sidecore_testing::scraped::{number, parsed};

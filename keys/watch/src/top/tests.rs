@@ -15,7 +15,7 @@ use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
 use sidecore::counters::{Counters, DeviceCounter, KeyCounter, LaneCounter, Shape, SidecoreCounter, Snapshot, Start};
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::screen::{Screen, Shown};
 use std::path::PathBuf;

@@ -13,7 +13,7 @@ use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::Class;
 use sidecore::engine::crypto::batch::SideBySide;
 use sidecore::engine::crypto::sample::sample;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::progress::Progress;
 use sidecore_report::columns;
 use sidecore_report::format::plain;

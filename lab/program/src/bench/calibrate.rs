@@ -129,7 +129,7 @@ impl Calibration {
 
     /// Measures everything once. Nothing else may run on the two cores.
     pub(super) fn pass(&mut self) -> Result<(), BenchError> {
-        let park = sidecore::sys::park::park_times()?;
+        let park = sidecore_daemon::sys::park::park_times()?;
         self.found.park_costs.push(park.cost as f64);
         self.found.wake_times.push(park.wake as f64);
         self.found.sleep.look(self.cores)?;

@@ -89,6 +89,8 @@ pub(crate) enum BenchError {
     #[error(transparent)]
     Started(#[from] StartError),
     #[error(transparent)]
+    StartedSockets(#[from] sidecore_sockets_service::StartError),
+    #[error(transparent)]
     Name(#[from] NameError),
     #[error(transparent)]
     NoKey(#[from] NoKey),

@@ -7,7 +7,7 @@ use super::testbed::{Plan, Testbed};
 use super::web::{BASELINE, Crowd, Load, identity, provided, run};
 use crate::report::{Outcome, column, section};
 use sidecore::config::Sidecores;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use sidecore_measure::programs::need;
 use sidecore_measure::progress::Progress;
 use sidecore_measure::servers::{Identity, Program, WebServer};

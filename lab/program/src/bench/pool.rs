@@ -73,7 +73,7 @@ impl Places {
 }
 
 fn measure(settings: &Settings, progress: &Progress) -> Result<Outcome, BenchError> {
-    let places = Places::new(&sidecore::sys::cpu::allowed());
+    let places = Places::new(&sidecore_daemon::sys::cpu::allowed());
     let places = places.ok_or(BenchError::Machine("pool needs two cores, one of them for the worker"))?;
     let plan = places.plan();
     let mut testbed = Testbed::start(&plan)?;

@@ -9,7 +9,7 @@ use crate::report::plot::Scale;
 use crate::report::{Group, Outcome, Row, column, most, section};
 use sidecore::config::NotifyConfig;
 use sidecore::core::policy::notify::Notify;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use sidecore_measure::pinning::of_crowd;
 use sidecore_measure::progress::Progress;
 

@@ -9,8 +9,9 @@ use sidecore::config::{Config, DeviceConfig, NotifyConfig, Sidecores, service_us
 use sidecore::core::policy::notify::Notify;
 use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use sidecore::service::Service;
-use sidecore::sys::park::ParkTimes;
-use sidecore::sys::{clock, cpu};
+use sidecore_daemon::sys::cpu;
+use sidecore_daemon::sys::park::ParkTimes;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::experiment::Measured;
 use sidecore_measure::pinning::Pinning;
 use sidecore_measure::programs::ProgramError;

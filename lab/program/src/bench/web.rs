@@ -10,7 +10,7 @@ use super::testbed::Testbed;
 use crate::baseline::private_key;
 pub(super) use crowd::Crowd;
 pub(super) use handshakes::Load;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::experiment::Measured;
 use sidecore_measure::programs::{certify, service_cpu, write_pem};
 use sidecore_measure::servers::{Identity, Program, WebServer};

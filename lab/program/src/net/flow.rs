@@ -12,7 +12,7 @@ use cpus::Limited;
 pub(super) use cpus::choose as choose_cpus;
 use hdrhistogram::Histogram;
 use pace::Pace;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::net::{TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};

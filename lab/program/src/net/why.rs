@@ -19,7 +19,7 @@ use judge::{Evidence, Finding, Stream, Trips, judge};
 use kernel::{Connection, connections};
 use look::{Look, Side, sockets};
 use nix::sched::{CloneFlags, setns};
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::host_monitor::{HostMonitor, caveats_since};
 use sidecore_measure::interrupt::Interrupt;
 use std::collections::HashMap;

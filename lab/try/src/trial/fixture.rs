@@ -8,7 +8,7 @@ use sidecore::counters::Snapshot;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, read_private_key};
 use sidecore::service::Service;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::programs::{self, certify, counted, done, free_port};
 use sidecore_measure::provider::{module, openssl_configuration};
 use sidecore_measure::servers::{Identity, Program, WebServer};

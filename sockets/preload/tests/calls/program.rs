@@ -1,8 +1,7 @@
 //! Programs of these tests, with and without the library, and their service.
 
-use sidecore::config::{Config, NotifyConfig};
-use sidecore::core::policy::notify::Notify;
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_core::policy::notify::Notify;
+use sidecore_sockets_service::{Config, NotifyConfig, Sockets};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -47,6 +46,6 @@ pub(crate) fn command_for(program: &Path, arguments: &[&str], service: Option<&P
 }
 
 pub(crate) fn started(socket: &Path) -> Sockets {
-    let (notify, socket) = (NotifyConfig::all(Notify::Park), socket.to_owned());
-    Sockets::start(&Config { notify, socket, ..Config::default() }, &SocketsConfig::default()).unwrap()
+    let (notify, socket) = (NotifyConfig { service: Notify::Park }, socket.to_owned());
+    Sockets::start(&Config { notify, socket, ..Config::default() }).unwrap()
 }

@@ -4,7 +4,7 @@
 
 use crate::{config, sys};
 use rustix::process::{Pid, Resource, Rlimit, setrlimit, test_kill_process};
-use sidecore::sandbox;
+use sidecore_daemon::sandbox;
 use sidecore_sockets_service::Sockets;
 use std::fs::File;
 use std::io::{self, Error};
@@ -19,10 +19,11 @@ use std::thread;
 pub(crate) fn run(what: &str, how: &str, directory: &Path, victim: &str) {
     let socket = directory.join("socket");
     let text = format!("socket = '{}'\n[sockets]\n[sandbox]\nseccomp = true\nlandlock = true", socket.display());
-    let (config, limits) = config(&text);
-    let sandbox =
-        (how != "outside").then(|| sandbox::enter(&config, Sockets::DUTY).unwrap_or_else(|error| fail(&error)));
-    let service = Sockets::start(&config, &limits).expect("a service of sockets");
+    let config = config(&text);
+    let sandbox = (how != "outside").then(|| {
+        sandbox::enter(&config.sandbox, Sockets::DUTY, &config.directories()).unwrap_or_else(|error| fail(&error))
+    });
+    let service = Sockets::start(&config).expect("a service of sockets");
     if let Some(mut sandbox) = sandbox {
         sandbox.filter_calls(service.door()).unwrap_or_else(|error| fail(&error));
     }

@@ -2,11 +2,11 @@
 
 use crate::user::become_user;
 use crate::wait_for_line;
-use sidecore::control;
-use sidecore::core::streams::layout::ABI;
-use sidecore::sys::clock;
-use sidecore_client::sys::packet::connect_by;
-use sidecore_client::sys::poll::wait_readable;
+use sidecore_core::streams::layout::ABI;
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::packet::connect_by;
+use sidecore_ipc::sys::poll::wait_readable;
 use sidecore_sockets::protocol::Ask;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -42,7 +42,7 @@ fn once(socket: &str, what: &str) {
         "nothing" => {}
         "program" => {
             // It may have been declined, with the connection closed.
-            let _ = control::send(&connection, &Ask::Hello { abi: ABI, name: "churn".to_owned() }, &[]);
+            let _ = message::send(&connection, &Ask::Hello { abi: ABI, name: "churn".to_owned() }, &[]);
             wait_readable(connection.as_fd(), Some(TIMEOUT_NS)).expect("an answer");
         }
         _ => panic!("nothing to ask for: {what}"),

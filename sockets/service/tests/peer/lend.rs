@@ -4,13 +4,13 @@
 use crate::sys::Never;
 use crate::user::become_user;
 use crate::{config, wait_for_line};
-use sidecore::config::Config;
-use sidecore::control;
-use sidecore::core::streams::layout::ABI;
-use sidecore::sys::clock;
-use sidecore_client::sys::packet::{connect_by, send};
-use sidecore_client::sys::poll::wait_readable;
+use sidecore_core::streams::layout::ABI;
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::packet::{connect_by, send};
+use sidecore_ipc::sys::poll::wait_readable;
 use sidecore_sockets::protocol::{Ask, Reply};
+use sidecore_sockets_service::Config;
 use sidecore_sockets_service::Sockets;
 use std::io::stdin;
 use std::net::{TcpListener, TcpStream};
@@ -32,20 +32,20 @@ pub(crate) fn hold_up(socket: &str, uid: u32) {
     let here = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
     let here = OwnedFd::from(here);
     let control = connect_by(socket.as_ref(), clock::now() + 10_000_000_000).expect("the service listens");
-    control::send(&control, &Ask::Hello { abi: ABI, name: "held up".to_owned() }, &[]).expect("room");
+    message::send(&control, &Ask::Hello { abi: ABI, name: "held up".to_owned() }, &[]).expect("room");
     wait_readable(control.as_fd(), None).expect("an answer");
-    let welcome: (Reply, Vec<OwnedFd>) = control::receive(&control).expect("an answer");
+    let welcome: (Reply, Vec<OwnedFd>) = message::receive(&control).expect("an answer");
     assert_eq!(welcome.1.len(), 3, "{welcome:?}");
     never.send(&here);
-    control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]).expect("room");
+    message::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]).expect("room");
     println!("holding");
     wait_for_line();
 }
 
 pub(crate) fn serve(socket: &str, text: &str) {
-    let (config, limits) = config(text);
+    let config = config(text);
     let config = Config { socket: socket.into(), ..config };
-    let mut service = Sockets::start(&config, &limits).expect("a service");
+    let mut service = Sockets::start(&config).expect("a service");
     let warnings = service.take_warnings().expect("nobody has them");
     thread::spawn(move || warnings.iter().for_each(|warning| println!("{warning}")));
     println!("serving");

@@ -9,8 +9,7 @@ mod lend;
 mod sys;
 mod user;
 
-use sidecore::config::Config;
-use sidecore_sockets_service::SocketsConfig;
+use sidecore_sockets_service::Config;
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -30,9 +29,8 @@ fn number(text: &str) -> u32 {
     text.parse().expect("a number")
 }
 
-fn config(text: &str) -> (Config, SocketsConfig) {
-    let (config, limits) = Config::parse_with(text).expect("a good configuration");
-    (config, limits.expect("a section [sockets]"))
+fn config(text: &str) -> Config {
+    Config::parse(text).expect("a good configuration")
 }
 
 fn wait_for_line() -> Option<String> {

@@ -3,22 +3,22 @@
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
-use sidecore::config::{Config, NotifyConfig};
-use sidecore::control;
-use sidecore::core::policy::notify::Notify;
-use sidecore::core::streams::bell::Rung;
-use sidecore::core::streams::cursor::{Cursors, pieces, word};
-use sidecore::core::streams::layout::{
+use sidecore_core::policy::notify::Notify;
+use sidecore_core::streams::bell::Rung;
+use sidecore_core::streams::cursor::{Cursors, pieces, word};
+use sidecore_core::streams::layout::{
     ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
 };
-use sidecore::core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
-use sidecore::core::sync::AtomicU64;
-use sidecore_client::sys::clock;
-use sidecore_client::sys::packet::{connect_by, receive};
-use sidecore_client::sys::wake::ring_pipe;
+use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
+use sidecore_core::sync::AtomicU64;
+use sidecore_ipc::message;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::packet::{connect_by, receive};
+use sidecore_ipc::sys::wake::ring_pipe;
 use sidecore_sockets::protocol::{Ask, Reply, Row};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets::sys::{tcp, udp};
+use sidecore_sockets_service::{Config, NotifyConfig};
 use sidecore_sockets_service::{Sockets, SocketsConfig};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
@@ -55,7 +55,7 @@ impl Running {
 
     pub(crate) fn again(&mut self) {
         let socket = self.directory.path().join("socket");
-        self.service = Some(Sockets::start(&Config { socket, ..config() }, &SocketsConfig::default()).unwrap());
+        self.service = Some(Sockets::start(&Config { socket, ..config() }).unwrap());
     }
 }
 
@@ -68,17 +68,13 @@ pub(crate) fn open_to_all(socket: &Path) {
 pub(crate) const OTHER: u32 = 54_321;
 
 pub(crate) fn config() -> Config {
-    Config { notify: NotifyConfig::all(Notify::Park), ..Config::default() }
+    Config { notify: NotifyConfig { service: Notify::Park }, ..Config::default() }
 }
 
 pub(crate) fn start(config: &Config) -> Running {
-    started(config, &SocketsConfig::default())
-}
-
-fn started(config: &Config, limits: &SocketsConfig) -> Running {
     let directory = tempfile::tempdir().unwrap();
     let config = Config { socket: directory.path().join("socket"), ..config.clone() };
-    Running { service: Some(Sockets::start(&config, limits).unwrap()), directory }
+    Running { service: Some(Sockets::start(&config).unwrap()), directory }
 }
 
 pub(crate) struct Apart {
@@ -171,7 +167,7 @@ impl Drop for Apart {
 }
 
 pub(crate) fn limited(limits: &SocketsConfig) -> Running {
-    started(&config(), limits)
+    start(&Config { sockets: limits.clone(), ..config() })
 }
 
 pub(crate) fn connect(socket: &Path) -> OwnedFd {
@@ -180,13 +176,13 @@ pub(crate) fn connect(socket: &Path) -> OwnedFd {
 
 pub(crate) fn say(control: &OwnedFd, ask: &Ask, fds: &[&dyn AsFd]) {
     let fds: Vec<_> = fds.iter().map(|fd| fd.as_fd()).collect();
-    control::send(control, ask, &fds).unwrap();
+    message::send(control, ask, &fds).unwrap();
 }
 
 /// The answer, with its descriptors. `None`: the service hung up.
 pub(crate) fn answer(control: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
     until("an answer", || readable(control));
-    match control::receive(control) {
+    match message::receive(control) {
         Ok(answer) => Some(answer),
         Err(error) if matches!(error.kind(), ErrorKind::UnexpectedEof | ErrorKind::ConnectionReset) => None,
         Err(error) => panic!("{error}"),
@@ -392,7 +388,7 @@ impl Program {
 
     /// Asks for 64 places more, possibly beyond the limit. `false`: the service has hung up.
     pub(crate) fn try_add_bank(&self) -> bool {
-        control::send(&self.control, &Ask::Bank, &[]).is_ok() && answer(&self.control).is_some()
+        message::send(&self.control, &Ask::Bank, &[]).is_ok() && answer(&self.control).is_some()
     }
 
     pub(crate) fn add_bank(&mut self) -> Result<(), String> {

@@ -2,12 +2,12 @@
 
 use crate::common::{Lender, Program, Stream, config, connection, own_user, pattern, rows, say, start, until};
 use rustix::io::Errno;
-use sidecore::core::streams::cursor::{pieces, word};
-use sidecore::core::streams::datagrams::{HEADER, header, record};
-use sidecore::core::streams::hold::Holder;
-use sidecore::core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, PlaceState};
-use sidecore::core::wire::Extent;
+use sidecore_core::streams::cursor::{pieces, word};
+use sidecore_core::streams::datagrams::{HEADER, header, record};
+use sidecore_core::streams::hold::Holder;
+use sidecore_core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_core::wire::Extent;
 use sidecore_sockets::protocol::Ask;
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;

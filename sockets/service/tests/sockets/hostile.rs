@@ -6,11 +6,11 @@ use crate::common::{
 };
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
-use sidecore::control;
-use sidecore::core::streams::cursor::word;
-use sidecore::core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, PlaceState};
-use sidecore_client::sys::packet::{self, MAX_PACKET};
+use sidecore_core::streams::cursor::word;
+use sidecore_core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_ipc::message;
+use sidecore_ipc::sys::packet::{self, MAX_PACKET};
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets_service::SocketsConfig;
@@ -154,7 +154,7 @@ fn what_is_no_message_in_its_turn_ends_the_connection() {
     let neighbour = Program::attach(&service);
     let (here, _there) = connection();
     let mut buffer = [0; 64];
-    let mut encoded = |ask: &Ask| control::encode(ask, &mut buffer).unwrap().to_vec();
+    let mut encoded = |ask: &Ask| message::encode(ask, &mut buffer).unwrap().to_vec();
     let promote = encoded(&Ask::Promote { place: 0, stream: 1 });
     let hello = encoded(&Ask::Hello { abi: ABI, name: "again".to_owned() });
     let [bank, list] = [encoded(&Ask::Bank), encoded(&Ask::List { from: 0 })];
@@ -178,7 +178,7 @@ fn what_is_no_message_in_its_turn_ends_the_connection() {
         until("the last one is forgotten", || {
             let control = connect(service.socket());
             // It may be declined before its first message.
-            let _ = control::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+            let _ = message::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
             program = match answer(&control) {
                 Some((Reply::Welcome { .. }, _)) => Some(control),
                 _ => None,
@@ -206,7 +206,7 @@ fn who_has_not_said_hello_has_no_streams() {
     let control = connect(service.socket());
     say(&control, &Ask::List { from: 0 }, &[]);
     assert!(matches!(answer(&control), Some((Reply::Sockets { .. }, _))));
-    let _ = control::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]);
+    let _ = message::send(&control, &Ask::Promote { place: 0, stream: 1 }, &[here.as_fd()]);
     say(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
     assert!(hung_up(&control).is_some());
 }
@@ -228,7 +228,7 @@ fn whatever_stands_in_the_shared_words_harms_no_other() {
     for round in 1..=ROUNDS {
         // Its connection may be closed: then the next one follows.
         let place = random.next() as u32 % PLACES;
-        if control::send(&attacking.1.control, &Ask::Promote { place, stream: round }, &[here.as_fd()]).is_err() {
+        if message::send(&attacking.1.control, &Ask::Promote { place, stream: round }, &[here.as_fd()]).is_err() {
             attacking = attacker();
         }
         let program = &attacking.1;
@@ -315,9 +315,9 @@ fn a_flood_of_questions_keeps_nobody_waiting() {
 fn flood(socket: &Path) -> [OwnedFd; 2] {
     let [sending, asking] = [connect(socket), connect(socket)];
     // It may be declined before its first message.
-    let _ = control::send(&sending, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
-    while control::send(&sending, &Ask::Bank, &[]).is_ok() {}
-    while control::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
+    let _ = message::send(&sending, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+    while message::send(&sending, &Ask::Bank, &[]).is_ok() {}
+    while message::send(&asking, &Ask::List { from: 0 }, &[]).is_ok() {}
     [sending, asking]
 }
 

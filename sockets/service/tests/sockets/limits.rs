@@ -1,10 +1,10 @@
 //! Limits of one user: each refusal names the key, and released resources are available again.
 
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
-use sidecore::control::encode;
-use sidecore::core::streams::layout::ABI;
-use sidecore::core::streams::place::{LeaveRequest, PlaceState};
-use sidecore_client::sys::packet;
+use sidecore_core::streams::layout::ABI;
+use sidecore_core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_ipc::message::encode;
+use sidecore_ipc::sys::packet;
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets_service::SocketsConfig;
 use std::thread;
@@ -23,7 +23,7 @@ fn programs_are_limited() {
     until("there is room again", || {
         let control = connect(service.socket());
         // It may be declined before its first message.
-        let _ = sidecore::control::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
+        let _ = sidecore_ipc::message::send(&control, &Ask::Hello { abi: ABI, name: String::new() }, &[]);
         matches!(answer(&control), Some((Reply::Welcome { .. }, _)))
     });
 }

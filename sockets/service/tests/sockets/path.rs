@@ -3,9 +3,9 @@
 use crate::common::{
     Apart, Lender, Program, Stream, all, config, connect, connection, got, own_user, pattern, start, until,
 };
-use sidecore::core::streams::hold::Holder;
-use sidecore::core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore::core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_core::streams::hold::Holder;
+use sidecore_core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_sockets::sys::tcp;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};

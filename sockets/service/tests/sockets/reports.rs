@@ -4,9 +4,9 @@ use crate::common::{
     Lender, OTHER, Program, answer, config, connect, connection, hung_up, open_to_all, own_user, readable, reports,
     rows, rows_by, say, start, until,
 };
-use sidecore::core::streams::layout::{ROW, WHY};
-use sidecore::core::streams::place::{LeaveRequest, PlaceState};
-use sidecore::core::streams::rule::PathReason;
+use sidecore_core::streams::layout::{ROW, WHY};
+use sidecore_core::streams::place::{LeaveRequest, PlaceState};
+use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
 use sidecore_testing::skipped;

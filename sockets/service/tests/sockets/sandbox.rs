@@ -3,7 +3,7 @@
 //! every service is denied.
 
 use rustix::io::Errno;
-use sidecore::core::policy::intake;
+use sidecore_core::policy::intake;
 use sidecore_testing::intruder::{self, Outcome, expect};
 use std::fs;
 use std::path::Path;

@@ -1,8 +1,8 @@
 //! Order of service: counted in transfers of others, so that a slow machine changes nothing.
 
 use crate::common::{Program, connection, got, limited, until, until_at_once};
-use sidecore::core::streams::cursor::word;
-use sidecore::core::streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_core::streams::cursor::word;
+use sidecore_core::streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore_sockets_service::SocketsConfig;
 use std::sync::atomic::Ordering;
 

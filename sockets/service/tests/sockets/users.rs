@@ -4,10 +4,9 @@ use crate::common::{
     Apart, Churner, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start,
     until,
 };
-use sidecore::config::Config;
-use sidecore::core::streams::place::PlaceState;
-use sidecore::service::StartError;
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_core::streams::place::PlaceState;
+use sidecore_daemon::start;
+use sidecore_sockets_service::{Config, Sockets, StartError};
 use sidecore_testing::skipped;
 use std::fs;
 
@@ -92,8 +91,8 @@ fn a_killed_service_that_a_user_holds_up_gives_its_place_back_by_hand() {
     killed.kill();
     until("its other threads have ended", || killed.threads() == held);
     let socket = killed.socket().to_owned();
-    let start = || Sockets::start(&Config { socket: socket.clone(), ..config() }, &SocketsConfig::default());
-    assert!(matches!(start(), Err(StartError::AlreadyRunning(_))), "it has lock and socket");
+    let start = || Sockets::start(&Config { socket: socket.clone(), ..config() });
+    assert!(matches!(start(), Err(StartError::Daemon(start::StartError::AlreadyRunning(_)))), "it has lock and socket");
     for end in ["", ".lock"] {
         fs::remove_file(format!("{}{end}", socket.display())).unwrap();
     }

@@ -1,10 +1,10 @@
 //! A worker's step where it does several requests side by side.
 
 use super::{Loop, POLLS};
-use crate::sys::clock;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::policy::gather::Begin;
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock;
 use std::thread;
 use std::time::Duration;
 

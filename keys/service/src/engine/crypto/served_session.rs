@@ -6,11 +6,11 @@
 use super::mechanism::{Mechanism, Written, check_input};
 use super::{ENTRIES, Session};
 use crate::channel::{Grant, OVERHEAD};
-use crate::sys::clock;
 use sidecore_client::channel::MAX_ANSWER;
 use sidecore_client::gateway::MAX_INPUT;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::work::KeyLocation;
+use sidecore_ipc::sys::clock;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use zeroize::Zeroizing;

@@ -5,8 +5,8 @@ use crate::keys::attributes::Attributes;
 use crate::keys::certificate::{check_chain, check_dates};
 use crate::keys::error::StoreError;
 use crate::keys::limiter::Limiter;
-use crate::sys::peer::Asker;
 use sidecore_client::keys::{Kind, MAX_ID, MAX_RATE, Moment, Terms, Usage};
+use sidecore_daemon::sys::peer::Asker;
 use std::sync::Arc;
 
 /// Divisor of the number of places for keys: this part of them is not for creators.

@@ -148,8 +148,8 @@ fn who_became_another_user_may_do_what_both_may() {
         None,
     )
     .unwrap();
-    let own = crate::sys::peer::credentials(&one).unwrap();
-    let became = |uid| Asker::of(&one, Some(crate::sys::peer::Credentials { uid, gid: uid, ..own })).unwrap();
+    let own = sidecore_daemon::sys::peer::credentials(&one).unwrap();
+    let became = |uid| Asker::of(&one, Some(sidecore_daemon::sys::peer::Credentials { uid, gid: uid, ..own })).unwrap();
     // These tests may run as root, which may use all keys, or as a user that may use none.
     let may = store.info("www", &became(own.uid)).is_ok();
     assert_eq!(store.info("www", &became(7)).is_ok(), may);
@@ -257,7 +257,7 @@ fn a_long_list_comes_in_pages_of_which_each_fits_a_message() {
         let Some(last) = page.last() else { break };
         after.clone_from(&last.name);
         names.extend(page.iter().map(|entry| entry.name.clone()));
-        let mut packet = vec![0; crate::sys::packet::MAX_PACKET];
+        let mut packet = vec![0; sidecore_daemon::sys::packet::MAX_PACKET];
         crate::control::encode(&crate::control::Reply::Keys(page), &mut packet).unwrap();
     }
     assert_eq!(names.len(), 40);

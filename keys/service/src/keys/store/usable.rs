@@ -1,8 +1,8 @@
 //! The list of keys that a user may use, with a revision.
 
 use super::{Key, PAGE, Store};
-use crate::sys::peer::Asker;
 use sidecore_client::keys::UsableKey;
+use sidecore_daemon::sys::peer::Asker;
 use std::hash::{BuildHasher, Hash, Hasher};
 
 /// A page of a user's list.

@@ -1,11 +1,11 @@
 //! A directory whose files are replaced as a whole: written under a temporary name, flushed to the disk, renamed.
 
 use super::error::{VaultError, VaultErrorKind};
-use crate::sys::directory::{make, missing};
 use rustix::fs::{
     AtFlags, Dir, FileType, FlockOperation, Mode, OFlags, flock, fstat, fsync, openat, renameat, unlinkat,
 };
 use rustix::io::Errno;
+use sidecore_daemon::sys::directory::{make, missing};
 use std::fmt::Debug;
 use std::fs::File;
 use std::io::{self, Read, Write};

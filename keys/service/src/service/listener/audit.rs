@@ -5,14 +5,15 @@ use super::settings::NotSet;
 use super::state::Listener;
 use crate::control::{Refused, Reply};
 use crate::device::Blame;
-use crate::events::{self, Settings, Source};
+use crate::events::{self, Settings};
 use crate::keys::{KeyCommand, VaultError};
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::key_change::Change;
-use crate::sys::clock;
-use crate::sys::peer::Credentials;
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::events::{Source, refused, suppressed};
+use sidecore_daemon::sys::peer::Credentials;
+use sidecore_ipc::sys::clock;
 
 impl Listener {
     pub(super) fn who(&self, key: LaneKey) -> Credentials {
@@ -74,7 +75,7 @@ impl Listener {
     pub(super) fn tell_refused(&mut self, (uid, pid): ClientKey, why: &Refused) {
         let what = Complaint::Refused(why.ground);
         if let Some(suppressed) = self.complains(what, uid) {
-            events::refused(uid, pid, what.name(), &why.text, suppressed);
+            refused(uid, pid, what.name(), &why.text, suppressed);
         }
     }
 
@@ -85,7 +86,7 @@ impl Listener {
         let named = place.and_then(|place| self.setup.store.places().find(|(at, _)| *at == place));
         let with = named.map_or_else(String::new, |(_, name)| format!(" with the key {name}"));
         let text = format!("a request{with} was refused: {}", refusal.message());
-        events::refused(uid, pid, Complaint::Request.name(), &text, suppressed + quiet);
+        refused(uid, pid, Complaint::Request.name(), &text, suppressed + quiet);
     }
 
     pub(super) fn tell_fault(&mut self, key: LaneKey, why: &str) {
@@ -113,14 +114,14 @@ impl Listener {
     /// Reports the numbers of suppressed ones whose time has come, without a new occurrence.
     pub(super) fn tell_overdue(&mut self, now: Nanos) {
         while let Some(quiet) = self.complaints.overdue(now) {
-            events::suppressed(&quiet, Complaint::name, None);
+            suppressed(&quiet, Complaint::name, None);
         }
     }
 
     /// The same at the end, without a wait.
     pub(super) fn tell_rest(&mut self) {
         while let Some(quiet) = self.complaints.rest() {
-            events::suppressed(&quiet, Complaint::name, None);
+            suppressed(&quiet, Complaint::name, None);
         }
     }
 }

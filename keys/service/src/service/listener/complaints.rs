@@ -1,8 +1,8 @@
 //! Kinds of complaints: the log reports them at a bounded rate for each user.
 
 use crate::control::Ground;
-use crate::events::{self, Source};
 use sidecore_core::policy::rate::RateLimit;
+use sidecore_daemon::events::{PACE, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
@@ -35,5 +35,5 @@ impl Complaint {
 pub(super) type Complaints = RateLimit<Source<Complaint>>;
 
 pub(super) fn complaints() -> Complaints {
-    RateLimit::new(events::PACE)
+    RateLimit::new(PACE)
 }

@@ -3,14 +3,14 @@
 use super::state::Listener;
 use crate::config::CreatorsConfig;
 use crate::control::Refused;
-use crate::events;
 use crate::keys::{Acl, Attributes, KeyCommand, Kind, renewal_of};
 use crate::service::command::LaneKey;
-use crate::sys::clock;
-use crate::sys::peer::Asker;
-use crate::tenants::Tenant;
 use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
 use sidecore_core::time::Nanos;
+use sidecore_daemon::events::PACE;
+use sidecore_daemon::sys::peer::Asker;
+use sidecore_daemon::tenants::Tenant;
+use sidecore_ipc::sys::clock;
 
 /// Bounds of a creator's changes a minute. Between them the quota of keys is that number.
 const FEWEST_A_MINUTE: u32 = 16;
@@ -132,7 +132,7 @@ impl Origin for Creator {
 
 pub(super) fn changes(config: &CreatorsConfig) -> Changes {
     let burst = a_minute(config);
-    RateLimit::new(Pace { burst, every: MINUTE / Nanos::from(burst), ..events::PACE })
+    RateLimit::new(Pace { burst, every: MINUTE / Nanos::from(burst), ..PACE })
 }
 
 fn a_minute(config: &CreatorsConfig) -> u32 {

@@ -11,10 +11,10 @@ use crate::device::{Fault, LinkOptions, Remote, Said};
 use crate::events;
 use crate::service::command::{Event, LaneKey};
 use crate::service::reactor::thread::Reactor;
-use crate::sys::{cpu, wake};
 use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
 use sidecore_client::versions::other_version;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::{cpu, wake};
 use std::collections::BTreeMap;
 
 impl Listener {

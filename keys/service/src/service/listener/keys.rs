@@ -20,10 +20,11 @@ use crate::service::jobs::{ControlJob, KeyPart, MadeKey, NewKey};
 use crate::service::key_change::Change;
 use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
-use crate::sys::clock;
-use crate::sys::peer::{Asker, Credentials};
 use sidecore_client::keys::Moment;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::events::warning;
+use sidecore_daemon::sys::peer::{Asker, Credentials};
+use sidecore_ipc::sys::clock;
 use std::sync::Arc;
 
 /// Charge of a program's key: an estimate of its heap memory with its connection, bytes. That of ML-DSA-65 is the
@@ -163,7 +164,7 @@ impl Listener {
         let Changed { what: place, doubt } = self.setup.store.rename(name, &new)?;
         // The key has its blocks already. Counters of another name begin at 0.
         if let Err(error) = self.setup.counters.open_key(place.into(), &new) {
-            events::warning(&format!("{error}: the counters of the key {new} still have its former name, {name}"));
+            warning(&format!("{error}: the counters of the key {new} still have its former name, {name}"));
         }
         self.usage.begin(place.into(), clock::now());
         self.forget_offers(place);

@@ -4,8 +4,8 @@ use super::connection::Attached;
 use super::state::Listener;
 use crate::counters::{KeyCounter, LaneCounter, Limit, LimitUse};
 use crate::service::command::ClientKey;
-use crate::tenants::Tenant;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::tenants::Tenant;
 use std::collections::HashMap;
 
 /// Interval of the counts, ns.

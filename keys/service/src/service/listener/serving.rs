@@ -6,9 +6,9 @@ use crate::control::{Refused, Reply};
 use crate::events;
 use crate::keys::Limiter;
 use crate::service::command::LaneKey;
-use crate::sys::clock;
-use crate::tenants::Tenant;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::tenants::Tenant;
+use sidecore_ipc::sys::clock;
 use std::collections::HashMap;
 
 /// Most messages of a user a second: a set-up takes the control thread four operations on X25519.

@@ -4,11 +4,10 @@ use super::state::Listener;
 use crate::config::{ConfigError, DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, SettingError, in_force};
 use crate::control::{Refused, Reply};
 use crate::service::command::{LaneKey, SidecoreHandle};
-use crate::service::cores::check_cpu;
 use crate::service::reactor::error::DeviceError;
 use crate::service::reactor::thread::{Reactor, write_record};
-use crate::service::start_error::StartError;
 use rustix::process::geteuid;
+use sidecore_daemon::start::{StartError, check_cpus};
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -122,7 +121,7 @@ impl Listener {
                 if taken {
                     return Err(DeviceError::Exists(name).into());
                 }
-                device.cpu.map_or(Ok(()), check_cpu)?;
+                check_cpus(device.cpu)?;
                 self.ask(of(device), move |reactor| reactor.place_for(&name).map(drop), |refused| refused == 0)
             }
             Setting::Device(name, _) if beside.iter().any(|(other, _)| adds(other, name)) => Ok(()),
@@ -298,7 +297,7 @@ fn answer<T: Send + 'static>(
 mod tests {
     use super::*;
     use crate::service::command::mailbox;
-    use crate::sys::wake;
+    use sidecore_daemon::sys::wake;
     use std::sync::Arc;
 
     #[test]

@@ -5,10 +5,10 @@ use crate::control::{Refused, Reply, Succession};
 use crate::events;
 use crate::service::command::LaneKey;
 use crate::service::succession::Ended;
-use crate::sys::packet;
 use rustix::net::{Shutdown, shutdown};
 use sidecore_core::policy::succession::{Former, NotNow, Step, Then};
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::packet;
 use std::io;
 use std::os::fd::AsFd;
 

@@ -6,8 +6,8 @@ use crate::control::{Refused, Reply};
 use crate::keys::{Acl, Arriving, Changed, Material, Opened, Sent, TransferError};
 use crate::service::command::LaneKey;
 use crate::service::jobs::{Arrival, ControlJob, NewKey};
-use crate::sys::clock;
 use sidecore_client::keys::transfer::{AclNames, Address, MAX_SEALED, Outcome, PART, Receipt, Received, Replace};
+use sidecore_ipc::sys::clock;
 use std::collections::BTreeMap;
 
 /// Most sealed keys of one connection that wait for receipts: as many as a service can have keys.

@@ -9,11 +9,11 @@ use crate::device::{Emulated, Port, Remote, Worker, WorkerKind, WorkerOptions};
 use crate::events::Loss;
 use crate::service::calibrate::{Calibration, rates_by_size};
 use crate::service::command::LaneKey;
-use crate::sys::park::ParkTimes;
 use sidecore_core::dispatch::{Capability, DeviceState, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
+use sidecore_daemon::sys::park::ParkTimes;
 
 /// Operation and size whose times set the weights of `sed`.
 const REFERENCE: (&str, u32) = ("aes-256-gcm", 16_384);

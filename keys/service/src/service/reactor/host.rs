@@ -13,8 +13,6 @@ use crate::events::Loss;
 use crate::keys::Admission;
 use crate::service::command::{Event, Lane, LaneKey};
 use crate::shm::span::Span;
-use crate::sys::poller::Poller;
-use crate::sys::{clock, wake};
 use sidecore_core::dispatch::LaneId;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
@@ -23,6 +21,9 @@ use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Clock, Devices, Engine, Health, Lanes, Plan, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Submission};
+use sidecore_daemon::sys::poller::Poller;
+use sidecore_daemon::sys::wake;
+use sidecore_ipc::sys::clock;
 use std::collections::HashMap;
 use std::sync::Arc;
 

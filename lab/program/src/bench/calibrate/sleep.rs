@@ -3,7 +3,8 @@
 use super::Spread;
 use crate::bench::error::BenchError;
 use hdrhistogram::Histogram;
-use sidecore::sys::{clock, cpu};
+use sidecore_daemon::sys::cpu;
+use sidecore_ipc::sys::clock;
 use sidecore_report::statistics::histogram;
 use sidecore_sim::system::PARTS;
 use std::io::{PipeReader, PipeWriter, Read, Write, pipe};

@@ -5,7 +5,7 @@ use super::super::error::BenchError;
 use super::super::sockets::content::Content;
 use super::super::task::Sending;
 use super::sending::CLOCK_EVERY;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::experiment::Measured;
 use std::net::{Ipv4Addr, UdpSocket};
 

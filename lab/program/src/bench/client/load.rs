@@ -6,7 +6,7 @@ use crate::bench::error::BenchError;
 use sidecore::client::{Buffer, Client, Error, Received, Request, Session};
 use sidecore::core::wire::{Extent, Status};
 use sidecore::engine::crypto::sample::Sample;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_sim::engine::Random;
 use std::thread;
 use std::time::Duration;

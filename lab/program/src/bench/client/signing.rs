@@ -6,7 +6,7 @@ use crate::bench::error::BenchError;
 use crate::bench::task::Signatures;
 use hdrhistogram::Histogram;
 use sidecore::core::session::{Class, Op};
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_libcrypto::{Context, Failure, Half, Job, Key, Operation, Ready, Step};
 use sidecore_measure::experiment::Measured;
 use sidecore_report::statistics::histogram;

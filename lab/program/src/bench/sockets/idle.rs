@@ -11,7 +11,7 @@ use crate::bench::task::{Sending, Task, TcpOptions, Traffic};
 use crate::bench::testbed::Member;
 use crate::report::{Column, Outcome, Row, column};
 use sidecore::core::policy::notify::Notify;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::programs::cpu;
 use sidecore_measure::progress::Progress;
 use sidecore_report::Better::Less;

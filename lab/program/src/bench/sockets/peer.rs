@@ -5,7 +5,7 @@ use super::ffi::{Interest, Poll, discard, receive_stamped, stamp};
 use crate::bench::client::counts;
 use crate::bench::task::{Sending, Traffic};
 use hdrhistogram::Histogram;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_measure::experiment::Counts;
 use sidecore_report::statistics::histogram;
 use std::io::{self, ErrorKind, Read, Write};

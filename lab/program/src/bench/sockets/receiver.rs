@@ -4,7 +4,7 @@ use super::content::Content;
 use super::ffi::{Batch, receive_buffer};
 use super::peer::{PeerReport, failed};
 use crate::bench::task::Sending;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::io::{self, ErrorKind};
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,11 +1,11 @@
 //! Requirements of a program for sending through rings: a socket service in this process, and the preloaded library.
 
 use crate::bench::error::BenchError;
-use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::streams::rule::PathReason;
+use sidecore_daemon::config::Sidecores;
 use sidecore_measure::programs::ProgramError;
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_sockets_service::{Config, NotifyConfig, Sockets, SocketsConfig};
 use sidecore_terminal::programs;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -42,11 +42,11 @@ impl<'l> Ring<'l> {
         let config = Config {
             socket: directory.path().join("sockets"),
             sidecores: Sidecores { cpus: cpu.into_iter().collect(), owned: waits == Notify::Spin },
-            notify: NotifyConfig::all(waits),
+            notify: NotifyConfig { service: waits },
+            sockets: SocketsConfig { max_sockets: MAX_SOCKETS, max_mib: MAX_MIB, ..SocketsConfig::default() },
             ..Config::default()
         };
-        let limits = SocketsConfig { max_sockets: MAX_SOCKETS, max_mib: MAX_MIB, ..SocketsConfig::default() };
-        Ok(Self { service: Sockets::start(&config, &limits)?, library, _directory: directory })
+        Ok(Self { service: Sockets::start(&config)?, library, _directory: directory })
     }
 
     pub(super) fn environment(&self) -> [(&'static str, &OsStr); 2] {

@@ -2,7 +2,7 @@
 
 use super::Side;
 use crate::net::error::LoadError;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use std::io;
 
 /// `count` of the CPUs that this process may use. The local end uses the first ones, the peer the last ones, because

@@ -1,6 +1,6 @@
 //! Due times of messages.
 
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::thread;
 use std::time::Duration;
 

@@ -3,7 +3,7 @@
 use super::collect::this_thread;
 use super::sys::run_last;
 use crate::error::LabError;
-use sidecore::sys::cpu;
+use sidecore_daemon::sys::cpu;
 use std::fs;
 use std::io;
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 use super::events::{Clock, Events, Reach};
 use super::rules::Placement;
 use super::*;
-use sidecore::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_testing::skipped;
 use std::collections::BTreeMap;
 use std::path::Path;

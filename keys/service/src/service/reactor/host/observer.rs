@@ -4,13 +4,13 @@ use super::ReactorHost;
 use crate::counters::{DeviceCounter, KeyCounter, LaneBlock, LaneCounter, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::service::command::Lane;
-use crate::sys::clock;
 use sidecore_core::dispatch::{Done, Reassigned, Work};
 use sidecore_core::session::Class;
 use sidecore_core::sidecore::{Event, Gauges, Observer, Plan, TurnStats};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Status;
+use sidecore_ipc::sys::clock;
 
 impl Observer for ReactorHost {
     #[inline(always)]

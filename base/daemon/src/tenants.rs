@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// The file that the system's tools write.
 pub const SUBUID: &str = "/etc/subuid";
@@ -74,6 +74,14 @@ struct Range {
     owner: Option<u32>,
 }
 
+/// The file with users' subordinate users cannot be read.
+#[derive(Debug, thiserror::Error)]
+#[error("subordinates: {}: {error}: name a file in the format of /etc/subuid that the service may read", path.display())]
+pub struct SubordinatesError {
+    path: PathBuf,
+    error: io::Error,
+}
+
 /// The subordinate users of all users.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Subordinates {
@@ -87,7 +95,11 @@ impl Subordinates {
     ///
     /// # Errors
     /// It cannot be read, or it is too long.
-    pub fn read(path: &Path) -> io::Result<(Self, Vec<String>)> {
+    pub fn read(path: &Path) -> Result<(Self, Vec<String>), SubordinatesError> {
+        Self::read_file(path).map_err(|error| SubordinatesError { path: path.to_owned(), error })
+    }
+
+    fn read_file(path: &Path) -> io::Result<(Self, Vec<String>)> {
         let mut text = String::new();
         match File::open(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Default::default()),

@@ -8,7 +8,7 @@ use std::ffi::c_void;
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-pub use sidecore_client::sys::peer::{Credentials, credentials};
+pub use sidecore_ipc::sys::peer::{Credentials, credentials};
 
 /// Most supplementary groups that Linux lets a process have.
 const MAX_GROUPS: usize = 65_536;
@@ -16,10 +16,14 @@ const MAX_GROUPS: usize = 65_536;
 /// The processes behind a request: the connecting one, and the present sender if it has become
 /// another user. Each of them must have the right.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Asker(Vec<Peer>);
+pub struct Asker(Vec<Peer>);
 
 impl Asker {
-    pub(crate) fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
+    /// Those of a connection, and the sender of its last message.
+    ///
+    /// # Errors
+    /// Those of the system.
+    pub fn of(socket: impl AsFd, speaker: Option<Credentials>) -> io::Result<Self> {
         let connected = credentials(&socket)?;
         let now = speaker.filter(|speaker| speaker.uid != connected.uid);
         let mut gids = vec![connected.gid];
@@ -29,7 +33,8 @@ impl Asker {
         Ok(Self(peers))
     }
 
-    pub(crate) fn peers(&self) -> impl Iterator<Item = &Peer> {
+    /// Each of them.
+    pub fn peers(&self) -> impl Iterator<Item = &Peer> {
         self.0.iter()
     }
 }
@@ -40,11 +45,13 @@ impl From<Peer> for Asker {
     }
 }
 
+/// A process, as far as rights go by it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Peer {
-    pub(crate) uid: u32,
+pub struct Peer {
+    /// Its user.
+    pub uid: u32,
     /// Its groups: the primary one first.
-    pub(crate) gids: Vec<u32>,
+    pub gids: Vec<u32>,
 }
 
 /// A descriptor of the very process that connected this socket, whose number may be reused by now. It becomes
@@ -57,7 +64,10 @@ pub fn process(socket: impl AsFd) -> io::Result<OwnedFd> {
 }
 
 /// As [`process`], where the kernel is older by its number.
-pub(crate) fn process_of(socket: impl AsFd) -> io::Result<OwnedFd> {
+///
+/// # Errors
+/// Those of the system.
+pub fn process_of(socket: impl AsFd) -> io::Result<OwnedFd> {
     process(&socket).or_else(|error| match Errno::from_io_error(&error) {
         // Before Linux 6.5 there is its number only.
         Some(Errno::NOPROTOOPT) => {

@@ -97,7 +97,7 @@ fn close_in_an_ending_thread(sockets: Vec<OwnedFd>) {
 }
 
 /// Whether a message on a connection may hold descriptors. Shuts the connection, so no further message arrives.
-pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
+pub(crate) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
     if rustix::net::shutdown(socket, Shutdown::Read).is_err() {
         return true;
     }
@@ -116,7 +116,7 @@ pub(super) fn may_hold_descriptors(socket: &OwnedFd) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::sys::packet::send;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair, sockopt};
@@ -128,6 +128,12 @@ mod tests {
 
     const TIMEOUT: Duration = Duration::from_secs(60);
 
+    /// A thread with a copy of the table of descriptors keeps open what other tests close. They take turns with its tests.
+    pub(crate) fn without_copies() -> MutexGuard<'static, ()> {
+        static COPIES: Mutex<()> = Mutex::new(());
+        COPIES.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     fn pair() -> (OwnedFd, OwnedFd) {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None).unwrap();
@@ -137,6 +143,7 @@ mod tests {
 
     #[test]
     fn sockets_that_linger_for_a_day_are_all_closed_at_once() {
+        let _turn = without_copies();
         let declined = Declined::new(4);
         let peers: Vec<TcpStream> = (0..100)
             .map(|_| {
@@ -163,6 +170,7 @@ mod tests {
 
     #[test]
     fn what_says_nothing_is_closed_at_once_and_what_is_too_much_is_seen() {
+        let _turn = without_copies();
         let declined = Declined::new(1);
         for said in [0, 1, MAX_MESSAGES - 1] {
             let (ours, theirs) = pair();

@@ -8,8 +8,7 @@
 //! 2. [`Sandbox::filter_calls`], when the service runs: all present and future threads keep only the system calls
 //!    that its [`Duty`] needs. There is no `socket` among them, so there is no network.
 //!
-//! No step can be undone. So a service's `start`, as that of [`Service`](crate::service::Service), does neither: it
-//! runs inside other programs as well.
+//! No step can be undone. So a service's own `start` does neither: it runs inside other programs as well.
 
 mod calls;
 mod duty;
@@ -18,8 +17,8 @@ mod files;
 mod memory;
 mod user;
 
-use crate::config::Config;
-pub use duty::Duty;
+use crate::config::SandboxConfig;
+pub use duty::{Directories, Duty};
 pub use error::{Lack, SandboxError};
 use rustix::thread::CapabilitySet;
 use std::fs;
@@ -35,18 +34,18 @@ pub struct Sandbox {
     warnings: Vec<String>,
 }
 
-/// The first step, before any thread is started. A service of this duty is started next.
+/// The first step, before any thread is started. A service of this duty is started next, which works in these
+/// directories.
 ///
 /// # Errors
 /// The process has several threads, the user does not exist or cannot be changed, a directory cannot be
 /// made, or this machine lacks a demanded restriction. The process may then be changed already and should end.
-pub fn enter(config: &Config, duty: Duty) -> Result<Sandbox, SandboxError> {
+pub fn enter(sandbox: &SandboxConfig, duty: Duty, directories: &Directories) -> Result<Sandbox, SandboxError> {
     one_thread()?;
     let mut warnings = Vec::new();
-    let sandbox = &config.sandbox;
     let user = sandbox.user.as_deref().map(user::find).transpose()?;
     memory::raise_limit();
-    files::make_directories(config, duty, user.as_ref())?;
+    files::make_directories(directories, user.as_ref())?;
     if let Some(user) = &user {
         user.become_it()?;
     }
@@ -54,7 +53,7 @@ pub fn enter(config: &Config, duty: Duty) -> Result<Sandbox, SandboxError> {
     user::drop_capabilities(if lock == Some(false) { CapabilitySet::empty() } else { memory::capability() })?;
     memory::deny_inspection()?;
     judge(lock, || Ok(memory::lock()), &mut warnings)?;
-    judge(sandbox.landlock, || files::restrict(config, duty), &mut warnings)?;
+    judge(sandbox.landlock, || files::restrict(directories), &mut warnings)?;
     Ok(Sandbox { duty, seccomp: sandbox.seccomp, warnings })
 }
 
@@ -123,7 +122,7 @@ mod tests {
     #[test]
     fn a_process_with_threads_is_refused_and_left_as_it_was() {
         // The test harness runs each test on a thread of its own.
-        let error = enter(&Config::default(), Duty::KEYS).unwrap_err().to_string();
+        let error = enter(&SandboxConfig::default(), Duty::NONE, &Directories::default()).unwrap_err().to_string();
         assert!(error.contains("of one thread") && !error.contains("has 1:"), "{error}");
         assert!(!rustix::thread::no_new_privs().unwrap());
     }

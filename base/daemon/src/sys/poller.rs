@@ -1,14 +1,15 @@
 //! Waiting for one of many events.
 
-use super::clock::timespec;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
 use rustix::event::{PollFd, PollFlags, poll};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock::timespec;
 use std::io;
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub(crate) const BATCH: usize = 64;
+/// Most events of one wait.
+pub const BATCH: usize = 64;
 const ONCE: EventFlags = EventFlags::IN.union(EventFlags::RDHUP).union(EventFlags::ONESHOT);
 
 /// An epoll instance with its events.
@@ -96,7 +97,7 @@ impl Poller {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::clock;
+    use sidecore_ipc::sys::clock;
 
     #[test]
     fn short_waits_are_not_rounded_up_to_milliseconds() {

@@ -1,8 +1,9 @@
 //! Costs of a sleep and a wake-up on this machine.
 
-use super::poll::wait_readable;
-use super::{clock, wake};
+use super::wake;
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::poll::wait_readable;
 use std::io;
 use std::os::fd::AsFd;
 use std::thread;

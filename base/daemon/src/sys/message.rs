@@ -17,16 +17,21 @@ use std::os::fd::{AsFd, AsRawFd};
 /// Number of the option in Linux's `socket.h`; not in the C library's headers yet.
 pub const SO_PASSRIGHTS: c_int = 83;
 
+/// A message, and who sent it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct ReceivedMessage {
+pub struct ReceivedMessage {
     /// Its length; 0: the peer is gone.
-    pub(crate) len: usize,
-    pub(crate) speaker: Option<Credentials>,
+    pub len: usize,
+    /// Its sender, by the kernel; `None`: the kernel named none.
+    pub speaker: Option<Credentials>,
 }
 
 /// Makes the kernel name each message's sender, and refuse messages with descriptors where it can. Set on a listening
 /// socket, it holds for its connections.
-pub(crate) fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
+///
+/// # Errors
+/// Those of the system.
+pub fn identify_speakers(socket: impl AsFd) -> io::Result<()> {
     sockopt::set_socket_passcred(&socket, true)?;
     // Where the kernel does not have the option, `receive` detects descriptors.
     let _ = pass_descriptors(&socket, false);
@@ -57,7 +62,7 @@ fn pass_descriptors(socket: &impl AsFd, pass: bool) -> io::Result<()> {
 }
 
 /// Whether the kernel refuses messages with descriptors for this socket and its connections.
-pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
+pub fn refuses_descriptors(socket: impl AsFd) -> bool {
     let (mut passes, mut bytes) = (1, size_of::<c_int>() as libc::socklen_t);
     // SAFETY: `passes` is writable for `bytes`, which is writable itself, and the descriptor is borrowed, so open.
     let code = unsafe {
@@ -71,7 +76,7 @@ pub(crate) fn refuses_descriptors(socket: impl AsFd) -> bool {
 ///
 /// # Errors
 /// `InvalidData`: it has descriptors, or is longer than `buffer`; `WouldBlock`: there is no message.
-pub(crate) fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedMessage> {
+pub fn receive(socket: impl AsFd, buffer: &mut [u8]) -> io::Result<ReceivedMessage> {
     let (_, flags) = receive_once(&socket, &mut [], MsgFlags::MSG_PEEK)?;
     if flags.contains(MsgFlags::MSG_CTRUNC) {
         return Err(io::Error::new(io::ErrorKind::InvalidData, "descriptors come with the message"));
@@ -141,7 +146,7 @@ mod tests {
         take_descriptors(&ours).unwrap();
         assert!(!refuses_descriptors(&ours));
         packet::send(&theirs, b"take this", &[theirs.as_fd()]).unwrap();
-        let (len, fds) = sidecore_client::sys::packet::receive(&ours, &mut [0; 16]).unwrap();
+        let (len, fds) = sidecore_ipc::sys::packet::receive(&ours, &mut [0; 16]).unwrap();
         assert_eq!((len, fds.len()), (9, 1));
     }
 

@@ -3,11 +3,12 @@
 //! A connection that hung up before it was accepted is closed without further work. Wasted connections narrow the
 //! kernel's queue, as [`Intake`] decides.
 
-use super::declined::{Declined, may_hold_descriptors};
-use crate::sys::{clock, message, packet};
+use crate::declined::{Declined, may_hold_descriptors};
+use crate::sys::{message, packet};
 use rustix::io::Errno;
 use sidecore_core::policy::intake::{self, Intake};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::clock;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 /// Connections that are accepted in a row before other work.
@@ -103,6 +104,7 @@ impl AsFd for Door {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::declined::tests::without_copies;
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, connect, socket_with};
     use std::path::Path;
 
@@ -120,6 +122,7 @@ mod tests {
 
     #[test]
     fn dropped_connections_narrow_the_queue_until_they_are_forgotten() {
+        let _turn = without_copies();
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
         let listening = packet::bind_to(&path).unwrap();

@@ -41,7 +41,8 @@ pub fn allowed() -> Vec<usize> {
         .map_or_else(|_| vec![0], |set| (0..CpuSet::MAX_CPU).filter(|cpu| set.is_set(*cpu)).collect())
 }
 
-pub(crate) fn only(pid: u32) -> Option<usize> {
+/// The one core that the process of this number may use. `None`: there are several, or they are not known.
+pub fn only(pid: u32) -> Option<usize> {
     let pid = Pid::from_raw(pid.cast_signed())?;
     let set = sched_getaffinity(Some(pid)).ok().filter(|set| set.count() == 1)?;
     (0..CpuSet::MAX_CPU).find(|cpu| set.is_set(*cpu))

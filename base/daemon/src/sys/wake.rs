@@ -5,8 +5,7 @@ use rustix::io::{retry_on_intr, write};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
-pub use sidecore_client::sys::wake::pipe;
-pub(crate) use sidecore_client::sys::wake::{drain_pipe, ring_pipe};
+pub use sidecore_ipc::sys::wake::{drain_pipe, pipe, ring_pipe};
 
 /// A new eventfd.
 ///
@@ -25,7 +24,7 @@ pub fn ring(event: impl AsFd) {
 mod tests {
     use super::*;
     use crate::sys::poller::Poller;
-    use sidecore_client::sys::wake::Ringer;
+    use sidecore_ipc::sys::wake::Ringer;
 
     #[test]
     fn each_ring_is_an_event_though_nobody_reads() {

@@ -7,14 +7,16 @@ use std::os::fd::OwnedFd;
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
-pub(crate) fn missing(directory: &Path) -> Vec<PathBuf> {
+/// The directories on the way to this one that are not there, from outside in.
+pub fn missing(directory: &Path) -> Vec<PathBuf> {
     let exists = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
     let mut missing: Vec<PathBuf> = directory.ancestors().take_while(exists).map(Path::to_owned).collect();
     missing.reverse();
     missing
 }
 
-pub(crate) fn parent(path: &Path) -> PathBuf {
+/// The directory that the file is in.
+pub fn parent(path: &Path) -> PathBuf {
     match path.parent() {
         Some(directory) if !directory.as_os_str().is_empty() => directory.to_owned(),
         _ => PathBuf::from("."),
@@ -22,7 +24,10 @@ pub(crate) fn parent(path: &Path) -> PathBuf {
 }
 
 /// Makes a directory, and flushes its parent to the disk by `sync`: otherwise its files would be lost with it.
-pub(crate) fn make(directory: &Path, mode: u32, sync: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<()> {
+///
+/// # Errors
+/// Those of the system.
+pub fn make(directory: &Path, mode: u32, sync: impl Fn(&OwnedFd) -> io::Result<()>) -> io::Result<()> {
     DirBuilder::new().mode(mode).create(directory)?;
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     sync(&open(parent(directory), flags, Mode::empty())?)

@@ -10,7 +10,7 @@
 //! A service manager may hold the socket from one service to the next, so that clients meanwhile wait in its queue.
 //! The kernel tells clients of a listening socket which process called `listen` last: so each service calls it again.
 
-use super::start_error::StartError;
+use crate::start::StartError;
 use crate::sys::packet;
 use nix::sched::{CloneFlags, unshare};
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, flock, fstat, lstat, open, unlink};
@@ -70,7 +70,7 @@ impl RuntimeFiles {
     ///
     /// # Errors
     /// They are not those of this path.
-    pub(super) fn take_over(path: &Path, socket: OwnedFd, lock: OwnedFd) -> Result<Self, StartError> {
+    pub fn take_over(path: &Path, socket: OwnedFd, lock: OwnedFd) -> Result<Self, StartError> {
         let file = lock_beside(path);
         let lock = Owned { path: file.clone(), file: lock };
         // Locked already, or free: a lock of another process on the same file would be an error here.
@@ -87,12 +87,15 @@ impl RuntimeFiles {
     }
 
     /// Another descriptor of the lock.
-    pub(super) fn lock(&self) -> io::Result<OwnedFd> {
+    ///
+    /// # Errors
+    /// No descriptor is left.
+    pub fn lock(&self) -> io::Result<OwnedFd> {
         self.lock.file.try_clone()
     }
 
     /// The next service has socket and lock: all files stay.
-    pub(super) fn hand_over(&mut self) {
+    pub fn hand_over(&mut self) {
         self.handed = true;
     }
 
@@ -115,11 +118,15 @@ impl RuntimeFiles {
     }
 
     /// A service manager holds the socket for the next service: its file stays in place.
-    pub(crate) fn leave_socket(&mut self) {
+    pub fn leave_socket(&mut self) {
         self.stays = true;
     }
 
-    pub(crate) fn keep(&mut self, path: &Path) -> Result<(), StartError> {
+    /// Removes this file as well when the service ends.
+    ///
+    /// # Errors
+    /// It is not there.
+    pub fn keep(&mut self, path: &Path) -> Result<(), StartError> {
         self.add(path).map(drop).map_err(|error| StartError::Path(path.to_owned(), error))
     }
 
