@@ -23,7 +23,6 @@
 //! |`dispatch`|state machine from arrival to announcement; it drives the policies|
 //! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
-//! |`streams`|sending of a connection through a ring: time, length, mover, turn; `streams/datagrams` for whole messages|
 //! |`custody`|which copy of a key may be deleted once another service has it|
 #![no_std]
 #![forbid(unsafe_code)]
@@ -47,7 +46,6 @@ pub mod ring;
 pub mod session;
 pub mod sidecore;
 pub mod stage;
-pub mod streams;
 pub mod sync;
 pub mod time;
 pub mod wire;

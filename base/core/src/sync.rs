@@ -58,15 +58,17 @@ pub enum Reliance {
 /// The named ordering, where nothing is weakened.
 #[cfg(not(loom))]
 impl Reliance {
+    /// The ordering of an access: `said`, unless a model has another one in its place.
     #[inline]
     #[expect(clippy::unused_self, reason = "only models ask which it is")]
-    pub(crate) const fn ordering(self, said: Ordering) -> Ordering {
+    pub const fn ordering(self, said: Ordering) -> Ordering {
         said
     }
 
+    /// A fence of that ordering, unless a model has another one in its place.
     #[inline]
     #[expect(clippy::unused_self, reason = "only models ask which it is")]
-    pub(crate) fn fence(self, said: Ordering) {
+    pub fn fence(self, said: Ordering) {
         fence(said);
     }
 }
@@ -98,11 +100,13 @@ mod weak {
     }
 
     impl Reliance {
-        pub(crate) fn ordering(self, said: Ordering) -> Ordering {
+        /// The ordering of an access: `said`, unless the model has another one in its place.
+        pub fn ordering(self, said: Ordering) -> Ordering {
             WEAKENED.get().iter().find(|(place, _)| *place == self).map_or(said, |(_, ordering)| *ordering)
         }
 
-        pub(crate) fn fence(self, said: Ordering) {
+        /// A fence of that ordering, or of the one that the model has in its place. A relaxed fence is none.
+        pub fn fence(self, said: Ordering) {
             match self.ordering(said) {
                 Ordering::Relaxed => {}
                 ordering => fence(ordering),

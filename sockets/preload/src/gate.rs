@@ -7,10 +7,10 @@
 use crate::interpose::slot::Slot;
 use crate::interpose::{is_borrower, socket};
 use crate::table;
-use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::{Key, Look, SlotState, Ticket};
 use sidecore_ipc::sys::verified_fd::VerifiedFd;
 use sidecore_sockets::stream::{Remains, Stream};
+use sidecore_streams::rule::{PathReason, Rule};
+use sidecore_streams::slot::{Key, Look, SlotState, Ticket};
 use std::os::fd::{BorrowedFd, RawFd};
 
 #[derive(Clone, Copy, Debug)]

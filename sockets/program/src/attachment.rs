@@ -9,14 +9,6 @@ use crate::sys::usage::thread_usage;
 use rustix::event::PollFlags;
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::geteuid;
-use sidecore_core::streams::cursor::{Cursors, recovered};
-use sidecore_core::streams::layout::{
-    self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
-};
-use sidecore_core::streams::own::{Count, Wakes};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState, state_of};
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::saving::BreakEven;
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::time::Nanos;
 use sidecore_ipc::message;
@@ -26,6 +18,14 @@ use sidecore_ipc::sys::packet;
 use sidecore_ipc::sys::poll::{wait_for, wait_readable};
 use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_ipc::sys::wake::Ringer;
+use sidecore_streams::cursor::{Cursors, recovered};
+use sidecore_streams::layout::{
+    self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
+};
+use sidecore_streams::own::{Count, Wakes};
+use sidecore_streams::place::{LeaveRequest, PlaceState, state_of};
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::saving::BreakEven;
 use std::collections::VecDeque;
 use std::io;
 use std::net::SocketAddr;
@@ -414,7 +414,7 @@ impl StreamSlot {
     }
 
     pub(super) fn unused(self) {
-        let word = sidecore_core::streams::place::state_word(self.number, PlaceState::Free);
+        let word = sidecore_streams::place::state_word(self.number, PlaceState::Free);
         self.bank.word(self.place, SHARED, STATE).store(word, Ordering::Relaxed);
     }
 

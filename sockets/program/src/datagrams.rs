@@ -3,9 +3,9 @@
 use crate::shm::BankMemory;
 use crate::sys::udp::{self, Pieces};
 use rustix::io::Errno;
-use sidecore_core::streams::cursor::{Cursors, Fault};
-use sidecore_core::streams::datagrams::{HEADER, MAX_RUN_DATAGRAMS, Run};
-use sidecore_core::streams::layout::{HEAD, SHARED};
+use sidecore_streams::cursor::{Cursors, Fault};
+use sidecore_streams::datagrams::{HEADER, MAX_RUN_DATAGRAMS, Run};
+use sidecore_streams::layout::{HEAD, SHARED};
 use std::net::SocketAddr;
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;

@@ -30,7 +30,7 @@ pub const USERS_VARIABLE: &str = "SIDECORE_SOCKETS_USERS";
 pub enum Ask {
     /// First message of a program with connections. Answered by [`Reply::Welcome`].
     Hello {
-        /// Version of its layout, see [`sidecore_core::streams::layout::ABI`].
+        /// Version of its layout, see [`sidecore_streams::layout::ABI`].
         abi: u32,
         /// Name shown to operators; cut at [`MAX_NAME`] bytes.
         name: String,
@@ -115,7 +115,7 @@ pub struct Report {
 pub struct Reported {
     /// Number of the descriptor.
     pub descriptor: u32,
-    /// Number of [`sidecore_core::streams::rule::PathReason`].
+    /// Number of [`sidecore_streams::rule::PathReason`].
     pub why: u8,
     /// Address of the peer.
     pub peer: Option<SocketAddr>,
@@ -171,7 +171,7 @@ pub struct Row {
     pub open: bool,
     /// Address of the peer, or of the last one.
     pub peer: Option<String>,
-    /// Number of [`sidecore_core::streams::rule::PathReason`].
+    /// Number of [`sidecore_streams::rule::PathReason`].
     pub why: u8,
     /// Messages through the ring.
     pub messages: u64,
@@ -187,7 +187,7 @@ pub struct Row {
     pub drains: u64,
     /// Bytes waiting in the ring.
     pub waiting: u64,
-    /// CPU time saved by fewer system calls so far, ns, see [`sidecore_core::streams::saving`]; below 0: the ring
+    /// CPU time saved by fewer system calls so far, ns, see [`sidecore_streams::saving`]; below 0: the ring
     /// costs more. `None`: unknown.
     pub saved_ns: Option<i64>,
     /// Time since the program's connection to the service ended, ns. `None`: it is connected.

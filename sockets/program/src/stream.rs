@@ -19,17 +19,17 @@ use crate::shm::SlotMemory;
 use crate::sys::lock::{Busy, Guard, ThreadLock};
 use crate::sys::tcp;
 use rustix::io::Errno;
-use sidecore_core::streams::bell::Rung;
-use sidecore_core::streams::cursor::{Cursors, word};
-use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, reason_word,
-};
-use sidecore_core::streams::place::LeaveRequest;
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::slot::Key;
 use sidecore_core::sync::AtomicU64;
 use sidecore_ipc::shm::span::Span;
+use sidecore_streams::bell::Rung;
+use sidecore_streams::cursor::{Cursors, word};
+use sidecore_streams::hold::Holder;
+use sidecore_streams::layout::{
+    BASE, DRAINS, ERROR, HEAD, KERNEL_MESSAGES, LINGER, MESSAGES, ROW, SHARED, SOCKET, TAIL, WHY, WRITER, reason_word,
+};
+use sidecore_streams::place::LeaveRequest;
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::slot::Key;
 use std::net::SocketAddr;
 use std::os::fd::BorrowedFd;
 use std::sync::Arc;

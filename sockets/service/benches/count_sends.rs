@@ -3,13 +3,13 @@
 
 use sidecore_client::shm::span::Span;
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::slot::{Key, SlotWord};
 use sidecore_sockets::program::{Candidate, Process, promote};
 use sidecore_sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_sockets::stream::{Offered, Sent, Stream};
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
 use sidecore_sockets_service::{Config, NotifyConfig, Sockets};
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::slot::{Key, SlotWord};
 use sidecore_testing::sys;
 use std::error::Error;
 use std::hint::black_box;

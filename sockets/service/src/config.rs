@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Deserializer, de};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::streams::layout::{MAX_RING, MIN_RING};
 use sidecore_daemon::config::{
     ConfigError, SandboxConfig, Sidecores, check_socket, in_file, names, octal, read, require, text_of, within,
 };
 use sidecore_daemon::sandbox::Directories;
 use sidecore_daemon::tenants::{SUBUID, Subordinates, SubordinatesError};
 use sidecore_sockets::protocol::{DEFAULT_SOCKET, MAX_NAME};
+use sidecore_streams::layout::{MAX_RING, MIN_RING};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 

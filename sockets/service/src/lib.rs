@@ -4,7 +4,7 @@
 //! neither links the other. The program's side and the messages are in `sidecore_sockets`.
 //!
 //! A program's socket stays the kernel's, and the program can take a stream back at any time: see
-//! [`sidecore_core::streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay
+//! [`sidecore_streams`]. The service has duplicates of sockets and no keys. A user's blocking sockets delay
 //! that user's threads only: `user` serves and another thread closes; `listener` accepts and never waits.
 //!
 //! |Module|For|

@@ -5,9 +5,9 @@
 //! of transfers, gives the thread's other costs.
 
 use sidecore_core::stage::Sampler;
-use sidecore_core::streams::saving::{BreakEven, Fit};
 use sidecore_core::time::Nanos;
 use sidecore_ipc::sys::clock;
+use sidecore_streams::saving::{BreakEven, Fit};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

@@ -1,9 +1,9 @@
 //! Programs' reports on their sockets outside rings. Each request for the list asks the programs, and each program
 //! owes one answer at most.
 
-use sidecore_core::streams::rule::PathReason;
 use sidecore_daemon::sys::wake;
 use sidecore_sockets::protocol::{MAX_REPORTED, NUMBERS, Report, Reported};
+use sidecore_streams::rule::PathReason;
 use std::collections::BTreeMap;
 use std::io;
 use std::os::fd::OwnedFd;

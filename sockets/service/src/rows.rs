@@ -4,16 +4,16 @@
 use super::gone::{Gone, Past, ROWS};
 use super::meter::Price;
 use super::reports::{Bell, Reports};
-use sidecore_core::streams::cursor::Cursors;
-use sidecore_core::streams::layout::{
-    DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
-};
-use sidecore_core::streams::place::stream_of;
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::saving::saved;
 use sidecore_core::time::Nanos;
 use sidecore_sockets::protocol::{MAX_ROWS, REPORTED, Reported, Row};
 use sidecore_sockets::shm::BankMemory;
+use sidecore_streams::cursor::Cursors;
+use sidecore_streams::layout::{
+    DRAINS, HEAD, KERNEL_MESSAGES, MESSAGES, PLACES, ROW, SHARED, SOCKET, STATE, TAIL, TRANSFERS, WHY, WRITER,
+};
+use sidecore_streams::place::stream_of;
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::saving::saved;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -50,7 +50,7 @@ impl Source {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore_core::streams::layout::{MAX_BANKS, PLACES};
+    use sidecore_streams::layout::{MAX_BANKS, PLACES};
 
     #[test]
     fn each_number_names_one_source() {

@@ -10,18 +10,18 @@ use super::content::Content;
 use super::ledger::Permit;
 use super::meter::Meter;
 use rustix::io::Errno;
-use sidecore_core::streams::cursor::{Cursors, recovered};
-use sidecore_core::streams::datagrams::HEADER;
-use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::streams::layout::{
-    BASE, DRAINS, ERROR, HEAD, LINGER, MESSAGES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
-};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_of, state_word};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::words;
 use sidecore_sockets::datagrams::Mover;
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets::sys::{tcp, udp};
+use sidecore_streams::cursor::{Cursors, recovered};
+use sidecore_streams::datagrams::HEADER;
+use sidecore_streams::hold::{Hold, Holder};
+use sidecore_streams::layout::{
+    BASE, DRAINS, ERROR, HEAD, LINGER, MESSAGES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
+};
+use sidecore_streams::place::{LeaveRequest, PlaceState, leave_of, state_word};
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;
 

@@ -138,21 +138,12 @@ const CHECKS: [Check; 9] = [
     },
     Check {
         name: "miri",
-        about: "undefined behaviour where core and the client decode words and messages",
+        about: "undefined behaviour where core, streams and the client decode words and messages",
         tool: None,
         nightly: Some(&["miri", "rust-src"]),
         commands: |site| {
-            let core = [
-                "miri",
-                "test",
-                "-p",
-                "sidecore-core",
-                "--lib",
-                "--",
-                "wire::tests",
-                "streams::slot",
-                "session::tests",
-            ];
+            let core = ["miri", "test", "-p", "sidecore-core", "--lib", "--", "wire::tests", "session::tests"];
+            let streams = ["miri", "test", "-p", "sidecore-streams", "--lib", "--", "slot::tests"];
             let client = [
                 "miri",
                 "test",
@@ -166,7 +157,7 @@ const CHECKS: [Check; 9] = [
                 "control",
                 "text",
             ];
-            Ok(vec![site.interpreted(&core), site.interpreted(&client)])
+            Ok(vec![site.interpreted(&core), site.interpreted(&streams), site.interpreted(&client)])
         },
         plant: Plant {
             source: "fn main() { let bytes = [7_u8; 4]; println!(\"{}\", unsafe { *bytes.as_ptr().add(5) }); }",
@@ -205,7 +196,7 @@ const CHECKS: [Check; 9] = [
     },
     Check {
         name: "arm",
-        about: "tests of core, client, keys, provider and the library for sockets as programs for arm64, emulated",
+        about: "tests of core, client, keys, provider, streams and the library for sockets as programs for arm64, emulated",
         tool: None,
         nightly: None,
         commands: |site| {
@@ -217,6 +208,8 @@ const CHECKS: [Check; 9] = [
                 "sidecore-ipc",
                 "-p",
                 "sidecore-client",
+                "-p",
+                "sidecore-streams",
                 "-p",
                 "sidecore-preload",
                 "--lib",

@@ -31,9 +31,10 @@ const LOOM_PREEMPTIONS: &str = "3";
 const FAULT_SEEDS: &str = "10000";
 
 /// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
-const BESIDE: [&str; 12] = [
+const BESIDE: [&str; 13] = [
     "sidecore-core",
     "sidecore-nodes",
+    "sidecore-streams",
     "sidecore-assign",
     "sidecore-ipc",
     "sidecore-client",
@@ -172,10 +173,11 @@ fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Pr
     (programs(services), programs(beside))
 }
 
-/// The model checks: files `tests/loom*.rs` of core, compiled with loom's atomics, hence into a directory of their own.
+/// The model checks: `tests/loom.rs` of these crates, compiled with loom's atomics, hence into a directory of their own.
 fn models(root: &Path) -> Command {
     let mut command = cargo(root);
-    command.args(["test", "-p", "sidecore-core", "--profile", "models", "--no-fail-fast", "--test", "loom*"]);
+    command.args(["test", "-p", "sidecore-core", "-p", "sidecore-streams", "--profile", "models"]);
+    command.args(["--no-fail-fast", "--test", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root.join("target/loom"));
     command.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
     command

@@ -72,7 +72,7 @@ fn parse(tree: &Tree) -> (Vec<Source<'_>>, Vec<Finding>) {
 fn check(tree: &Tree, sources: &[Source<'_>]) -> Vec<Finding> {
     let each = sources.iter().flat_map(|source| {
         let checks =
-            [size::check, safety::check, safety::core_attributes, words::check, docs::module_doc, arrows::paths];
+            [size::check, safety::check, safety::deciding_crates, words::check, docs::module_doc, arrows::paths];
         checks.into_iter().flat_map(move |check| check(source))
     });
     let whole = [docs::architecture, docs::modules, links::check, words::machine_paths];

@@ -3,8 +3,8 @@
 //! A socket's counts restart with each stream in its place. Numbers that programs report may be arbitrary, so sums
 //! saturate.
 
-use sidecore::core::streams::rule::PathReason;
 use sidecore_sockets::protocol::Row;
+use sidecore_streams::rule::PathReason;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -7,8 +7,8 @@ use crate::calls::forks;
 use crate::calls::permit;
 use crate::calls::settle::drain_until;
 use crate::gate;
-use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
+use sidecore_streams::rule::PathReason;
 use std::time::{Duration, Instant};
 
 /// Time limit for rings that a full kernel does not take. After it, the call meets the thread.

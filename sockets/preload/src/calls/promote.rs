@@ -3,11 +3,11 @@
 use crate::calls::{edges, forks, permit, report, settle};
 use crate::gate::{Gate, InRing};
 use crate::interpose::{has_rings_of_its_own, signals};
-use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::program::{self, Candidate, Process};
 use sidecore_sockets::stream::Leaving;
 use sidecore_sockets::sys::signals_blocked::SignalsBlocked;
+use sidecore_streams::rule::{PathReason, Rule};
+use sidecore_streams::slot::SlotState;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicU32, Ordering};
 

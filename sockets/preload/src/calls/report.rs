@@ -5,10 +5,10 @@
 use crate::calls::permit;
 use crate::gate::{self, Gate};
 use rustix::net::getpeername;
-use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::protocol::{MAX_REPORTED, Report, Reported};
 use sidecore_sockets::sys::tcp;
+use sidecore_streams::rule::{PathReason, Rule};
+use sidecore_streams::slot::SlotState;
 use std::net::SocketAddr;
 
 pub(crate) fn report() -> Report {

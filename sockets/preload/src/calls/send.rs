@@ -7,10 +7,10 @@ use crate::gate::{Gate, InRing, Path};
 use crate::interpose::message::Message;
 use libc::c_int;
 use rustix::io::Errno;
-use sidecore_core::streams::rule::{Advice, PathReason, Rule};
 use sidecore_ipc::shm::span::Span;
 use sidecore_sockets::stream::{Drained, Offered, Sent};
 use sidecore_sockets::sys::tcp;
+use sidecore_streams::rule::{Advice, PathReason, Rule};
 use std::net::{IpAddr, SocketAddr};
 
 const UNDERSTOOD: c_int = libc::MSG_DONTWAIT | libc::MSG_NOSIGNAL;

@@ -7,11 +7,11 @@ use crate::interpose::{signals, socket};
 use rustix::io::Errno;
 use rustix::thread::nanosleep;
 use rustix::time::Timespec;
-use sidecore_core::streams::rule::{PathReason, Rule};
 use sidecore_ipc::sys::clock;
 use sidecore_sockets::program;
 use sidecore_sockets::stream::{Drained, Leaving, Progress, Remains};
 use sidecore_sockets::sys::tcp;
+use sidecore_streams::rule::{PathReason, Rule};
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
 

@@ -6,7 +6,7 @@ use crate::calls::send::before;
 use crate::gate;
 use libc::{aiocb, c_int, c_uint, size_t, ssize_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
+use sidecore_streams::rule::PathReason;
 
 /// Sends by `call`, once the kernel has all bytes before it.
 #[inline]

@@ -13,9 +13,9 @@ use crate::table;
 use libc::{c_char, c_int, c_uint, c_ulong, sockaddr, socklen_t};
 use rustix::fs::fstat;
 use rustix::io::{Errno, fcntl_getfd};
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::slot::SlotState;
 use sidecore_sockets::stream::Remains;
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::slot::SlotState;
 
 /// Watches the socket that `make` makes. A socket from a pinned listener is pinned too.
 fn made(from: Option<c_int>, make: impl FnOnce() -> c_int) -> c_int {

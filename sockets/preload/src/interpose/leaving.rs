@@ -4,8 +4,8 @@ use super::{errno, signals};
 use crate::calls::{permit, settle};
 use crate::gate;
 use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::program;
+use sidecore_streams::rule::PathReason;
 use std::os::fd::RawFd;
 use std::time::Instant;
 

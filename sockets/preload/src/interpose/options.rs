@@ -8,7 +8,7 @@ use crate::calls::settle;
 use crate::gate;
 use libc::{c_int, c_void, socklen_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
+use sidecore_streams::rule::PathReason;
 
 intercept! {
     fn setsockopt(fd: c_int, level: c_int, name: c_int, value: *const c_void, len: socklen_t) -> c_int {

@@ -9,7 +9,7 @@ use super::{intercept, leaving, pass};
 use crate::calls::forks::{self, Child};
 use libc::{c_char, c_int, pid_t};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
+use sidecore_streams::rule::PathReason;
 use std::ffi::CStr;
 
 /// Called before this process becomes another program, which may inherit some of its connections. If that fails, the

@@ -7,7 +7,7 @@ use crate::calls::settle::settle_soon;
 use crate::gate::{self, Gate};
 use libc::{c_int, c_uint, iovec, mmsghdr, msghdr, size_t, sockaddr, socklen_t, ssize_t, timespec};
 use rustix::io::Errno;
-use sidecore_core::streams::rule::PathReason;
+use sidecore_streams::rule::PathReason;
 
 #[inline]
 fn receive(fd: c_int, kernel: impl FnOnce() -> ssize_t) -> ssize_t {

@@ -11,8 +11,8 @@ use libc::{c_char, c_int, c_uint, c_void, iovec, mmsghdr, msghdr, off_t, size_t,
 use rustix::io::Errno;
 use rustix::net::AddressFamily;
 use rustix::net::sockopt::socket_domain;
-use sidecore_core::streams::rule::PathReason;
 use sidecore_ipc::shm::span::Span;
+use sidecore_streams::rule::PathReason;
 use std::mem::offset_of;
 use std::net::SocketAddr;
 use syscalls::{Sysno, syscall};

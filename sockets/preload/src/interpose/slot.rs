@@ -1,9 +1,9 @@
 //! The state of one descriptor number, in words that all threads and signal handlers may change at any time.
 
-use sidecore_core::streams::rule::{PathReason, Rule};
-use sidecore_core::streams::slot::SlotWord;
 use sidecore_sockets::protocol::Seated;
 use sidecore_sockets::stream::{Remains, Stream};
+use sidecore_streams::rule::{PathReason, Rule};
+use sidecore_streams::slot::SlotWord;
 use std::os::fd::RawFd;
 use std::ptr::{from_ref, null_mut};
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU8, AtomicU32, AtomicU64, Ordering};

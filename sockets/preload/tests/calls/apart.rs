@@ -1,9 +1,9 @@
 //! A service in a process of its own, which a test may stop, hold up and kill.
 
 use super::program::started;
-use sidecore_core::streams::layout::{Bank, HOLD, PLACES, SHARED};
 use sidecore_core::words::LINE_BYTES;
 use sidecore_sockets_service::SocketsConfig;
+use sidecore_streams::layout::{Bank, HOLD, PLACES, SHARED};
 use sidecore_testing::{go_on, stop};
 use std::fs::{self, File};
 use std::io::{BufRead, BufReader, Read};

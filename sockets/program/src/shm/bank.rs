@@ -1,17 +1,17 @@
-//! The memory of 64 streams of one program, see [`sidecore_core::streams::layout`].
+//! The memory of 64 streams of one program, see [`sidecore_streams::layout`].
 //!
 //! The service creates it as a memfd and seals its size, as with lanes.
 
 use rustix::fs::{MemfdFlags, SealFlags, fcntl_add_seals, fcntl_get_seals, ftruncate, memfd_create};
 use sidecore_core::doorbell::Doorbell;
-use sidecore_core::streams::bell::WakeFlag;
-use sidecore_core::streams::hold::Hold;
-use sidecore_core::streams::layout::{self, Bank, PLACE_LINES};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::wire::Extent;
 use sidecore_core::words::{LINE_BYTES, Line};
 use sidecore_ipc::shm::Mapping;
 use sidecore_ipc::shm::span::Span;
+use sidecore_streams::bell::WakeFlag;
+use sidecore_streams::hold::Hold;
+use sidecore_streams::layout::{self, Bank, PLACE_LINES};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::ptr::NonNull;

@@ -1,14 +1,14 @@
 //! One place of a bank, as its program uses it for each message.
 
 use super::bank::BankMemory;
-use sidecore_core::streams::bell::WakeFlag;
-use sidecore_core::streams::cursor::pieces;
-use sidecore_core::streams::hold::Hold;
-use sidecore_core::streams::layout::{self, PLACE_LINES};
 use sidecore_core::sync::AtomicU64;
 use sidecore_core::wire::Extent;
 use sidecore_core::words::Line;
 use sidecore_ipc::shm::span::Span;
+use sidecore_streams::bell::WakeFlag;
+use sidecore_streams::cursor::pieces;
+use sidecore_streams::hold::Hold;
+use sidecore_streams::layout::{self, PLACE_LINES};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
@@ -106,7 +106,7 @@ impl SlotMemory {
 mod tests {
     use super::*;
     use proptest::prelude::*;
-    use sidecore_core::streams::layout::{Bank, MIN_RING};
+    use sidecore_streams::layout::{Bank, MIN_RING};
 
     proptest! {
         #[test]

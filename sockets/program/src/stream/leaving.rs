@@ -3,8 +3,8 @@
 use super::{Drained, Ring};
 use crate::backoff::Backoff;
 use crate::sys::tcp;
-use sidecore_core::streams::layout::{LINGER, SHARED, STATE, WISH, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
+use sidecore_streams::layout::{LINGER, SHARED, STATE, WISH, WRITER};
+use sidecore_streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 

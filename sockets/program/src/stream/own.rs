@@ -4,12 +4,12 @@ use super::{Drained, Ring};
 use crate::backoff::Backoff;
 use crate::sys::tcp;
 use rustix::io::Errno;
-use sidecore_core::streams::cursor::word;
-use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{DRAINS, HEAD, MESSAGES, SHARED, TAIL, WRITER};
 use sidecore_core::time::Nanos;
 use sidecore_ipc::shm::span::Span;
 use sidecore_ipc::sys::clock;
+use sidecore_streams::cursor::word;
+use sidecore_streams::hold::Holder;
+use sidecore_streams::layout::{DRAINS, HEAD, MESSAGES, SHARED, TAIL, WRITER};
 use std::os::fd::BorrowedFd;
 use std::sync::atomic::Ordering;
 

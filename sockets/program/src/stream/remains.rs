@@ -4,10 +4,10 @@ use super::Stream;
 use crate::attachment::StreamSlot;
 use crate::shm::BankMemory;
 use rustix::io::Errno;
-use sidecore_core::streams::layout::{ERROR, HEAD, SHARED, STATE};
-use sidecore_core::streams::place::{PlaceState, state_of, stream_of};
-use sidecore_core::streams::slot::Key;
 use sidecore_core::time::Nanos;
+use sidecore_streams::layout::{ERROR, HEAD, SHARED, STATE};
+use sidecore_streams::place::{PlaceState, state_of, stream_of};
+use sidecore_streams::slot::Key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 

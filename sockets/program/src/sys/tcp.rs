@@ -140,7 +140,7 @@ pub(crate) fn shut_sending(socket: BorrowedFd<'_>) {
 }
 
 /// Sets a linger of zero: the last close then resets the connection, so the peer sees no clean end. The word stores
-/// the program's own linger, see [`LINGER`](sidecore_core::streams::layout::LINGER).
+/// the program's own linger, see [`LINGER`](sidecore_streams::layout::LINGER).
 pub fn reset_at_close(socket: impl AsFd, word: &AtomicU64) {
     if word.load(Ordering::Relaxed) == 0 {
         // Both fail only if the connection is gone.

@@ -1,8 +1,8 @@
 //! CPU time and sleeps of a thread.
 
 use libc::{RUSAGE_THREAD, rusage, timeval};
-use sidecore_core::streams::own::Usage;
 use sidecore_core::time::Nanos;
+use sidecore_streams::own::Usage;
 
 /// Usage of the calling thread. Safe in a signal handler.
 pub fn thread_usage() -> Usage {

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::attachment::Target;
-use sidecore_core::streams::layout::{BELL, MESSAGES};
+use sidecore_streams::layout::{BELL, MESSAGES};
 use std::net::UdpSocket;
 use std::time::Duration;
 

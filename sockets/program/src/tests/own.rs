@@ -4,10 +4,10 @@ use super::{RING, Service, attached, check, connection, datagrams, key, promote,
 use crate::stream::{Drained, Sent};
 use crate::sys::tcp;
 use rustix::io::Errno;
-use sidecore_core::streams::layout::{BELL, DRAINS, HEAD, MESSAGES, SHARED, TRANSFERS, WRITER};
-use sidecore_core::streams::saving::BreakEven;
 use sidecore_ipc::sys::poll::wait_readable;
 use sidecore_ipc::sys::wake;
+use sidecore_streams::layout::{BELL, DRAINS, HEAD, MESSAGES, SHARED, TRANSFERS, WRITER};
+use sidecore_streams::saving::BreakEven;
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::Ordering;
 use std::thread;

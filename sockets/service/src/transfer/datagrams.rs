@@ -3,10 +3,10 @@
 use super::{Life, Moved, PlaceRef, Stream};
 use crate::meter::Meter;
 use rustix::io::Errno;
-use sidecore_core::streams::cursor::{Cursors, Fault};
-use sidecore_core::streams::layout::{SHARED, TRANSFERS};
 use sidecore_core::words;
 use sidecore_sockets::datagrams::Step;
+use sidecore_streams::cursor::{Cursors, Fault};
+use sidecore_streams::layout::{SHARED, TRANSFERS};
 
 impl Stream {
     pub(super) fn move_datagrams(&mut self, at: PlaceRef<'_>, meter: &mut Meter, cursors: &Cursors) -> Moved {

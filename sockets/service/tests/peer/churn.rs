@@ -2,12 +2,12 @@
 
 use crate::user::become_user;
 use crate::wait_for_line;
-use sidecore_core::streams::layout::ABI;
 use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
 use sidecore_ipc::sys::packet::connect_by;
 use sidecore_ipc::sys::poll::wait_readable;
 use sidecore_sockets::protocol::Ask;
+use sidecore_streams::layout::ABI;
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;

@@ -4,7 +4,6 @@
 use crate::sys::Never;
 use crate::user::become_user;
 use crate::{config, wait_for_line};
-use sidecore_core::streams::layout::ABI;
 use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
 use sidecore_ipc::sys::packet::{connect_by, send};
@@ -12,6 +11,7 @@ use sidecore_ipc::sys::poll::wait_readable;
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets_service::Config;
 use sidecore_sockets_service::Sockets;
+use sidecore_streams::layout::ABI;
 use std::io::stdin;
 use std::net::{TcpListener, TcpStream};
 use std::os::fd::{AsFd, OwnedFd};

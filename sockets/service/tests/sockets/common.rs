@@ -4,12 +4,6 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
 use rustix::process::{Pid, Resource, Rlimit, getrlimit, prlimit};
 use sidecore_core::policy::notify::Notify;
-use sidecore_core::streams::bell::Rung;
-use sidecore_core::streams::cursor::{Cursors, pieces, word};
-use sidecore_core::streams::layout::{
-    ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
-};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
 use sidecore_core::sync::AtomicU64;
 use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
@@ -20,6 +14,12 @@ use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets::sys::{tcp, udp};
 use sidecore_sockets_service::{Config, NotifyConfig};
 use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_streams::bell::Rung;
+use sidecore_streams::cursor::{Cursors, pieces, word};
+use sidecore_streams::layout::{
+    ABI, BASE, BELL, Bank, ERROR, HEAD, PLACES, SHARED, STATE, TAIL, TRANSFERS, WISH, WRITER,
+};
+use sidecore_streams::place::{LeaveRequest, PlaceState, leave_word, state_of};
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Write};
 use std::net::{TcpListener, TcpStream};

@@ -2,13 +2,13 @@
 
 use crate::common::{Lender, Program, Stream, config, connection, own_user, pattern, rows, say, start, until};
 use rustix::io::Errno;
-use sidecore_core::streams::cursor::{pieces, word};
-use sidecore_core::streams::datagrams::{HEADER, header, record};
-use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_core::wire::Extent;
 use sidecore_sockets::protocol::Ask;
+use sidecore_streams::cursor::{pieces, word};
+use sidecore_streams::datagrams::{HEADER, header, record};
+use sidecore_streams::hold::Holder;
+use sidecore_streams::layout::{ERROR, HEAD, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_streams::place::{LeaveRequest, PlaceState};
 use std::net::{SocketAddr, UdpSocket};
 use std::os::fd::AsFd;
 use std::sync::atomic::Ordering;

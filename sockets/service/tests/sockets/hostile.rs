@@ -6,14 +6,14 @@ use crate::common::{
 };
 use rustix::net::sockopt::set_socket_linger;
 use rustix::pipe::pipe;
-use sidecore_core::streams::cursor::word;
-use sidecore_core::streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_ipc::message;
 use sidecore_ipc::sys::packet::{self, MAX_PACKET};
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets_service::SocketsConfig;
+use sidecore_streams::cursor::word;
+use sidecore_streams::layout::{ABI, MAX_BANKS, PLACES, TAIL, WRITER};
+use sidecore_streams::place::{LeaveRequest, PlaceState};
 use sidecore_testing::skipped;
 use std::fs::File;
 use std::io::{Read, Write};

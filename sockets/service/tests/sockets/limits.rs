@@ -1,12 +1,12 @@
 //! Limits of one user: each refusal names the key, and released resources are available again.
 
 use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
-use sidecore_core::streams::layout::ABI;
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_ipc::message::encode;
 use sidecore_ipc::sys::packet;
 use sidecore_sockets::protocol::{Ask, Reply};
 use sidecore_sockets_service::SocketsConfig;
+use sidecore_streams::layout::ABI;
+use sidecore_streams::place::{LeaveRequest, PlaceState};
 use std::thread;
 use std::time::Duration;
 

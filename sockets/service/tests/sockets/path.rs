@@ -3,10 +3,10 @@
 use crate::common::{
     Apart, Lender, Program, Stream, all, config, connect, connection, got, own_user, pattern, start, until,
 };
-use sidecore_core::streams::hold::Holder;
-use sidecore_core::streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
 use sidecore_sockets::sys::tcp;
+use sidecore_streams::hold::Holder;
+use sidecore_streams::layout::{BASE, ERROR, HEAD, LINGER, SHARED, TAIL, TRANSFERS, WRITER};
+use sidecore_streams::place::{LeaveRequest, PlaceState};
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
 use std::net::TcpStream;

@@ -4,11 +4,11 @@ use crate::common::{
     Lender, OTHER, Program, answer, config, connect, connection, hung_up, open_to_all, own_user, readable, reports,
     rows, rows_by, say, start, until,
 };
-use sidecore_core::streams::layout::{ROW, WHY};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
-use sidecore_core::streams::rule::PathReason;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{Ask, MAX_REPORTED, NUMBERS, REPORTED, Reply, Report, Reported, Row, Seated};
+use sidecore_streams::layout::{ROW, WHY};
+use sidecore_streams::place::{LeaveRequest, PlaceState};
+use sidecore_streams::rule::PathReason;
 use sidecore_testing::skipped;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::Ordering;

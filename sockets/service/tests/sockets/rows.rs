@@ -4,12 +4,12 @@ use crate::common::{
     Lender, OTHER, Program, config, connect, connection, got, limited, open_to_all, own_user, page, rows, rows_by,
     rows_from, start, until,
 };
-use sidecore_core::streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
-use sidecore_core::streams::place::{LeaveRequest, PlaceState};
-use sidecore_core::streams::rule::PathReason;
-use sidecore_core::streams::saving::WRITE_NS;
 use sidecore_sockets::protocol::Row;
 use sidecore_sockets_service::SocketsConfig;
+use sidecore_streams::layout::{DRAINS, KERNEL_MESSAGES, MESSAGES, ROW, SOCKET, WHY, WRITER};
+use sidecore_streams::place::{LeaveRequest, PlaceState};
+use sidecore_streams::rule::PathReason;
+use sidecore_streams::saving::WRITE_NS;
 use sidecore_testing::skipped;
 use std::collections::BTreeSet;
 use std::sync::atomic::Ordering;

@@ -1,9 +1,9 @@
 //! Order of service: counted in transfers of others, so that a slow machine changes nothing.
 
 use crate::common::{Program, connection, got, limited, until, until_at_once};
-use sidecore_core::streams::cursor::word;
-use sidecore_core::streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
 use sidecore_sockets_service::SocketsConfig;
+use sidecore_streams::cursor::word;
+use sidecore_streams::layout::{HEAD, SHARED, TAIL, TRANSFERS, WRITER};
 use std::sync::atomic::Ordering;
 
 /// Streams that are flooded: all places of the first bank.

@@ -4,9 +4,9 @@ use crate::common::{
     Apart, Churner, OTHER, Program, config, connect, connection, got, held_up, open_to_all, own_user, rows, start,
     until,
 };
-use sidecore_core::streams::place::PlaceState;
 use sidecore_daemon::start;
 use sidecore_sockets_service::{Config, Sockets, StartError};
+use sidecore_streams::place::PlaceState;
 use sidecore_testing::skipped;
 use std::fs;
 

@@ -9,7 +9,8 @@ use crate::source::Source;
 use crate::tree::{Tree, is_kind};
 
 const ARCHITECTURE: &str = "ARCHITECTURE.md";
-const MAPPED: [&str; 4] = ["base/core/src/", "keys/client/src/", "keys/service/src/", "sockets/service/src/"];
+const MAPPED: [&str; 5] =
+    ["base/core/src/", "keys/client/src/", "keys/service/src/", "sockets/streams/src/", "sockets/service/src/"];
 
 pub(super) fn module_doc(source: &Source<'_>) -> Vec<Finding> {
     let is_module = source.path.contains("src/");

@@ -8,7 +8,8 @@ use crate::source::{Source, group, is_word, line};
 
 /// Modules that may hold unsafe code; `sys_poll` counts as `sys`.
 const MODULES: [&str; 4] = ["shm", "sys", "ffi", "interpose"];
-const CORE: &str = "base/core/src/lib.rs";
+/// Crates that only decide: they can touch neither raw memory nor the system.
+const DECIDING: [&str; 3] = ["base/core/src/lib.rs", "base/nodes/src/lib.rs", "sockets/streams/src/lib.rs"];
 
 pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -24,14 +25,15 @@ pub(super) fn check(source: &Source<'_>) -> Vec<Finding> {
     findings
 }
 
-pub(super) fn core_attributes(source: &Source<'_>) -> Vec<Finding> {
-    if source.path != CORE {
+pub(super) fn deciding_crates(source: &Source<'_>) -> Vec<Finding> {
+    if !DECIDING.contains(&source.path) {
         return Vec::new();
     }
     let has = |accepted: &[&str]| {
         source.syntax.attrs.iter().any(|attribute| accepted.contains(&flat(&attribute.meta).as_str()))
     };
-    let missing = |name: &str| Finding::new(CORE, 1, format!("no `#![{name}]`"), "put it below the module's doc");
+    let missing =
+        |name: &str| Finding::new(source.path, 1, format!("no `#![{name}]`"), "put it below the module's doc");
     // Under loom the atomics come from a crate that needs the standard library.
     let no_std = (!has(&["no_std", "cfg_attr(not(loom),no_std)"])).then(|| missing("no_std"));
     let forbid = (!has(&["forbid(unsafe_code)"])).then(|| missing("forbid(unsafe_code)"));
@@ -200,11 +202,13 @@ mod tests {
     }
 
     #[test]
-    fn core_forbids() {
-        let check = |path, text| core_attributes(&Source::of(path, text)).len();
-        assert_eq!(check(CORE, "//! Doc.\n#![no_std]\n#![forbid(unsafe_code)]"), 0);
-        assert_eq!(check(CORE, "#![cfg_attr(not(loom), no_std)]\n#![forbid(unsafe_code)]"), 0);
-        assert_eq!(check(CORE, "#![cfg_attr(unix, no_std)]\n#![deny(unsafe_code)]"), 2);
+    fn crates_that_decide_forbid() {
+        let check = |path, text| deciding_crates(&Source::of(path, text)).len();
+        for path in DECIDING {
+            assert_eq!(check(path, "//! Doc.\n#![no_std]\n#![forbid(unsafe_code)]"), 0);
+            assert_eq!(check(path, "#![cfg_attr(not(loom), no_std)]\n#![forbid(unsafe_code)]"), 0);
+            assert_eq!(check(path, "#![cfg_attr(unix, no_std)]\n#![deny(unsafe_code)]"), 2);
+        }
         assert_eq!(check("keys/service/src/lib.rs", ""), 0);
     }
 

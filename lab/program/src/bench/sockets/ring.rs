@@ -2,10 +2,10 @@
 
 use crate::bench::error::BenchError;
 use sidecore::core::policy::notify::Notify;
-use sidecore::core::streams::rule::PathReason;
 use sidecore_daemon::config::Sidecores;
 use sidecore_measure::programs::ProgramError;
 use sidecore_sockets_service::{Config, NotifyConfig, Sockets, SocketsConfig};
+use sidecore_streams::rule::PathReason;
 use sidecore_terminal::programs;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,12 +1,16 @@
-//! Models of the state that a program and its sidecore share of a stream, under every interleaving: see `loom.rs`.
+//! Models of the state that a program and its sidecore share of a stream, under every interleaving of the memory model, up
+//! to a bound on preemptions.
+//!
+//! Each ordering that the code relies on has a twin here: the same code without that ordering, which must fail. Run:
+//! `RUSTFLAGS="--cfg loom" cargo test --release -p sidecore-streams --test loom`
 #![cfg(loom)]
 
 use loom::sync::{Arc, Mutex};
 use loom::thread;
-use sidecore_core::streams::bell::{Rung, WakeFlag};
-use sidecore_core::streams::hold::{Hold, Holder};
-use sidecore_core::streams::slot::{Key, SlotState, SlotWord, Ticket};
 use sidecore_core::sync::{AtomicU64, Ordering, Reliance, fence, weakened};
+use sidecore_streams::bell::{Rung, WakeFlag};
+use sidecore_streams::hold::{Hold, Holder};
+use sidecore_streams::slot::{Key, SlotState, SlotWord, Ticket};
 
 /// A sidecore and a program take a stream in turn, each moving the bytes that the other left.
 fn holders_go_on_where_the_other_stopped() {

@@ -1,7 +1,7 @@
 //! The right to move bytes of a stream to the kernel. One side has it at a time, and the other waits at most for one
 //! system call that does not block.
 
-use crate::sync::{AtomicU64, Ordering, Reliance};
+use sidecore_core::sync::{AtomicU64, Ordering, Reliance};
 
 const FREE: u64 = 0;
 

@@ -7,9 +7,9 @@
 //! tries with fewer: messages may follow in longer rows by then. A busy program, whose thread hardly ever sleeps,
 //! always wakes the sidecore: it sends more where it sends less itself.
 
-use super::saving::BreakEven;
-use crate::sync::{AtomicU64, Ordering};
-use crate::time::Nanos;
+use crate::saving::BreakEven;
+use sidecore_core::sync::{AtomicU64, Ordering};
+use sidecore_core::time::Nanos;
 
 /// Close sends after which the sidecore is woken at first.
 const FIRST: u64 = 2;

@@ -21,8 +21,8 @@
 //! | [`BELL`] | word 0 | the sidecore arms, the program clears |
 //! | [`ROW`] | [`SOCKET`], [`WHY`] | the program |
 
-use super::rule::PathReason;
-use crate::words::LINE_BYTES;
+use crate::rule::PathReason;
+use sidecore_core::words::LINE_BYTES;
 
 /// Number of this layout and of the messages around it. Program and service must agree.
 pub const ABI: u32 = 4;

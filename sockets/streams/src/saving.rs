@@ -4,7 +4,7 @@
 //! message's extra cost if it goes by a call of its own. From it and the other costs of a transfer follows the number
 //! of messages that must share a call, see [`BreakEven`].
 
-use crate::time::Nanos;
+use sidecore_core::time::Nanos;
 
 /// Cost of a message for its program on its way through a ring, ns of CPU time: measured on one machine, used on all.
 pub const WRITE_NS: Nanos = 60;

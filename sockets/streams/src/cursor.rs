@@ -3,7 +3,7 @@
 //! Both cursors count bytes since the stream began and only grow. The writer's word has its cursor doubled, and in
 //! the lowest bit whether more follows immediately (`MSG_MORE`).
 
-use crate::wire::Extent;
+use sidecore_core::wire::Extent;
 
 /// A stream's shared words are inconsistent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

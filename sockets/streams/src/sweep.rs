@@ -6,9 +6,9 @@
 //! says less. A flooded one is empty for a moment at times, and a message may arrive at a quiet one during its
 //! transfer.
 
-use crate::policy::admission::Share;
-use crate::time::Nanos;
 use alloc::vec::Vec;
+use sidecore_core::policy::admission::Share;
+use sidecore_core::time::Nanos;
 
 /// Time that each client gets in a round for each unit of weight, ns.
 const QUANTUM: Nanos = 50_000;

@@ -10,6 +10,22 @@
 //! A stream is announced when its ring stops being empty, by the [`bell`] at its place, unless the program sends that
 //! message by its [`own`] call. [`sweep`] decides which stream is served next, and [`saving`] computes the CPU time
 //! saved. [`layout`] defines the places in memory. For a socket that sends [`datagrams`] the ring holds those, whole.
+//!
+//! The library in the program and the service of sockets take the same decisions from here. Like core, this crate reads
+//! no clock, performs no I/O and touches no raw memory: its callers hand it shared words as atomics, and the time.
+//!
+//! |Module|For|
+//! |---|---|
+//! |`rule`, `slot`|when a connection's sends go through a ring, and back; what a program knows of a descriptor number|
+//! |`layout`, `place`|the words in shared memory; states of a place, as program and service set them|
+//! |`cursor`, `datagrams`|where in the ring bytes wait; whole messages in place of bytes|
+//! |`hold`, `bell`|the right to move bytes; announcement of a ring that is no longer empty|
+//! |`own`, `saving`|which messages the program sends itself, for the sidecore sleeps; what gathering saves|
+//! |`sweep`|the order in which the service serves streams|
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
 
 pub mod bell;
 pub mod cursor;

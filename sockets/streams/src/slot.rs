@@ -4,7 +4,7 @@
 //! counts both. A [`Ticket`] holds these counts as one look found them. Each change of a state names its ticket, and
 //! fails if the ticket's socket or ring is gone.
 
-use crate::sync::{AtomicU64, Ordering};
+use sidecore_core::sync::{AtomicU64, Ordering};
 
 /// State of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

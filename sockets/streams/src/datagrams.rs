@@ -8,8 +8,8 @@
 //! mover takes a [`Run`] at a time: datagrams of one length, sent as one message that the kernel cuts into packets. A
 //! length is read once and checked.
 
-use super::cursor::{Cursors, Fault, pieces};
-use crate::wire::Extent;
+use crate::cursor::{Cursors, Fault, pieces};
+use sidecore_core::wire::Extent;
 
 /// Bytes of a record before those of its datagram.
 pub const HEADER: u32 = 4;
@@ -116,7 +116,7 @@ impl Run {
 #[cfg(all(test, not(loom)))]
 mod tests {
     use super::*;
-    use crate::streams::cursor::word;
+    use crate::cursor::word;
     use alloc::vec;
     use alloc::vec::Vec;
     use proptest::prelude::*;

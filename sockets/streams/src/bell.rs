@@ -1,9 +1,9 @@
 //! State of a stream's sidecore: it looks at the ring, wants an announcement, or is gone.
 //!
-//! The handshake is that of [`crate::doorbell`] with a third state: a writer to an abandoned ring must learn of it at
+//! The handshake is that of [`sidecore_core::doorbell`] with a third state: a writer to an abandoned ring must learn of it at
 //! that write. So the one fence that decides whether to ring serves this as well.
 
-use crate::sync::{AtomicU64, Ordering, Reliance};
+use sidecore_core::sync::{AtomicU64, Ordering, Reliance};
 
 const WATCHED: u64 = 0;
 const ARMED: u64 = 1;
