@@ -30,21 +30,21 @@ use skips::Skips;
 const LOOM_PREEMPTIONS: &str = "3";
 const FAULT_SEEDS: &str = "10000";
 
-/// Crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
+/// Folders of crates whose tests only compute. Tests of other crates start services and programs, and wait for them.
 const BESIDE: [&str; 13] = [
-    "sidecore-core",
-    "sidecore-nodes",
-    "sidecore-streams",
-    "sidecore-assign",
-    "sidecore-ipc",
-    "sidecore-client",
-    "sidecore-measure",
-    "sidecore-digest",
-    "sidecore-sockets",
-    "sidecore-sim",
-    "sidecore-libcrypto",
-    "xtask",
-    "fuzz",
+    "base/core",
+    "base/nodes",
+    "sockets/streams",
+    "farm/assign",
+    "base/ipc",
+    "keys/client",
+    "lab/measure",
+    "keys/digest",
+    "sockets/program",
+    "lab/sim",
+    "tools/libcrypto",
+    "tools/xtask",
+    "keys/fuzz",
 ];
 
 /// Time after which a program counts as hanging: the longest takes ten minutes on two quiet cores.
@@ -191,7 +191,7 @@ fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program
     command.env(faults::VARIABLE, FAULT_SEEDS);
     let source = artifact.target.src_path.as_std_path();
     let title = source.strip_prefix(root).unwrap_or(source).display().to_string();
-    let has_services = !directory.file_name().is_some_and(|name| BESIDE.contains(&name));
+    let has_services = !directory.strip_prefix(root).is_ok_and(|folder| BESIDE.contains(&folder.as_str()));
     Some((has_services, Program { title, command }))
 }
 
@@ -225,6 +225,14 @@ mod tests {
         assert_eq!(end(true, "test result: ok. 2 passed; 0 failed; 0 ignored\n"), (2, 0));
         assert_eq!(end(false, "running 3 tests\n"), (2, 1));
         assert_eq!(end(false, "test result: FAILED. 1 passed; 2 failed; 0 ignored\n"), (3, 3));
+    }
+
+    #[test]
+    fn each_crate_whose_tests_only_compute_is_there() -> Result<()> {
+        let root = crate::root()?;
+        let missing: Vec<_> = BESIDE.iter().filter(|folder| !root.join(folder).join("Cargo.toml").is_file()).collect();
+        assert!(missing.is_empty(), "{missing:?}");
+        Ok(())
     }
 
     #[test]

@@ -329,7 +329,7 @@ mod tests {
     #[test]
     fn the_finding_names_the_line() {
         let manifest = "[dependencies]\nsidecore-core = \"1\"\nsidecore = { path = \"..\" }\n";
-        let tree = Tree::of(&[("tools/xtask/Cargo.toml", manifest)]);
+        let tree = Tree::of(&[("keys/xtask/Cargo.toml", manifest)]);
         assert_eq!(judge(&arrow("xtask", "sidecore"), &tree).map(|finding| finding.line), Some(3));
     }
 }
