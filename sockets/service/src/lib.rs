@@ -10,7 +10,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`config`|the configuration, with its section `[sockets]`|
-//! |`listener`|accepts programs, and starts the threads of a user|
+//! |`listener`, `shared`|accepts programs, and starts the threads of a user; what all threads share|
 //! |`user`, `user_context`|one thread for each user: rounds over its streams; the state that these share|
 //! |`program`, `source`|one program: its messages, banks and streams; numbers of what wakes the thread|
 //! |`transfer`, `content`|one stream: from its ring to its socket; the kinds of sockets that are taken|
@@ -34,6 +34,7 @@ mod program;
 mod reports;
 mod rows;
 mod sandbox;
+mod shared;
 mod source;
 mod transfer;
 mod user;
@@ -43,17 +44,16 @@ pub use config::{Config, NotifyConfig, SocketsConfig};
 use cores::Cores;
 use listener::Listener;
 use rows::Registry;
-use sidecore_core::policy::notify::Notify;
+use shared::Shared;
 use sidecore_daemon::config::ConfigError;
 use sidecore_daemon::events::not_measured;
 use sidecore_daemon::runtime_dir::RuntimeFiles;
 use sidecore_daemon::start::{self, check_cpus, raise_file_limit};
-use sidecore_daemon::sys::park::{ParkTimes, park_times};
+use sidecore_daemon::sys::park::park_times;
 use sidecore_daemon::sys::wake;
-use sidecore_daemon::tenants::Subordinates;
 use std::convert::Infallible;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::mpsc::{self, Receiver};
@@ -94,47 +94,6 @@ pub struct Sockets {
     door: RawFd,
     /// Released last.
     _files: RuntimeFiles,
-}
-
-#[derive(Debug)]
-struct Shared {
-    limits: SocketsConfig,
-    notify: Notify,
-    /// Empty until the measurement ends.
-    park: OnceLock<ParkTimes>,
-    cores: Arc<Cores>,
-    registry: Registry,
-    serials: AtomicU32,
-    /// Wasted connections that are not reported to the listener yet.
-    wasted: AtomicU32,
-    stop: AtomicBool,
-    wake: OwnedFd,
-    /// Refusals are counted for a user with these together.
-    subordinates: Subordinates,
-}
-
-#[cfg(test)]
-impl Shared {
-    fn of(limits: SocketsConfig) -> Self {
-        Self {
-            limits,
-            notify: Notify::Park,
-            park: OnceLock::new(),
-            cores: Cores::new(&sidecore_daemon::config::Sidecores::default()),
-            registry: Registry::default(),
-            serials: AtomicU32::new(0),
-            wasted: AtomicU32::new(0),
-            stop: AtomicBool::new(false),
-            wake: wake::event().unwrap(),
-            subordinates: Subordinates::default(),
-        }
-    }
-}
-
-impl Shared {
-    fn park_times(&self) -> &ParkTimes {
-        self.park.get().unwrap_or(&ParkTimes::ASSUMED)
-    }
 }
 
 impl Sockets {

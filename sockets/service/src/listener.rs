@@ -1,8 +1,8 @@
 //! The thread that accepts programs, and hands each to the thread of its user. It never waits for them. It pauses
 //! while the system lacks resources, or while too many declined connections are not closed yet.
 
-use super::Shared;
 use super::ledger::Kind;
+use super::shared::Shared;
 use super::user::{Alive, User};
 use rustix::io::Errno;
 use sidecore_core::policy::rate::RateLimit;

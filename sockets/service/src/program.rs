@@ -524,11 +524,11 @@ fn bits(word: u64) -> impl Iterator<Item = u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Shared;
     use crate::SocketsConfig;
     use crate::ledger::Ledger;
     use crate::meter::Meter;
     use crate::reports::Bell;
+    use crate::shared::Shared;
     use rustix::net::{AddressFamily, SocketFlags, SocketType, socketpair};
     use sidecore_daemon::sys::poller::Poller;
     use sidecore_streams::sweep::Sweep;

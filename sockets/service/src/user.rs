@@ -3,11 +3,11 @@
 //! A user's sockets that block in the kernel delay this thread and no other. It looks at the programs that rang since
 //! its last sleep. Before it sleeps it arms their doorbells, and looks once more.
 
-use super::Shared;
 use super::ledger::{Ledger, Permit};
 use super::meter::Meter;
 use super::program::{MAX_LAST_MESSAGES, MAX_MESSAGES, Program};
 use super::reports::Bell;
+use super::shared::Shared;
 use super::source::{Source, WAKE, What};
 use super::user_context::{ClosedObject, UserContext};
 use sidecore_core::policy::notify::{Notify, Wait, WaitLoop, Waiter};

@@ -1,9 +1,9 @@
 //! State of a user's thread that all of its programs share.
 
-use super::Shared;
 use super::ledger::Ledger;
 use super::meter::Meter;
 use super::reports::Bell;
+use super::shared::Shared;
 use sidecore_daemon::sys::poller::Poller;
 use sidecore_streams::saving::BreakEven;
 use sidecore_streams::sweep::{ClientId, StreamId, Sweep};
