@@ -23,6 +23,7 @@
 //! |`dispatch`|state machine from arrival to announcement; it drives the policies|
 //! |`sidecore`|rounds, turns, waiting, death of devices; `sidecore/host` is its interface to the runtime|
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
+//! |`text`|untrusted text, made safe for terminals|
 //! |`custody`|which copy of a key may be deleted once another service has it|
 #![no_std]
 #![forbid(unsafe_code)]
@@ -47,6 +48,7 @@ pub mod session;
 pub mod sidecore;
 pub mod stage;
 pub mod sync;
+pub mod text;
 pub mod time;
 pub mod wire;
 pub mod words;

@@ -6,7 +6,7 @@ use crate::error::FarmError;
 use crate::status::Status;
 use async_nats::Subscriber;
 use futures_util::StreamExt;
-use sidecore_client::text::shown;
+use sidecore_core::text::shown;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 use tokio::time::{Instant as Deadline, timeout_at};

@@ -11,7 +11,7 @@
 //! |`keys`|kinds, names and users of stored keys; `uri` and `pem` stand in for a key in files|
 //! |`control`, `gateway`|messages with the service: lanes, sessions, settings, keys; messages between service and gateway|
 //! |`channel`|messages between two services, as relays see them|
-//! |`report`, `text`|the client's report in its lane; text for terminals|
+//! |`report`|the client's report in its lane|
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
@@ -23,7 +23,6 @@ pub mod keyops;
 pub mod keys;
 pub mod report;
 pub mod spec;
-pub mod text;
 
 pub use shm::fork::ForkGuard;
 pub use sidecore_core as core;

@@ -33,5 +33,5 @@ pub mod service;
 pub mod sys;
 
 pub(crate) use sidecore_client::shm;
-pub use sidecore_client::{ForkGuard, client, control, gateway, spec, text};
+pub use sidecore_client::{ForkGuard, client, control, gateway, spec};
 pub use sidecore_core as core;

@@ -1,6 +1,6 @@
 //! Formats of numbers and names: three significant digits, a unit, no control characters.
 
-use sidecore_client::text::shown;
+use sidecore_core::text::shown;
 
 /// Operations a second, e.g. `17.2 M/s`.
 pub fn rate(per_second: f64) -> String {

@@ -4,9 +4,9 @@ use super::WORD;
 use crate::config::ThreadCore;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use sidecore_client::text::shown;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::session::Class;
+use sidecore_core::text::shown;
 
 /// Of a sidecore.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

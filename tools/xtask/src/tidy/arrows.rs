@@ -42,7 +42,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-sockets", "sidecore-streams", "sidecore-ipc"]),
     ("sidecore-terminal", &[]),
-    ("sidecore-report", &["sidecore-client"]),
+    ("sidecore-report", &["sidecore-core"]),
     // What root runs links nothing that simulates or measures.
     (
         "sidecore-cli",

@@ -16,6 +16,7 @@ pub fn shown(letter: char) -> char {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::string::String;
 
     #[test]
     fn what_drives_a_terminal_or_turns_the_direction_is_not_shown() {
