@@ -8,7 +8,8 @@ use crate::log::Log;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::pipe::PipeFlags;
 use sd_notify::NotifyState;
-use sidecore::config::{Config, DUTY, Waiters, in_force, socket_of_environment};
+use sidecore::config::{Config, DUTY, socket_of_environment};
+use sidecore::core::policy::notify::{Waiters, in_force};
 use sidecore::core::session::Class;
 use sidecore::events;
 use sidecore::service::Service;
@@ -80,7 +81,7 @@ fn serve_keys(
     let mut sandbox = sandbox::enter(&config.sandbox, DUTY, &config.directories()).map_err(CliError::library)?;
     begin(log)?;
     events::start(env!("CARGO_PKG_VERSION"), &config);
-    let policies = Waiters::of(&config, &cpu::allowed()).in_words(config.notify.hops().map(Some));
+    let policies = config.waiters(&cpu::allowed()).in_words(config.notify.hops().map(Some));
     let (ended, end) = channel();
     let beside =
         Beside { passphrase: passphrase.as_ref(), held: held()?, take_over: args.take_over, ended: Some(ended) };
@@ -146,8 +147,8 @@ fn serve_sockets(
     begin(log)?;
     sockets_service::events::start(env!("CARGO_PKG_VERSION"), config);
     let waits = [Some(config.notify.service), None, None, None];
-    let threads = Config { sidecores: config.sidecores.clone(), ..Config::default() };
-    let [parked, ..] = Waiters::of(&threads, &cpu::allowed()).parked(waits);
+    let threads = Waiters::of(&config.sidecores.cpus, config.sidecores.owned, Vec::new(), &cpu::allowed());
+    let [parked, ..] = threads.parked(waits);
     let policy = format!("service {}", in_force(waits[0], parked.as_deref()));
     let mut sockets = Sockets::start(config)?;
     ready(false);

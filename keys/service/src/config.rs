@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sidecore_client::gateway::Operation;
 use sidecore_client::keys::transfer::Address;
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::notify::{Notify, ThreadCore, Waiters};
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
 pub use sidecore_daemon::config::{ConfigError, ConfigErrorKind, SandboxConfig, Sidecores};
@@ -35,7 +35,6 @@ pub use sidecore_client::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
 };
-pub use waiters::{ThreadCore, Waiters, in_force};
 
 /// Keys of earlier versions and of another service.
 const FOREIGN: [(&str, &str); 3] = [
@@ -317,6 +316,11 @@ impl DeviceConfig {
         self.depth.unwrap_or(if self.kind == DeviceKind::Remote { 256 } else { 64 })
     }
 
+    /// Where its thread runs. `None`: it is no thread of its own.
+    pub fn place(&self) -> Option<ThreadCore> {
+        self.kind.has_place().then(|| ThreadCore::new(self.cpu, self.owned))
+    }
+
     /// The classes that the device does.
     pub fn classes(&self) -> Classes {
         Class::all().filter(|class| self.can(*class)).collect()
@@ -423,6 +427,12 @@ impl Config {
     /// Path of the counter file.
     pub fn counters_path(&self) -> PathBuf {
         self.counters.clone().unwrap_or_else(|| counters_beside(&self.socket))
+    }
+
+    /// The threads that wait, of a service that may use these cores.
+    pub fn waiters(&self, allowed: &[usize]) -> Waiters {
+        let Sidecores { cpus, owned } = &self.sidecores;
+        Waiters::of(cpus, *owned, self.devices.iter().filter_map(DeviceConfig::place).collect(), allowed)
     }
 
     /// Path of that sidecore's record: the first has the configured one, the others append their numbers.

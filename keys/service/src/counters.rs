@@ -7,7 +7,6 @@
 //!
 //! A client's own numbers reach the file through its lane's [`report`] and are marked as an allegation.
 
-use crate::config::Waiters;
 use crate::keys::MAX_NAME;
 use crate::shm::Mapping;
 use layout::{Filed, header};
@@ -16,7 +15,7 @@ use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::policy::balance::Balance;
-use sidecore_core::policy::notify::Notify;
+use sidecore_core::policy::notify::{Notify, Waiters};
 use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};

@@ -32,7 +32,7 @@ mod sessions;
 mod start_error;
 pub mod succession;
 
-use crate::config::{Config, Waiters};
+use crate::config::Config;
 use crate::counters::{Counters, Draft, Shape, Start};
 use advice::Advice;
 use calibrate::Calibration;
@@ -144,7 +144,7 @@ impl Service {
         let legacy = ended.map(|ended| Legacy { lock, handed: service.handed.clone(), ended });
         service.listening = Some(socket.try_clone()?);
         service.door = socket.as_raw_fd();
-        let free = Waiters::of(&config, &cpu::allowed()).free(&cpu::allowed());
+        let free = config.waiters(&cpu::allowed()).free(&cpu::allowed());
         let max_request = config.limits.max_request_bytes;
         let setup = state::Setup {
             config,

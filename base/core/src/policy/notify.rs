@@ -2,16 +2,19 @@
 //!
 //! The [`Waiter`] decides how its side waits: poll, nap or park; the [`WaitLoop`] around it says when to arm, look
 //! again and sleep. The [`Moderator`] decides when the other side rings a parked one. All follow the same [`Notify`],
-//! which fits one control word, so it can be switched while they run.
+//! which fits one control word, so it can be switched while they run. A policy that spins parks instead where its
+//! thread owns no core: [`Waiters`] says where, and why.
 
 mod audit;
 mod learn;
 mod moderator;
+mod places;
 mod wait_loop;
 mod waiter;
 
 pub use audit::Audit;
 pub use moderator::{Moderator, WakeDecision};
+pub use places::{ThreadCore, Waiters, in_force};
 pub use wait_loop::{Wait, WaitLoop};
 pub use waiter::{Step, Waiter};
 

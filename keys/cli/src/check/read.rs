@@ -10,7 +10,7 @@ use super::waiting::{self, Waiting};
 use crate::error::{CliError, failed};
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
-use sidecore::config::{Config, Waiters};
+use sidecore::config::Config;
 use sidecore::counters::Snapshot;
 use sidecore::sys::features;
 use sidecore_daemon::sys::cpu;
@@ -40,7 +40,7 @@ pub(super) fn cores(waiting: &Waiting) -> Cores {
 pub(super) fn waiting(config: &Config, counters: Option<&Snapshot>) -> Waiting {
     let (waiters, notify) = match counters {
         Some(counters) => (counters.waiters(), counters.notify),
-        None => (Waiters::of(config, &cpu::allowed()), config.notify.hops().map(Some)),
+        None => (config.waiters(&cpu::allowed()), config.notify.hops().map(Some)),
     };
     let owned = waiting::owned_cores(&waiters);
     let except = [std::process::id(), counters.map_or(0, |counters| counters.start.pid)];

@@ -2,8 +2,7 @@
 
 use super::finding::{Finding, FindingState, topics};
 use super::topology::{self, beginning};
-use sidecore::config::{ThreadCore, Waiters};
-use sidecore::core::policy::notify::Notify;
+use sidecore::core::policy::notify::{Notify, ThreadCore, Waiters};
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
@@ -93,7 +92,7 @@ mod tests {
     fn waiting(config: &str, cores: usize) -> Waiting {
         let config = Config::parse(config).unwrap();
         let notify = [Notify::BreakEven; 4].map(Some);
-        Waiting { waiters: Waiters::of(&config, &(0..cores).collect::<Vec<_>>()), notify, others: None }
+        Waiting { waiters: config.waiters(&(0..cores).collect::<Vec<_>>()), notify, others: None }
     }
 
     #[test]

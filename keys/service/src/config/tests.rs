@@ -16,6 +16,22 @@ fn an_empty_file_is_the_default() {
 }
 
 #[test]
+fn sidecores_and_devices_with_threads_are_those_that_wait() {
+    let device = |name, rest| format!("[[device]]\nname = '{name}'\nkind = {rest}\n");
+    let text = "sidecores = { cpus = [1], owned = true }\n".to_owned()
+        + &device("a", "'inline'")
+        + &device("b", "'worker'\ncpu = 2\nowned = true")
+        + &device("c", "'batch'\ncpu = 3")
+        + &device("d", "'emulated'");
+    let waiters = Config::parse(&text).unwrap().waiters(&[0, 1, 2, 3]);
+    assert_eq!(waiters.sidecores, [ThreadCore::new(Some(1), true)]);
+    assert_eq!(waiters.workers, [ThreadCore::new(Some(2), true), ThreadCore::new(Some(3), false)]);
+    assert!(waiters.clients_may_spin);
+    let waiters = Config::parse("").unwrap().waiters(&[0]);
+    assert_eq!((waiters.sidecores, waiters.clients_may_spin), (vec![ThreadCore::default()], false));
+}
+
+#[test]
 fn every_key_can_be_written() {
     let config = Config::parse(
         r#"

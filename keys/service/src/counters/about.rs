@@ -1,10 +1,10 @@
 //! Descriptions of blocks: stored after the generation, in postcard's encoding.
 
 use super::WORD;
-use crate::config::ThreadCore;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use sidecore_core::dispatch::DeviceState;
+use sidecore_core::policy::notify::ThreadCore;
 use sidecore_core::session::Class;
 use sidecore_core::text::shown;
 
@@ -12,6 +12,7 @@ use sidecore_core::text::shown;
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SidecoreAbout {
     /// Its core.
+    #[serde(with = "StoredPlace")]
     pub place: ThreadCore,
 }
 
@@ -27,6 +28,7 @@ pub struct DeviceAbout {
     /// The sidecore that it serves.
     pub sidecore: u32,
     /// Its core, if it is a worker.
+    #[serde(with = "worker_place")]
     pub worker: Option<ThreadCore>,
 }
 
@@ -64,6 +66,33 @@ pub struct KeyAbout {
 pub struct ClassAbout {
     /// The class.
     pub class: Class,
+}
+
+/// A place as it stands in the file.
+#[derive(Serialize, Deserialize)]
+#[serde(remote = "ThreadCore")]
+struct StoredPlace {
+    cpu: Option<usize>,
+    may_spin: bool,
+}
+
+/// The same, of a device that may have none.
+mod worker_place {
+    use super::StoredPlace;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use sidecore_core::policy::notify::ThreadCore;
+
+    #[derive(Serialize, Deserialize)]
+    struct Stored(#[serde(with = "StoredPlace")] ThreadCore);
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference to the field")]
+    pub(super) fn serialize<S: Serializer>(place: &Option<ThreadCore>, serializer: S) -> Result<S::Ok, S::Error> {
+        place.map(Stored).serialize(serializer)
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<ThreadCore>, D::Error> {
+        Ok(Option::<Stored>::deserialize(deserializer)?.map(|Stored(place)| place))
+    }
 }
 
 pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
@@ -108,6 +137,16 @@ mod tests {
         assert_eq!(cut("1234567é", 8), "1234567");
         assert_eq!(cut("123456é9", 8), "123456é");
         assert_eq!(cut("€€€", 8), "€€");
+    }
+
+    #[test]
+    fn a_place_is_stored_as_its_core_and_whether_it_may_spin() {
+        let sidecore = SidecoreAbout { place: ThreadCore::new(Some(3), true) };
+        assert_eq!(pack(&sidecore, 1), [u64::from_ne_bytes([1, 3, 1, 0, 0, 0, 0, 0])]);
+        let worker = Some(ThreadCore::new(None, false));
+        let device = DeviceAbout { name: "a".to_owned(), kind: "b".to_owned(), sidecore: 2, worker };
+        assert_eq!(pack(&device, 1), [u64::from_ne_bytes([1, b'a', 1, b'b', 2, 1, 0, 0])]);
+        assert_eq!(unpack::<DeviceAbout>(&pack(&device, 1)).unwrap().worker, worker);
     }
 
     #[test]

@@ -4,11 +4,10 @@ use super::Counters;
 use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
 use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, REMOVED, SidecoreCounter};
 use super::layout::{Filed, GENERATION, HISTOGRAM};
-use crate::config::{DeviceKind, ThreadCore};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::histogram::{BUCKETS, bucket};
-use sidecore_core::policy::notify::Audit;
+use sidecore_core::policy::notify::{Audit, ThreadCore};
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::sync::{AtomicU64, Ordering};
@@ -182,10 +181,8 @@ impl SidecoreBlock {
 
 impl DeviceBlock {
     /// Clears the block for an active device of this name and kind, of which 32 bytes each are kept, on that
-    /// sidecore. Only a worker has a place of its own.
-    pub fn open(&self, name: &str, sidecore: u32, kind: &str, place: ThreadCore) {
-        let has_place = [DeviceKind::Worker, DeviceKind::Batch].iter().any(|of_place| of_place.name() == kind);
-        let worker = has_place.then_some(place);
+    /// sidecore. `worker` is where its thread runs, if it has one of its own.
+    pub fn open(&self, name: &str, sidecore: u32, kind: &str, worker: Option<ThreadCore>) {
         self.begin(&DeviceAbout { name: cut(name, NAME), kind: cut(kind, NAME), sidecore, worker });
     }
 

@@ -1,10 +1,9 @@
 //! Tests of counter files, whole and damaged.
 
 use super::*;
-use crate::config::ThreadCore;
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
-use sidecore_core::policy::notify::Audit;
+use sidecore_core::policy::notify::{Audit, ThreadCore};
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
 use sidecore_core::wire::Fault;
@@ -13,7 +12,6 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::atomic::AtomicU32;
 
-const NOWHERE: ThreadCore = ThreadCore { cpu: None, may_spin: false };
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
 pub(super) struct Scratch(PathBuf);
@@ -110,9 +108,9 @@ fn who_waits_is_the_same_in_the_service_and_in_the_file() {
     let counters = scratch.counters();
     counters.set_policies([Notify::Spin; 4], Balance::Eft);
     counters.sidecore(1).open(ThreadCore::new(Some(1), false));
-    counters.device(0).open("inline", 0, "inline", NOWHERE);
-    counters.device(1).open("w", 0, "worker", ThreadCore::new(Some(2), true));
-    counters.device(2).open("gone", 0, "worker", NOWHERE);
+    counters.device(0).open("inline", 0, "inline", None);
+    counters.device(1).open("w", 0, "worker", Some(ThreadCore::new(Some(2), true)));
+    counters.device(2).open("gone", 0, "worker", Some(ThreadCore::default()));
     counters.device(2).set_state(DeviceState::Gone);
     let waiters = counters.waiters();
     let places = (vec![ThreadCore::new(Some(1), false)], vec![ThreadCore::new(Some(2), true)]);
@@ -122,7 +120,7 @@ fn who_waits_is_the_same_in_the_service_and_in_the_file() {
     assert_eq!(seen.parked()[0].as_deref(), Some("parks: core 1 is shared"));
     assert_eq!(
         seen.devices.iter().map(|device| device.worker).collect::<Vec<_>>(),
-        [None, Some(places.1[0]), Some(NOWHERE)]
+        [None, Some(places.1[0]), Some(ThreadCore::default())]
     );
 }
 
@@ -131,7 +129,7 @@ fn devices_come_back() {
     let scratch = Scratch::new();
     let counters = scratch.counters();
     let device = counters.device(2);
-    device.open("card", 1, "emulated", NOWHERE);
+    device.open("card", 1, "emulated", None);
     assert_eq!(scratch.read().devices[0].state(), Some(DeviceState::Active));
     device.set_state(DeviceState::Gone);
     device.add(DeviceCounter::Requests, 9);
@@ -267,9 +265,9 @@ fn an_interval_holds_what_came_since() {
         lane.add(LaneCounter::Done, 10);
         lane.record(Stage::Queue, 500);
     }
-    counters.sidecore(0).open(NOWHERE);
+    counters.sidecore(0).open(ThreadCore::default());
     counters.sidecore(0).class(Class::NOOP, 1, 1);
-    counters.device(0).open("a", 0, "inline", NOWHERE);
+    counters.device(0).open("a", 0, "inline", None);
     counters.device(0).add(DeviceCounter::Requests, 5);
     let earlier = scratch.read();
     kept.add(LaneCounter::Done, 5);
@@ -401,7 +399,7 @@ fn full() -> Scratch {
     counters.set_policies([Notify::BreakEven; 4], Balance::Eft);
     (0..SHAPE.keys as usize).for_each(|place| counters.open_key(place, "key").unwrap());
     (0..SHAPE.lanes as usize).for_each(|index| counters.lane(index).open(1, 1, 0, "lane").unwrap());
-    (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline", NOWHERE));
+    (0..SHAPE.devices as usize).for_each(|index| counters.device(index).open("device", 0, "inline", None));
     for index in 0..SHAPE.sidecores as usize {
         counters.sidecore(index).open(ThreadCore::new(Some(1), false));
         counters.sidecore(index).class(Class::NOOP, 1, 1);

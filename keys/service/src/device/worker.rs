@@ -9,14 +9,13 @@ mod gathered;
 
 use super::batch::{Counts, Gathering};
 use super::{Batches, Blame, Port, Request};
-use crate::config::ThreadCore;
 use crate::engine::execute::{Scratch, compute, deliver};
 use rtrb::{Consumer, Producer, RingBuffer};
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::gate::Gate;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::notify::{Moderator, Notify, Wait, WaitLoop, Waiter, WakeDecision};
+use sidecore_core::policy::notify::{Moderator, Notify, ThreadCore, Wait, WaitLoop, Waiter, WakeDecision};
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::{Health, Reply};
 use sidecore_core::time::Nanos;

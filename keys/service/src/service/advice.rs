@@ -1,7 +1,7 @@
 //! Advice to a client on waiting and sampling, in words of its lane.
 
 use super::calibrate::Calibration;
-use crate::config::{Config, Waiters};
+use crate::config::Config;
 use crate::shm::LaneMemory;
 use sidecore_core::layout::advice;
 use sidecore_core::policy::notify::Notify;
@@ -21,7 +21,7 @@ pub(super) struct Advice {
 impl Advice {
     /// Must be called before any thread is tied to a core, since such a thread sees no other.
     pub(super) fn new(config: &Config, calibration: &Calibration) -> Self {
-        let may_spin = Waiters::of(config, &cpu::allowed()).clients_may_spin;
+        let may_spin = config.waiters(&cpu::allowed()).clients_may_spin;
         Self { calibration: calibration.clone(), sample_every: config.sample_every, may_spin }
     }
 

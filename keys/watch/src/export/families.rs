@@ -3,8 +3,8 @@
 use super::account::Accounts;
 use super::family::{Family, Labels, Value};
 use crate::users::Users;
-use sidecore::config::in_force;
 use sidecore::core::dispatch::DeviceState;
+use sidecore::core::policy::notify::in_force;
 use sidecore::counters::{
     ClassStats, Counter, DeviceStats, Kind, LaneCounter, LimitUse, SidecoreStats, Snapshot, Stats,
 };

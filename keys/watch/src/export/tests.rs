@@ -5,10 +5,9 @@ use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
 use prometheus_parse::Scrape;
-use sidecore::config::ThreadCore;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
-use sidecore::core::policy::notify::Notify;
+use sidecore::core::policy::notify::{Notify, ThreadCore};
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::counters::{
@@ -52,7 +51,7 @@ impl Service {
         counters.sidecore(0).open(ThreadCore::new(None, false));
         counters.sidecore(0).add(SidecoreCounter::CpuNs, 1_500_000_000);
         counters.sidecore(0).class(Class::NOOP, 7, 0);
-        counters.device(0).open("w0", 0, "worker", ThreadCore::new(Some(1), true));
+        counters.device(0).open("w0", 0, "worker", Some(ThreadCore::new(Some(1), true)));
         counters.device(0).set_state(DeviceState::Active);
         counters.device(0).set(DeviceCounter::InFlight, 3);
         counters.device(0).record(1_000);
@@ -118,12 +117,12 @@ fn a_device_that_was_removed_is_missed_by_nobody_and_one_that_died_until_another
     let active =
         |device: &str| number(&parsed(&service.exporter().metrics()), "sidecore_device_active", &[("device", device)]);
     let [dead, removed] = [1, 2].map(|index| service.counters.device(index));
-    dead.open("card", 0, "emulated", ThreadCore::new(None, false));
-    removed.open("old", 0, "emulated", ThreadCore::new(None, false));
+    dead.open("card", 0, "emulated", None);
+    removed.open("old", 0, "emulated", None);
     dead.set_state(DeviceState::Gone);
     removed.set_removed();
     assert_eq!((active("card"), active("old")), (Some(0.0), None));
-    service.counters.device(3).open("card", 0, "emulated", ThreadCore::new(None, false));
+    service.counters.device(3).open("card", 0, "emulated", None);
     assert_eq!(active("card"), Some(1.0));
     let text = service.exporter().metrics();
     assert_eq!(text.matches("sidecore_device_active{device=\"card\"").count(), 1, "{text}");

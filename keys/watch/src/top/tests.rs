@@ -7,10 +7,9 @@ use crate::error::WatchError;
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use sidecore::config::ThreadCore;
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::policy::balance::Balance;
-use sidecore::core::policy::notify::{Audit, Notify};
+use sidecore::core::policy::notify::{Audit, Notify, ThreadCore};
 use sidecore::core::session::Class;
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Fault;
@@ -75,10 +74,10 @@ impl Service {
 
     fn devices(&self) {
         let (inline, card) = (self.counters.device(0), self.counters.device(1));
-        inline.open("inline", 0, "inline", ThreadCore::new(None, false));
+        inline.open("inline", 0, "inline", None);
         inline.add(DeviceCounter::Requests, 75_010);
         inline.record(2_000);
-        card.open("card", 0, "emulated", ThreadCore::new(None, false));
+        card.open("card", 0, "emulated", None);
         card.set_state(DeviceState::Gone);
         card.set(DeviceCounter::BacklogNs, 1_500_000);
     }
@@ -254,7 +253,7 @@ fn the_text_ends_quietly_when_nobody_reads_on() {
 fn a_policy_that_spins_is_shown_as_it_is_in_force() {
     let service = Service::new();
     service.counters.set_policies([Notify::Spin; 4], Balance::Eft);
-    service.counters.device(1).open("w", 0, "worker", ThreadCore::new(None, false));
+    service.counters.device(1).open("w", 0, "worker", Some(ThreadCore::default()));
     let parks = "service spin (parks: core 3 is shared), to device spin (parks: tied to no core), from device spin (parks: \
                  core 3 is shared), client spin (parks: no core is left for clients); ";
     assert!(render(&service.view()).contains(parks), "{}", render(&service.view()));
@@ -491,7 +490,7 @@ fn rows_below(text: &str, heading: &str) -> usize {
 fn tables_share_the_room_of_any_terminal() {
     let service = Service::new();
     for number in 2..20 {
-        service.counters.device(number).open(&format!("card{number}"), 0, "worker", ThreadCore::new(None, false));
+        service.counters.device(number).open(&format!("card{number}"), 0, "worker", Some(ThreadCore::default()));
     }
     Class::all().take(20).for_each(|class| service.counters.sidecore(0).class(class, 1, 64));
     (3..8).for_each(|index| service.lane(index, 100 + index as u32, "wget", 3));

@@ -5,7 +5,7 @@
 use super::complaints::Complaint;
 use super::connection::Gateway;
 use super::state::Listener;
-use crate::config::{DeviceConfig, DeviceKind, Waiters};
+use crate::config::{DeviceConfig, DeviceKind};
 use crate::control::{Refused, Reply};
 use crate::device::{Fault, LinkOptions, Remote, Said};
 use crate::events;
@@ -46,7 +46,7 @@ impl Listener {
         let (tell, bell) = (self.setup.tell.clone(), self.setup.wake.clone());
         let options = LinkOptions {
             name: device.name.clone(),
-            free: Waiters::of(&self.setup.config, &allowed).free(&allowed),
+            free: self.setup.config.waiters(&allowed).free(&allowed),
             depth: device.depth(),
             max_request: self.setup.config.limits.max_request_bytes,
             timeout: Nanos::from(timeout_ms) * 1_000_000,

@@ -1,12 +1,13 @@
 //! Changes of the running service by `sidecore set`.
 
 use super::state::Listener;
-use crate::config::{ConfigError, DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, SettingError, in_force};
+use crate::config::{ConfigError, DeviceAction, DeviceConfig, DeviceKind, HOPS, Setting, SettingError};
 use crate::control::{Refused, Reply};
 use crate::service::command::{LaneKey, SidecoreHandle};
 use crate::service::reactor::error::DeviceError;
 use crate::service::reactor::thread::{Reactor, write_record};
 use rustix::process::geteuid;
+use sidecore_core::policy::notify::in_force;
 use sidecore_daemon::start::{StartError, check_cpus};
 use std::io;
 use std::path::PathBuf;

@@ -3,7 +3,7 @@
 use super::devices::Device;
 use super::error::DeviceError;
 use super::thread::Reactor;
-use crate::config::{DeviceAction, DeviceConfig, DeviceKind, ThreadCore};
+use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
 use crate::counters::SidecoreCounter;
 use crate::device::{Emulated, Port, Remote, Worker, WorkerKind, WorkerOptions};
 use crate::events::Loss;
@@ -11,6 +11,7 @@ use crate::service::calibrate::{Calibration, rates_by_size};
 use crate::service::command::LaneKey;
 use sidecore_core::dispatch::{Capability, DeviceState, MAX_DEVICES};
 use sidecore_core::policy::balance::Rates;
+use sidecore_core::policy::notify::ThreadCore;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
 use sidecore_daemon::sys::park::ParkTimes;
@@ -79,7 +80,7 @@ impl Reactor {
         };
         let rates = rates(config, &self.host.setup.calibration);
         let counters = self.host.setup.counters.device(self.host.setup.index * MAX_DEVICES + index);
-        counters.open(&config.name, self.host.setup.index as u32, config.kind.name(), place(config));
+        counters.open(&config.name, self.host.setup.index as u32, config.kind.name(), config.place());
         let capability = Capability {
             classes: config.classes(),
             immediate: config.kind == DeviceKind::Inline,
@@ -135,7 +136,7 @@ impl Reactor {
         let worker = Worker::start(WorkerOptions {
             name: config.name.clone(),
             kind,
-            place: place(config),
+            place: ThreadCore::new(config.cpu, config.owned),
             free: self.host.free.clone(),
             depth: config.depth(),
             max_request: self.host.setup.config.limits.max_request_bytes,
@@ -174,10 +175,6 @@ impl Reactor {
             _ => Ok(index),
         }
     }
-}
-
-fn place(config: &DeviceConfig) -> ThreadCore {
-    ThreadCore::new(config.cpu, config.owned)
 }
 
 fn rates(config: &DeviceConfig, calibration: &Calibration) -> Rates {

@@ -4,7 +4,6 @@ mod observer;
 
 use super::Setup;
 use super::devices::Device;
-use crate::config::ThreadCore;
 use crate::counters::{KeyBlock, KeyCounter, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
@@ -16,7 +15,7 @@ use crate::shm::span::Span;
 use sidecore_core::dispatch::LaneId;
 use sidecore_core::inflight::Ticket;
 use sidecore_core::policy::balance::Measured;
-use sidecore_core::policy::notify::WakeDecision;
+use sidecore_core::policy::notify::{ThreadCore, WakeDecision};
 use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Clock, Devices, Engine, Health, Lanes, Plan, Reply};
 use sidecore_core::time::Nanos;

@@ -2,7 +2,7 @@
 
 use super::Setup;
 use super::host::ReactorHost;
-use crate::config::{Config, NotifyConfig, ThreadCore, Waiters};
+use crate::config::{Config, NotifyConfig};
 use crate::counters::SidecoreCounter;
 use crate::device::Request;
 use crate::events;
@@ -11,6 +11,7 @@ use crate::service::sessions::Sessions;
 use sidecore_core::dispatch::record::Tape;
 use sidecore_core::dispatch::{LaneId, Limits};
 use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::ThreadCore;
 use sidecore_core::sidecore::{Action, LoopLimits, NewLane, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
 use sidecore_daemon::sys::cpu;
@@ -38,7 +39,7 @@ impl Reactor {
     pub(in crate::service) fn start(setup: Setup, mailbox: Mailbox<Self>) -> io::Result<Self> {
         // Before this thread is tied to its core: threads that it starts would be tied to the same one.
         let allowed = cpu::allowed();
-        let free = Waiters::of(&setup.config, &allowed).free(&allowed);
+        let free = setup.config.waiters(&allowed).free(&allowed);
         if let Some(cpu) = setup.cpu {
             cpu::pin(cpu)?;
         }

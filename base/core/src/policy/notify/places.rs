@@ -1,11 +1,14 @@
 //! The waiting threads of each hop, and the reasons why a policy that spins parks there.
 
-use super::{Config, Sidecores};
-use serde::{Deserialize, Serialize};
-use sidecore_core::policy::notify::Notify;
+use super::Notify;
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
 
 /// The core of a thread of the service.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ThreadCore {
     /// The core it is tied to.
     pub cpu: Option<usize>,
@@ -37,15 +40,13 @@ impl ThreadCore {
 }
 
 impl Waiters {
-    /// The threads of a service with this configuration that may use these cores.
-    pub fn of(config: &Config, allowed: &[usize]) -> Self {
-        let Sidecores { cpus, owned } = &config.sidecores;
-        let sidecores = match cpus.as_slice() {
-            [] => vec![ThreadCore::new(None, *owned)],
-            cpus => cpus.iter().map(|cpu| ThreadCore::new(Some(*cpu), *owned)).collect(),
+    /// The threads of a service that may use the cores `allowed`: a sidecore tied to each of `cpus`, which they may own, or
+    /// one that is tied to none; and the workers at their places.
+    pub fn of(cpus: &[usize], owned: bool, workers: Vec<ThreadCore>, allowed: &[usize]) -> Self {
+        let sidecores: Vec<ThreadCore> = match cpus {
+            [] => vec![ThreadCore::new(None, owned)],
+            cpus => cpus.iter().map(|cpu| ThreadCore::new(Some(*cpu), owned)).collect(),
         };
-        let workers = config.devices.iter().filter(|device| device.kind.has_place());
-        let workers: Vec<ThreadCore> = workers.map(|device| ThreadCore::new(device.cpu, device.owned)).collect();
         let is_tied = |cpu: &&usize| sidecores.iter().chain(&workers).any(|place| place.cpu == Some(**cpu));
         let left = allowed.len() - allowed.iter().filter(is_tied).count();
         let clients_may_spin = left > usize::from(cpus.is_empty());
@@ -118,32 +119,39 @@ fn reason(places: &[ThreadCore]) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn parked(config: &str, cores: usize, notify: Notify) -> [Option<String>; 4] {
-        Waiters::of(&Config::parse(config).unwrap(), &(0..cores).collect::<Vec<_>>()).parked([Some(notify); 4])
+    fn cores(count: usize) -> Vec<usize> {
+        (0..count).collect()
+    }
+
+    fn parked(cpus: &[usize], count: usize, notify: Notify) -> [Option<String>; 4] {
+        Waiters::of(cpus, false, Vec::new(), &cores(count)).parked([Some(notify); 4])
+    }
+
+    fn owned(allowed: &[usize]) -> Waiters {
+        Waiters::of(&[1], true, Vec::new(), allowed)
     }
 
     #[test]
     fn a_policy_that_spins_says_why_it_parks() {
-        let [service, to_device, from_device, client] = parked("sidecores.cpus = [1]", 2, Notify::Spin);
+        let [service, to_device, from_device, client] = parked(&[1], 2, Notify::Spin);
         assert_eq!(service.as_deref(), Some("parks: core 1 is shared"));
         assert_eq!((to_device, client), (None, None), "there is no worker, and a core is left for clients");
         assert_eq!(from_device, service);
         assert_eq!(in_force(Some(Notify::Spin), service.as_deref()), "spin (parks: core 1 is shared)");
-        let [service, ..] = parked("", 2, Notify::BreakEven);
+        let [service, ..] = parked(&[], 2, Notify::BreakEven);
         assert_eq!(service.as_deref(), Some("parks: tied to no core"));
-        let [service, .., client] = parked("sidecores.cpus = [0, 1, 2]", 3, Notify::Learn);
+        let [service, .., client] = parked(&[0, 1, 2], 3, Notify::Learn);
         assert_eq!(service.as_deref(), Some("parks: cores 0, 1, 2 are shared"));
         assert_eq!(client.as_deref(), Some("parks: no core is left for clients"));
-        let [service, ..] = parked("sidecores.cpus = [0, 1, 2, 3, 4]", 8, Notify::Learn);
+        let [service, ..] = parked(&[0, 1, 2, 3, 4], 8, Notify::Learn);
         assert_eq!(service.as_deref(), Some("parks: 5 cores are shared"));
     }
 
     #[test]
     fn a_policy_that_does_as_it_says_is_shown_plainly() {
-        let owned = "sidecores = { cpus = [1], owned = true }";
-        assert_eq!(parked(owned, 2, Notify::Spin), [const { None }; 4]);
+        assert_eq!(owned(&[0, 1]).parked([Some(Notify::Spin); 4]), [const { None }; 4]);
         for notify in [Notify::Park, Notify::Timer { period: 1_000 }, Notify::Coalesce { count: 2, delay: 1_000 }] {
-            assert_eq!(parked("", 1, notify), [const { None }; 4]);
+            assert_eq!(parked(&[], 1, notify), [const { None }; 4]);
         }
         assert_eq!(in_force(Some(Notify::Park), None), "park");
         assert_eq!(in_force(None, None), "unknown");
@@ -152,30 +160,27 @@ mod tests {
 
     #[test]
     fn answers_of_devices_are_waited_for_as_the_sidecore_waits() {
-        let waiters = Waiters::of(&Config::parse("sidecores = { cpus = [1], owned = true }").unwrap(), &[0, 1]);
-        let [service, _, from_device, _] =
-            waiters.parked([Notify::Park, Notify::Spin, Notify::Spin, Notify::Spin].map(Some));
+        let policies = [Notify::Park, Notify::Spin, Notify::Spin, Notify::Spin].map(Some);
+        let [service, _, from_device, _] = owned(&[0, 1]).parked(policies);
         assert_eq!((service, from_device.as_deref()), (None, Some("waits as service: park")));
     }
 
     #[test]
     fn cores_are_left_for_others_also_where_the_kernel_keeps_the_owned_one_free() {
-        let owned = Config::parse("sidecores = { cpus = [1], owned = true }").unwrap();
         for allowed in [&[0, 1][..], &[0]] {
-            let waiters = Waiters::of(&owned, allowed);
+            let waiters = owned(allowed);
             assert_eq!((waiters.clients_may_spin, waiters.free(allowed)), (true, vec![0]), "{allowed:?}");
         }
-        let waiters = Waiters::of(&owned, &[1]);
+        let waiters = owned(&[1]);
         assert_eq!((waiters.clients_may_spin, waiters.free(&[1])), (false, vec![1]), "there is no other");
-        let shared = Config::parse("sidecores.cpus = [1]").unwrap();
-        assert_eq!(Waiters::of(&shared, &[0, 1]).free(&[0, 1]), [0, 1]);
+        assert_eq!(Waiters::of(&[1], false, Vec::new(), &[0, 1]).free(&[0, 1]), [0, 1]);
     }
 
     #[test]
     fn workers_park_each_for_its_own_reason() {
-        let worker = |name, place| format!("[[device]]\nname = '{name}'\nkind = 'worker'\n{place}\n");
-        let config = worker("a", "cpu = 1\nowned = true") + &worker("b", "cpu = 2") + &worker("c", "");
-        let [_, to_device, ..] = parked(&config, 4, Notify::Spin);
+        let workers =
+            vec![ThreadCore::new(Some(1), true), ThreadCore::new(Some(2), false), ThreadCore::new(None, false)];
+        let [_, to_device, ..] = Waiters::of(&[], false, workers, &cores(4)).parked([Some(Notify::Spin); 4]);
         assert_eq!(to_device.as_deref(), Some("2 of 3 park: core 2 is shared; tied to no core"));
     }
 }
