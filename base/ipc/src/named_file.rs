@@ -51,11 +51,6 @@ impl NamedFile {
         Ok(file)
     }
 
-    /// The file, for reading at places of it. A FIFO has none.
-    pub fn into_file(self) -> File {
-        self.file
-    }
-
     /// Kind, owner and mode of what was opened.
     ///
     /// # Errors
@@ -147,7 +142,7 @@ mod tests {
         let path = scratch.path().join("file");
         fs::write(&path, "text").unwrap();
         assert_eq!(read(&path).unwrap(), b"text");
-        assert_eq!(NamedFile::open(&path).unwrap().into_file().metadata().unwrap().len(), 4);
+        assert_eq!(NamedFile::open(&path).unwrap().metadata().unwrap().len(), 4);
         fs::write(&path, "").unwrap();
         assert_eq!(read(&path).unwrap(), b"");
         assert!(read(&scratch.path().join("none")).is_err() && read(scratch.path()).is_err());

@@ -3,9 +3,9 @@
 use crate::args::Get;
 use crate::error::{CliError, failed};
 use crate::set::connect;
-use sidecore::config::{DeviceKind, counters_beside};
+use sidecore::config::DeviceKind;
 use sidecore::core::dispatch::DeviceState;
-use sidecore::counters::Snapshot;
+use sidecore_counters::{Snapshot, counters_beside};
 use sidecore_terminal::output;
 use std::fmt::Write;
 use std::path::Path;

@@ -13,8 +13,6 @@ use crate::args::keys::{Keys, KeysCommand};
 use crate::error::{Cause, CliError, failed, unusable};
 use crate::set::connect;
 use sidecore::client::Admin;
-use sidecore::config::counters_beside;
-use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::transfer::Replace;
 use sidecore::keys::uri::Uri;
@@ -22,6 +20,7 @@ use sidecore::keys::{
     Acl, KeyCommand, KeyEntry, MAX_KEY_FILE, Site, Usage, check_name, public_of_private, read_passphrase,
     read_private_key, read_public_key, unknown_kind,
 };
+use sidecore_counters::{KeyCounter, Snapshot, counters_beside};
 use sidecore_ipc::named_file::NamedFile;
 use sidecore_terminal::output;
 use std::fmt::Display;

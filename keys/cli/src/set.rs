@@ -3,8 +3,8 @@
 use crate::args::Set;
 use crate::error::{CliError, failed};
 use sidecore::client::{Admin, Options};
-use sidecore::config::{Setting, counters_beside};
-use sidecore::counters::Snapshot;
+use sidecore::config::Setting;
+use sidecore_counters::{Snapshot, counters_beside};
 use sidecore_terminal::output;
 use std::path::Path;
 

@@ -9,6 +9,7 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Notify, ThreadCore, Waiters};
 use sidecore_core::policy::order::Order;
 use sidecore_core::session::{Class, Classes, Op};
+use sidecore_counters::counters_beside;
 pub use sidecore_daemon::config::{ConfigError, ConfigErrorKind, SandboxConfig, Sidecores};
 use sidecore_daemon::config::{check_socket, in_file, names, octal, read, require, text_of, unknown, within};
 use sidecore_daemon::sandbox::{Directories, Duty};
@@ -21,7 +22,6 @@ mod limits;
 mod passphrase;
 mod serve_to;
 mod setting;
-mod waiters;
 
 pub use creators::CreatorsConfig;
 pub use error::{DeviceConfigError, KeysConfigError, PassphraseError, SettingError, UnfitPassphrase};
@@ -533,13 +533,6 @@ impl DeviceConfig {
     fn error(&self, why: DeviceConfigError) -> KeysConfigError {
         KeysConfigError::Device(self.name.clone(), why)
     }
-}
-
-/// Path of the counter file that belongs to a socket.
-pub fn counters_beside(socket: &Path) -> PathBuf {
-    let mut path = socket.as_os_str().to_owned();
-    path.push(".counters");
-    PathBuf::from(path)
 }
 
 fn parsed<'de, D, T>(deserializer: D) -> Result<T, D::Error>

@@ -1,5 +1,5 @@
-//! The service of keys: threads, crypto engine, devices, stored keys, counters. The client and the messages are
-//! those of `sidecore_client`.
+//! The service of keys: threads, crypto engine, devices, stored keys. The client and the messages are those of
+//! `sidecore_client`, the counter file is that of `sidecore_counters`.
 //!
 //! A [`service::Service`] owns one or several sidecores. A [`client::Client`] in another process (or in the same one)
 //! attaches over a Unix socket, gets a lane, opens sessions and submits requests. All decisions are in
@@ -13,8 +13,8 @@
 //! |`channel`|requests of other services through processes that cannot read them|
 //! |`device`|workers, batch, emulated and remote devices behind `Port`; `inline` has no port|
 //! |`config`|the TOML file, and changes by `sidecore set`|
-//! |`counters`, `events`|the counter file and its table `kinds`; changes, refusals and deaths for subscribers of `tracing`|
 //! |`sys`, `ffi`|system calls of this service alone; owners of AWS-LC objects|
+//! |`events`|changes, refusals and deaths for subscribers of `tracing`|
 //! |`bare`|exchanges without a protocol, as baselines|
 
 // The macros panic where standard output or error is closed, which must not end a service or its client.
@@ -23,7 +23,6 @@
 pub mod bare;
 mod channel;
 pub mod config;
-pub mod counters;
 mod device;
 pub mod engine;
 pub mod events;

@@ -33,7 +33,6 @@ mod start_error;
 pub mod succession;
 
 use crate::config::Config;
-use crate::counters::{Counters, Draft, Shape, Start};
 use advice::Advice;
 use calibrate::Calibration;
 use command::{Mailbox, SidecoreHandle, mailbox};
@@ -41,6 +40,7 @@ use listener::state::{self, Listener};
 use reactor::Setup;
 use reactor::thread::Reactor;
 use sidecore_core::dispatch::MAX_DEVICES;
+use sidecore_counters::{Counters, Draft, Shape, Start};
 use sidecore_daemon::events::{not_measured, warning};
 use sidecore_daemon::runtime_dir::RuntimeFiles;
 use sidecore_daemon::start::{self, check_cpus, raise_file_limit};

@@ -1,6 +1,8 @@
 //! The command line.
 
 use clap::{Args, Parser, Subcommand};
+use sidecore_counters::counters_beside;
+use sidecore_ipc::environment::DEFAULT_SOCKET;
 use sidecore_sockets::protocol;
 use sidecore_terminal::arguments::Manuals;
 use std::net::SocketAddr;
@@ -97,7 +99,7 @@ impl SocketsService {
 #[derive(Debug, Args)]
 pub(crate) struct CounterFile {
     /// The service's socket; its counter file is in the same directory
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore::config::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
     /// The counter file, where the configuration names another
     #[arg(long, value_name = "FILE")]
@@ -106,6 +108,6 @@ pub(crate) struct CounterFile {
 
 impl CounterFile {
     pub(crate) fn path(&self) -> PathBuf {
-        self.counters.clone().unwrap_or_else(|| sidecore::config::counters_beside(&self.socket))
+        self.counters.clone().unwrap_or_else(|| counters_beside(&self.socket))
     }
 }

@@ -9,7 +9,7 @@ use crate::error::WatchError;
 use crate::users::Users;
 use account::Accounts;
 use family::{Family, Labels, encode};
-use sidecore::counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
+use sidecore_counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
 use sidecore_terminal::metrics::{Answer, Server, Wanted};
 use sidecore_terminal::output;
 use sockets::Sockets;

@@ -5,7 +5,7 @@ use crate::error::WatchError;
 use crate::users::Users;
 use programs::Counts;
 use serde_json::json;
-use sidecore::core::text::shown;
+use sidecore_core::text::shown;
 use sidecore_sockets::ask::{self, List};
 use sidecore_sockets::protocol::{MAX_REPORTED, REPORTED, Row};
 use sidecore_streams::rule::PathReason;

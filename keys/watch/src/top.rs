@@ -6,7 +6,7 @@
 use crate::args::Top;
 use crate::error::WatchError;
 use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
-use sidecore::counters::Snapshot;
+use sidecore_counters::Snapshot;
 use sidecore_terminal::output::unless_closed;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};

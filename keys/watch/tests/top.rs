@@ -3,8 +3,9 @@
 use rustix::process::{Pid, Signal, kill_process};
 use rustix::pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt};
 use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
-use sidecore::config::{Config, counters_beside};
+use sidecore::config::Config;
 use sidecore::service::Service;
+use sidecore_counters::counters_beside;
 use sidecore_sockets_service::Sockets;
 use std::fs::{File, OpenOptions};
 use std::io::{Read, Write};

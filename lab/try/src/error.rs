@@ -1,9 +1,9 @@
 //! Errors of `sidecore try`.
 
 use sidecore::client::{ConnectError, Error};
-use sidecore::counters::SnapshotError;
 use sidecore::keys::{KeyFileError, NameError};
 use sidecore::service::StartError;
+use sidecore_counters::SnapshotError;
 use sidecore_measure::export::ExportError;
 use sidecore_measure::programs::ProgramError;
 use sidecore_report::paths::PathError;

@@ -8,7 +8,7 @@ use crate::error::TryError;
 use fixture::{Fixture, Server};
 use secret::{Numbers, Seen};
 use sidecore::core::stage::Stage;
-use sidecore::counters::KeyCounter;
+use sidecore_counters::KeyCounter;
 use sidecore_measure::experiment::{By, Case, Run, Turn, Variant, measure_all};
 use sidecore_measure::export::export;
 use sidecore_measure::figures::section;

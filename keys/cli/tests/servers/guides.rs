@@ -8,7 +8,7 @@ use crate::service::signatures;
 use crate::{caddy, library, module};
 use pulldown_cmark::{CodeBlockKind, Event, HeadingLevel, Parser, Tag, TagEnd};
 use sidecore::core::session::Class;
-use sidecore::counters::{ClassCounter, Snapshot};
+use sidecore_counters::{ClassCounter, Snapshot};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

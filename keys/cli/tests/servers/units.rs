@@ -3,8 +3,7 @@
 use crate::guides::{Step, follow_steps, page, steps};
 use crate::programs::{is_root, program, run};
 use crate::service::{Service, signatures};
-use sidecore::config::counters_beside;
-use sidecore::counters::Snapshot;
+use sidecore_counters::{Snapshot, counters_beside};
 use std::os::unix::fs::PermissionsExt;
 
 /// Each line of the output is `NAME: signs` or `NAME: refused`. `as_unit` starts a process of a unit.

@@ -16,7 +16,7 @@ mod vectors;
 mod wycheproof;
 
 use sidecore::config::DeviceConfig;
-use sidecore::counters::DeviceCounter;
+use sidecore_counters::DeviceCounter;
 use site::{House, Site};
 use std::thread;
 use tally::Tally;

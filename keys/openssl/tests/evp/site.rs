@@ -2,10 +2,10 @@
 
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, DeviceConfig};
-use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{Acl, KeyCommand, Kind};
 use sidecore::service::Service;
+use sidecore_counters::{DeviceCounter, Snapshot};
 use sidecore_libcrypto::Context;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -2,9 +2,8 @@
 
 use crate::common::Site;
 use crate::tls::Server;
-use sidecore::config::counters_beside;
 use sidecore::core::session::Op;
-use sidecore::counters::{ClassCounter, Snapshot};
+use sidecore_counters::{ClassCounter, Snapshot, counters_beside};
 use std::fs;
 
 const CURVES: [(&str, &str); 3] = [("p256", "P-256"), ("p384", "P-384"), ("p521", "P-521")];

@@ -1,8 +1,7 @@
 //! `openssl speed` with its own keys, which it imports: synchronous, and with asynchronous jobs.
 
 use crate::common::Site;
-use sidecore::config::counters_beside;
-use sidecore::counters::{ClassCounter, Snapshot};
+use sidecore_counters::{ClassCounter, Snapshot, counters_beside};
 use std::fs;
 use std::process::Command;
 

@@ -1,7 +1,6 @@
 //! Messages between control thread, sidecores and reapers, over channels, outside the hot path.
 
 use super::sessions::Sessions;
-use crate::counters::LaneBlock;
 use crate::device::{Blame, Said};
 use crate::events::Loss;
 use crate::shm::LaneMemory;
@@ -10,6 +9,7 @@ use sidecore_core::ring::{Consumer, Producer};
 use sidecore_core::session::Refusal;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Fault;
+use sidecore_counters::LaneBlock;
 use sidecore_daemon::sys::wake;
 use std::cell::Cell;
 use std::os::fd::OwnedFd;

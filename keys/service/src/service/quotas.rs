@@ -6,8 +6,8 @@ use super::command::ClientKey;
 use super::listener::limits::Fullest;
 use crate::config::{Config, LimitsConfig};
 use crate::control::Refused;
-use crate::counters::Limit;
 use sidecore_core::layout::Layout;
+use sidecore_counters::Limit;
 use sidecore_daemon::tenants::{Subordinates, Tenant};
 use std::collections::HashMap;
 

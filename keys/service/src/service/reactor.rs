@@ -14,7 +14,7 @@ use super::advice::Advice;
 use super::calibrate::Calibration;
 use super::command::{Event, MailboxFlag};
 use crate::config::Config;
-use crate::counters::Counters;
+use sidecore_counters::Counters;
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;

@@ -4,9 +4,9 @@
 use sidecore::client::{Admin, Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::Notify;
-use sidecore::counters::{SidecoreCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::service::Service;
+use sidecore_counters::{SidecoreCounter, Snapshot};
 use std::fs;
 use std::sync::{Mutex, PoisonError};
 use std::thread;

@@ -7,9 +7,9 @@ use crate::far::{Far, Line, Manner};
 use crate::serves::WWW;
 use rustix::net::{SendFlags, send};
 use scopeguard::defer;
-use sidecore::counters::{SidecoreCounter, Snapshot};
 use sidecore::gateway::{Answer, MAX_OFFERS, MAX_PACKET, Offer, Outcome, TRIES, Tell};
 use sidecore::service::Service;
+use sidecore_counters::{SidecoreCounter, Snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 

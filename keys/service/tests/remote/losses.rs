@@ -6,9 +6,9 @@ use crate::serves::WWW;
 use sidecore::client::Error;
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::Refusal;
-use sidecore::counters::{SidecoreCounter, Snapshot};
 use sidecore::gateway::{Answer, Outcome, Tell};
 use sidecore::service::Service;
+use sidecore_counters::{SidecoreCounter, Snapshot};
 use std::thread;
 
 fn count(service: &Service, counter: SidecoreCounter) -> u64 {

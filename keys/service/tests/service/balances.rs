@@ -6,7 +6,7 @@ use crate::load::{Load, Tally};
 use crate::losses::{frozen, patient, replayed};
 use sidecore::config::DeviceConfig;
 use sidecore::core::policy::balance::Balance;
-use sidecore::counters::{DeviceCounter, DeviceStats};
+use sidecore_counters::{DeviceCounter, DeviceStats};
 
 /// Bytes of a long request.
 const LONG: usize = 80_000;

@@ -11,9 +11,9 @@ use scopeguard::defer;
 use sidecore::client::{Client, Session as Opened};
 use sidecore::config::DeviceConfig;
 use sidecore::core::session::Op;
-use sidecore::counters::{DeviceCounter, Snapshot};
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, Session, SessionSpec, SignaturePadding};
 use sidecore_batch::{cbc, p256, rsa as lanes};
+use sidecore_counters::{DeviceCounter, Snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 

@@ -7,9 +7,9 @@ use sidecore::client::{Client, Error};
 use sidecore::config::{Config, DeviceConfig, DeviceKind, LimitsConfig};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Op, Refusal};
-use sidecore::counters::{DeviceCounter, DeviceStats, Snapshot};
 use sidecore::engine::crypto::sample::{Sample, sample};
 use sidecore::engine::crypto::{DecryptionPadding, KeyMaterial, Scheme, Session, SessionSpec};
+use sidecore_counters::{DeviceCounter, DeviceStats, Snapshot};
 use std::time::{Duration, Instant};
 
 pub(crate) fn service(devices: impl Into<Vec<DeviceConfig>>) -> Running {

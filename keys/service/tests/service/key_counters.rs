@@ -8,9 +8,9 @@ use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::stage::Stage;
 use sidecore::core::wire::Status;
-use sidecore::counters::{DeviceCounter, KeyCounter, KeyStats, Snapshot};
 use sidecore::engine::crypto::{Cipher, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore_counters::{DeviceCounter, KeyCounter, KeyStats, Snapshot};
 
 fn service(device: DeviceConfig) -> Running {
     start(Config { sample_every: 1, ..patience(vec![device]) })

@@ -7,8 +7,8 @@ use sidecore::config::{Config, NotifyConfig, Sidecores};
 use sidecore::core::policy::notify::Notify;
 use sidecore::core::session::{Class, Op, Refusal};
 use sidecore::core::wire::{Extent, Status};
-use sidecore::counters::Snapshot;
 use sidecore::engine::crypto::sample::sample;
+use sidecore_counters::Snapshot;
 
 #[test]
 fn every_class_goes_through_the_lane() {

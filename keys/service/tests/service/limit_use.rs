@@ -5,9 +5,9 @@ use crate::peer::{Peer, until};
 use sidecore::client::{Client, Options, Request};
 use sidecore::config::{ClientConfig, Config, CreatorsConfig, DeviceConfig, KeysConfig, LimitsConfig};
 use sidecore::core::session::{Class, Op};
-use sidecore::counters::{KeyCounter, Limit, LimitUse, Snapshot};
 use sidecore::engine::crypto::sample::sample;
 use sidecore::keys::{Acl, KeyCommand, Kind};
+use sidecore_counters::{KeyCounter, Limit, LimitUse, Snapshot};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 

@@ -8,8 +8,8 @@ use sidecore::config::{Config, DeviceConfig, LimitsConfig};
 use sidecore::core::dispatch::DeviceState;
 use sidecore::core::session::{Class, Refusal};
 use sidecore::core::wire::Status;
-use sidecore::counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use sidecore::engine::crypto::sample::sample;
+use sidecore_counters::{DeviceCounter, SidecoreCounter, Snapshot};
 use std::time::Duration;
 
 /// Input of triple DES that keeps a worker busy for some hundred milliseconds, bytes.

@@ -7,7 +7,7 @@ use scopeguard::defer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{Config, DeviceConfig, NotifyConfig};
 use sidecore::core::policy::notify::{Audit, Notify};
-use sidecore::counters::{LaneCounter, SidecoreCounter, Snapshot};
+use sidecore_counters::{LaneCounter, SidecoreCounter, Snapshot};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};

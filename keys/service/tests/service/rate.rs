@@ -7,9 +7,9 @@ use sidecore::client::{Admin, Client, Error, Request, Session};
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::core::wire::Status;
-use sidecore::counters::{KeyCounter, Snapshot};
 use sidecore::engine::crypto::{KeyMaterial, Scheme, SessionSpec};
 use sidecore::keys::{Acl, KeyCommand, Kind, MAX_RATE};
+use sidecore_counters::{KeyCounter, Snapshot};
 
 const ONE: Option<u32> = Some(1);
 

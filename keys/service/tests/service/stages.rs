@@ -8,7 +8,7 @@ use sidecore::client::Error;
 use sidecore::config::{Config, DeviceConfig};
 use sidecore::core::session::{Class, Op};
 use sidecore::core::stage::Stage;
-use sidecore::counters::{ClassCounter, DeviceCounter, LaneCounter, SidecoreCounter, Snapshot};
+use sidecore_counters::{ClassCounter, DeviceCounter, LaneCounter, SidecoreCounter, Snapshot};
 use std::time::{Duration, Instant};
 
 fn sampled(sample_every: u32, device: DeviceConfig) -> Running {

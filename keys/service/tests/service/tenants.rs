@@ -7,7 +7,7 @@ use crate::common::{Running, administer, options, root_or_skipped, start};
 use crate::peer::Peer;
 use sidecore::client::{Client, Options};
 use sidecore::config::{ClientConfig, Config, LimitsConfig};
-use sidecore::counters::{LaneCounter, Snapshot};
+use sidecore_counters::{LaneCounter, Snapshot};
 use std::fs::{Permissions, set_permissions};
 use std::os::unix::fs::PermissionsExt;
 

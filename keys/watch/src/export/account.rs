@@ -5,7 +5,7 @@
 //! or keys share one account.
 
 use super::family::Labels;
-use sidecore::counters::{Counter, Stats};
+use sidecore_counters::{Counter, Stats};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Clone, Debug)]
@@ -66,7 +66,7 @@ impl<C: Counter<About: Default>> Account<C> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sidecore::counters::{Counters, KeyCounter, Shape, Snapshot, Start};
+    use sidecore_counters::{Counters, KeyCounter, Shape, Snapshot, Start};
 
     fn take(accounts: &mut Accounts<KeyCounter>, recent: &[(&str, u64, u64)]) {
         let folder = tempfile::tempdir().unwrap();

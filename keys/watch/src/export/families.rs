@@ -3,9 +3,9 @@
 use super::account::Accounts;
 use super::family::{Family, Labels, Value};
 use crate::users::Users;
-use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::in_force;
-use sidecore::counters::{
+use sidecore_core::dispatch::DeviceState;
+use sidecore_core::policy::notify::in_force;
+use sidecore_counters::{
     ClassStats, Counter, DeviceStats, Kind, LaneCounter, LimitUse, SidecoreStats, Snapshot, Stats,
 };
 

@@ -4,8 +4,8 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::registry::{Registry, Unit};
-use sidecore::core::histogram::bucket;
-use sidecore::counters::{Histogram, Kind};
+use sidecore_core::histogram::bucket;
+use sidecore_counters::{Histogram, Kind};
 use std::fmt;
 
 /// Prefix of each metric's name.

@@ -9,7 +9,7 @@ use crate::args::SocketsService;
 use crate::sockets::listed;
 use crate::sockets::programs::{Account, Counts, Seen};
 use crate::users::Users;
-use sidecore::counters::Kind;
+use sidecore_counters::Kind;
 use sidecore_sockets::protocol::Row;
 use std::collections::BTreeMap;
 use std::path::PathBuf;

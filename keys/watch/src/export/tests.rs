@@ -5,12 +5,12 @@ use super::sockets::{List, Sockets};
 use crate::args::SocketsService;
 use crate::sockets::programs::made_up;
 use prometheus_parse::Scrape;
-use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::balance::Balance;
-use sidecore::core::policy::notify::{Notify, ThreadCore};
-use sidecore::core::session::Class;
-use sidecore::core::stage::Stage;
-use sidecore::counters::{
+use sidecore_core::dispatch::DeviceState;
+use sidecore_core::policy::balance::Balance;
+use sidecore_core::policy::notify::{Notify, ThreadCore};
+use sidecore_core::session::Class;
+use sidecore_core::stage::Stage;
+use sidecore_counters::{
     Counters, DeviceCounter, KeyCounter, LaneCounter, Limit, LimitUse, Shape, SidecoreCounter, Start,
 };
 use sidecore_ipc::sys::clock;

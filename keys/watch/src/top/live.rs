@@ -8,7 +8,7 @@ use ratatui::crossterm::event::KeyCode;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::text::Line;
 use ratatui::widgets::Paragraph;
-use sidecore::counters::Snapshot;
+use sidecore_counters::Snapshot;
 use sidecore_terminal::screen::{Shown, show, warning, wrapped};
 use sidecore_terminal::table::{Rows, draw_table};
 use std::path::Path;

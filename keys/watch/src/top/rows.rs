@@ -2,10 +2,10 @@
 
 use super::units::{NONE, age, count, known, time};
 use crate::users::Users;
-use sidecore::core::dispatch::DeviceState;
-use sidecore::core::policy::notify::{Audit, Notify};
-use sidecore::core::stage::Stage;
-use sidecore::counters::{ClassCounter as C, DeviceCounter as D, KeyCounter as K, SidecoreCounter as S, Snapshot};
+use sidecore_core::dispatch::DeviceState;
+use sidecore_core::policy::notify::{Audit, Notify};
+use sidecore_core::stage::Stage;
+use sidecore_counters::{ClassCounter as C, DeviceCounter as D, KeyCounter as K, SidecoreCounter as S, Snapshot};
 use std::cmp::Reverse;
 use table::{Seen, Table, seen};
 

@@ -1,7 +1,7 @@
 //! Numbers for display: few digits and a unit.
 
-use sidecore::core::histogram::Summary;
-use sidecore::core::time::Nanos;
+use sidecore_core::histogram::Summary;
+use sidecore_core::time::Nanos;
 
 pub(super) use sidecore_terminal::units::{NONE, amount, count, known, time};
 

@@ -3,7 +3,7 @@
 use super::measured::{Counts, Measured};
 use super::series::{times, total_per_s};
 use sidecore::core::stage::Stage;
-use sidecore::counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
+use sidecore_counters::{Histogram, LaneCounter, SidecoreCounter, Snapshot};
 use sidecore_report::statistics::{median, spread};
 use sidecore_report::{Column, Row, Times, column};
 

@@ -3,10 +3,10 @@
 use crate::baseline::NoKey;
 use crate::ffi::TokenError;
 use sidecore::client::{ConnectError, Error};
-use sidecore::counters::SnapshotError;
 use sidecore::engine::crypto::SessionError;
 use sidecore::keys::{KeyFileError, NameError};
 use sidecore::service::StartError;
+use sidecore_counters::SnapshotError;
 use sidecore_libcrypto::Failure;
 use sidecore_measure::export::ExportError;
 use sidecore_measure::interrupt::SignalError;

@@ -4,10 +4,10 @@
 use crate::error::TryError;
 use sidecore::client::{Admin, Options};
 use sidecore::config::{Config, KeysConfig};
-use sidecore::counters::Snapshot;
 use sidecore::keys::uri::Uri;
 use sidecore::keys::{Acl, KeyCommand, read_private_key};
 use sidecore::service::Service;
+use sidecore_counters::Snapshot;
 use sidecore_ipc::sys::clock;
 use sidecore_measure::programs::{self, certify, counted, done, free_port};
 use sidecore_measure::provider::{module, openssl_configuration};

@@ -3,12 +3,12 @@
 use super::{Job, Outcome};
 use crate::client::{Client, Options, Session as Opened};
 use crate::config::{Config, DeviceConfig};
-use crate::counters::{DeviceCounter, DeviceStats, Snapshot};
 use crate::engine::crypto::Session;
 use crate::engine::crypto::batch::units;
 use crate::engine::crypto::sample::sample;
 use crate::service::Service;
 use sidecore_core::session::{Class, Op};
+use sidecore_counters::{DeviceCounter, DeviceStats, Snapshot};
 use std::cell::Cell;
 use std::thread;
 use std::time::{Duration, Instant};

@@ -3,7 +3,6 @@
 use super::transfer::Transfers;
 use crate::config::DeviceConfig;
 use crate::control::Token;
-use crate::counters::{LaneBlock, LaneCounter};
 use crate::device::Control;
 use crate::service::command::ClientKey;
 use crate::service::jobs::MadeKey;
@@ -13,6 +12,7 @@ use crate::shm::LaneMemory;
 use crate::spec::KeyToken;
 use sidecore_core::layout::Layout;
 use sidecore_core::time::Nanos;
+use sidecore_counters::{LaneBlock, LaneCounter};
 use sidecore_daemon::sys::peer::Credentials;
 use std::collections::BTreeMap;
 use std::os::fd::OwnedFd;

@@ -8,7 +8,6 @@ use super::attach::random;
 use super::connection::{Connection, MadeState, OwnKey};
 use super::state::Listener;
 use crate::control::{Ground, Refused, Reply};
-use crate::counters::KeyCounter;
 use crate::engine::crypto::Session;
 use crate::events;
 use crate::keys::{
@@ -22,6 +21,7 @@ use crate::service::sessions::Sessions;
 use crate::spec::{KeyToken, Secret};
 use sidecore_client::keys::Moment;
 use sidecore_core::time::Nanos;
+use sidecore_counters::KeyCounter;
 use sidecore_daemon::events::warning;
 use sidecore_daemon::sys::peer::{Asker, Credentials};
 use sidecore_ipc::sys::clock;
@@ -32,6 +32,9 @@ use std::sync::Arc;
 pub(super) const KEY_BYTES: u64 = 8 << 10;
 
 const MAX_GENERATIONS: usize = 64;
+
+// The counter file shows each name in full.
+const _: () = assert!(sidecore_counters::MAX_KEY_NAME == sidecore_client::keys::MAX_NAME);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Keep {

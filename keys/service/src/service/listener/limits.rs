@@ -2,9 +2,9 @@
 
 use super::connection::Attached;
 use super::state::Listener;
-use crate::counters::{KeyCounter, LaneCounter, Limit, LimitUse};
 use crate::service::command::ClientKey;
 use sidecore_core::time::Nanos;
+use sidecore_counters::{KeyCounter, LaneCounter, Limit, LimitUse};
 use sidecore_daemon::tenants::Tenant;
 use std::collections::HashMap;
 

@@ -4,7 +4,6 @@ use super::devices::Device;
 use super::error::DeviceError;
 use super::thread::Reactor;
 use crate::config::{DeviceAction, DeviceConfig, DeviceKind};
-use crate::counters::SidecoreCounter;
 use crate::device::{Emulated, Port, Remote, Worker, WorkerKind, WorkerOptions};
 use crate::events::Loss;
 use crate::service::calibrate::{Calibration, rates_by_size};
@@ -14,6 +13,7 @@ use sidecore_core::policy::balance::Rates;
 use sidecore_core::policy::notify::ThreadCore;
 use sidecore_core::session::Class;
 use sidecore_core::time::Nanos;
+use sidecore_counters::SidecoreCounter;
 use sidecore_daemon::sys::park::ParkTimes;
 
 /// Operation and size whose times set the weights of `sed`.

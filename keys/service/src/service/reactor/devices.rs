@@ -1,11 +1,11 @@
 //! A device as its sidecore's thread has it: port, counters, gateway.
 
 use crate::config::DeviceConfig;
-use crate::counters::{DeviceBlock, DeviceCounter};
 use crate::device::{Blame, Port};
 use crate::events::Loss;
 use crate::service::command::{Event, LaneKey};
 use sidecore_core::dispatch::{DeviceState, Dispatch};
+use sidecore_counters::{DeviceBlock, DeviceCounter};
 
 #[derive(Debug)]
 pub(super) struct Device {

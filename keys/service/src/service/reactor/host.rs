@@ -4,7 +4,6 @@ mod observer;
 
 use super::Setup;
 use super::devices::Device;
-use crate::counters::{KeyBlock, KeyCounter, LaneCounter, SidecoreBlock, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::engine::crypto::Session;
 use crate::engine::execute::{Scratch, execute, perform};
@@ -20,6 +19,7 @@ use sidecore_core::session::{Class, Op, Refusal};
 use sidecore_core::sidecore::{Clock, Devices, Engine, Health, Lanes, Plan, Reply};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{Fault, Submission};
+use sidecore_counters::{KeyBlock, KeyCounter, LaneCounter, SidecoreBlock, SidecoreCounter};
 use sidecore_daemon::sys::poller::Poller;
 use sidecore_daemon::sys::wake;
 use sidecore_ipc::sys::clock;

@@ -3,7 +3,6 @@
 use super::Setup;
 use super::host::ReactorHost;
 use crate::config::{Config, NotifyConfig};
-use crate::counters::SidecoreCounter;
 use crate::device::Request;
 use crate::events;
 use crate::service::command::{Event, Lane, LaneKey, Mailbox};
@@ -14,6 +13,7 @@ use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::ThreadCore;
 use sidecore_core::sidecore::{Action, LoopLimits, NewLane, SPIN_ROUNDS, Settings, Sidecore, WaitPolicies};
 use sidecore_core::time::Nanos;
+use sidecore_counters::SidecoreCounter;
 use sidecore_daemon::sys::cpu;
 use sidecore_daemon::sys::poller::Poller;
 use sidecore_ipc::sys::clock;

@@ -2,8 +2,8 @@
 
 use super::table::{Seen, Table};
 use super::{View, ratio};
-use sidecore::core::stage::Stage;
-use sidecore::counters::{LaneCounter as L, LaneStats, Snapshot};
+use sidecore_core::stage::Stage;
+use sidecore_counters::{LaneCounter as L, LaneStats, Snapshot};
 use sidecore_terminal::table::Rows;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;

@@ -2,8 +2,8 @@
 
 use super::View;
 use crate::top::units::{amount, count, percent, quantiles, time};
-use sidecore::core::stage::Stage;
-use sidecore::counters::{Counter, Kind, Snapshot, Stats};
+use sidecore_core::stage::Stage;
+use sidecore_counters::{Counter, Kind, Snapshot, Stats};
 use sidecore_terminal::table::Rows;
 
 pub(in crate::top) struct Seen<'a, C: Counter> {

@@ -1,7 +1,6 @@
 //! Counters of what a sidecore did.
 
 use super::ReactorHost;
-use crate::counters::{DeviceCounter, KeyCounter, LaneBlock, LaneCounter, SidecoreCounter};
 use crate::device::{Port, Request};
 use crate::service::command::Lane;
 use sidecore_core::dispatch::{Done, Reassigned, Work};
@@ -10,6 +9,7 @@ use sidecore_core::sidecore::{Event, Gauges, Observer, Plan, TurnStats};
 use sidecore_core::stage::{Stage, Stamps};
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::Status;
+use sidecore_counters::{DeviceCounter, KeyCounter, LaneBlock, LaneCounter, SidecoreCounter};
 use sidecore_ipc::sys::clock;
 
 impl Observer for ReactorHost {

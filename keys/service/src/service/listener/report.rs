@@ -3,14 +3,13 @@
 //! The report is an allegation. [`publish`] copies only possible values: never more receptions than completions, no
 //! stage longer than [`Stamps::LIMIT`], and no number that could overflow a sum.
 
-use super::LaneBlock;
-use super::kinds::LaneCounter;
 use sidecore_client::report::{FIRST, KEPT, NUMBERS, ReportWriter, STAGES};
 use sidecore_core::stage::Stamps;
 use sidecore_core::words::Line;
+use sidecore_counters::{LaneBlock, LaneCounter};
 
 /// Largest number that is copied: as nanoseconds 2.2 years. The sum of 256 lanes does not overflow.
-pub const CAP: u64 = 1 << 56;
+const CAP: u64 = 1 << 56;
 
 const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize == NUMBERS);
 
@@ -18,7 +17,7 @@ const _: () = assert!(LaneCounter::COUNT - LaneCounter::ClientReceived as usize 
 ///
 /// # Panics
 /// The report has too few lines.
-pub fn publish(report: &[Line], lane: &LaneBlock) {
+pub(super) fn publish(report: &[Line], lane: &LaneBlock) {
     let said = ReportWriter::new(report).copy();
     let completed: u64 = [LaneCounter::Done, LaneCounter::Refused, LaneCounter::Failed]
         .into_iter()
@@ -40,28 +39,30 @@ pub fn publish(report: &[Line], lane: &LaneBlock) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::tests::Scratch;
-    use crate::counters::word_of;
-    use crate::counters::{LaneStats, Snapshot};
     use proptest::prelude::*;
     use sidecore_core::histogram::Summary;
     use sidecore_core::policy::notify::Audit;
     use sidecore_core::stage::Stage;
     use sidecore_core::sync::Ordering;
+    use sidecore_core::words::LINE_WORDS;
+    use sidecore_counters::{Counters, LaneStats, Shape, Snapshot, Start};
+    use tempfile::TempDir;
 
     fn lines() -> Vec<Line> {
         (0..sidecore_core::layout::REPORT.len()).map(|_| Line::default()).collect()
     }
 
-    fn open(scratch: &Scratch, done: u64) -> LaneBlock {
-        let lane = scratch.counters().lane(0);
+    fn open(scratch: &TempDir, done: u64) -> LaneBlock {
+        let shape = Shape { sidecores: 1, lanes: 1, devices: 0, keys: 0 };
+        let start = Start { pid: 1, sample_every: 1, now: 1 };
+        let lane = Counters::create(&scratch.path().join("counters"), shape, start).unwrap().lane(0);
         lane.open(1, 1, 0, "client").unwrap();
         lane.set(LaneCounter::Done, done);
         lane
     }
 
-    fn seen(scratch: &Scratch) -> LaneStats {
-        let Snapshot { mut lanes, .. } = scratch.read();
+    fn seen(scratch: &TempDir) -> LaneStats {
+        let Snapshot { mut lanes, .. } = Snapshot::read(&scratch.path().join("counters")).unwrap();
         lanes.remove(0)
     }
 
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn what_is_true_arrives() {
-        let (scratch, report) = (Scratch::new(), lines());
+        let (scratch, report) = (tempfile::tempdir().unwrap(), lines());
         let lane = open(&scratch, 100);
         let writer = ReportWriter::new(&report);
         let audit =
@@ -93,7 +94,7 @@ mod tests {
 
     #[test]
     fn an_impossible_histogram_leaves_the_last_possible_one() {
-        let (scratch, report) = (Scratch::new(), lines());
+        let (scratch, report) = (tempfile::tempdir().unwrap(), lines());
         let lane = open(&scratch, 1);
         ReportWriter::new(&report).record(1_000, 2_000);
         publish(&report, &lane);
@@ -110,10 +111,10 @@ mod tests {
 
         #[test]
         fn hostile_words_are_capped(words in proptest::collection::vec(any::<u64>(), 232), shift in 0u32..64, done: u64) {
-            let (scratch, report) = (Scratch::new(), lines());
+            let (scratch, report) = (tempfile::tempdir().unwrap(), lines());
             let lane = open(&scratch, done >> shift);
             for (i, word) in words.iter().enumerate() {
-                word_of(&report, i).store(word >> (shift ^ (i as u32 & 7)), Ordering::Relaxed);
+                report[i / LINE_WORDS].0[i % LINE_WORDS].store(word >> (shift ^ (i as u32 & 7)), Ordering::Relaxed);
             }
             publish(&report, &lane);
             let seen = seen(&scratch);

@@ -20,28 +20,31 @@ use serde::{Deserialize, Serialize};
 use sidecore_core::histogram::BUCKETS;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
+use sidecore_core::time::Nanos;
 use sidecore_core::words::LINE_WORDS;
 use std::ops::Range;
 
 /// First word of a counter file: `sidecore` in ASCII where bytes are little-endian.
 pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"sidecore");
 pub(super) const VERSION: u64 = 9;
+/// Bytes of a word.
+pub(super) const WORD: usize = 8;
 
 pub(super) mod header {
-    use crate::counters::limits::{LIMIT_WORDS, Limit};
+    use crate::limits::{LIMIT_WORDS, Limit};
 
-    pub(in crate::counters) const MAGIC: usize = 0;
-    pub(in crate::counters) const VERSION: usize = 1;
+    pub(crate) const MAGIC: usize = 0;
+    pub(crate) const VERSION: usize = 1;
     /// Shape and start, as postcard writes them.
-    pub(in crate::counters) const ABOUT: usize = 2;
-    pub(in crate::counters) const HEARTBEAT: usize = 8;
-    pub(in crate::counters) const NOTIFY: usize = 9;
-    pub(in crate::counters) const BALANCE: usize = 13;
+    pub(crate) const ABOUT: usize = 2;
+    pub(crate) const HEARTBEAT: usize = 8;
+    pub(crate) const NOTIFY: usize = 9;
+    pub(crate) const BALANCE: usize = 13;
     /// 1: clients are told that they may spin.
-    pub(in crate::counters) const CLIENTS_MAY_SPIN: usize = 14;
+    pub(crate) const CLIENTS_MAY_SPIN: usize = 14;
     /// Used amount, limit and user of each limit.
-    pub(in crate::counters) const LIMITS: usize = 16;
-    pub(in crate::counters) const WORDS: usize = super::whole_lines(LIMITS + Limit::COUNT * LIMIT_WORDS);
+    pub(crate) const LIMITS: usize = 16;
+    pub(crate) const WORDS: usize = super::whole_lines(LIMITS + Limit::COUNT * LIMIT_WORDS);
 }
 
 pub(super) const GENERATION: usize = 0;
@@ -91,6 +94,17 @@ impl SidecoreCounter {
     pub(super) fn class_first(class: Class) -> usize {
         Self::CLASSES_FIRST + 2 * class.index()
     }
+}
+
+/// The service's properties at its start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Start {
+    /// Its process id.
+    pub pid: u32,
+    /// One request in this number carries stage times; 0: none.
+    pub sample_every: u32,
+    /// The monotonic clock, ns.
+    pub now: Nanos,
 }
 
 /// Number of blocks of each kind.

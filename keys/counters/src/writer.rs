@@ -1,62 +1,37 @@
-//! The counter file: the service's counters, readable by all users.
-//!
-//! The service creates one file, maps it and counts in it; `top` and exporters only read. Every number is a 64-bit
-//! word with a single writer, so counting takes a load, an addition and a store: no lock, no system call, no
-//! allocation. A reader may see one number a little older than the next. It cannot disturb the service, and for any
-//! content of the file it gets numbers or an error in words.
-//!
-//! A client's own numbers reach the file through its lane's [`report`] and are marked as an allegation.
+//! The counter file, as its service writes it.
 
-use crate::keys::MAX_NAME;
-use crate::shm::Mapping;
-use layout::{Filed, header};
+use crate::about::{self, KeyAbout};
+use crate::kinds::{DeviceCounter, KeyCounter};
+use crate::layout::{self, Filed, Shape, Start, WORD, header};
+use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
-use serde::{Deserialize, Serialize};
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::{Notify, Waiters};
 use sidecore_core::sync::{AtomicU64, Ordering};
 use sidecore_core::time::Nanos;
 use sidecore_core::words::{LINE_BYTES, LINE_WORDS, Line};
+use sidecore_ipc::shm::Mapping;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-mod about;
-mod block;
-mod kinds;
-mod layout;
-mod limits;
-pub mod report;
-mod snapshot;
+pub(crate) mod block;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
-pub use about::{ClassAbout, DeviceAbout, KeyAbout, LaneAbout, SidecoreAbout};
-pub use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
-pub use kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, Row, SidecoreCounter};
-pub use layout::Shape;
-pub use limits::{Limit, LimitUse};
-pub use snapshot::{
-    ClassStats, DeviceStats, Histogram, KeyStats, LaneStats, SidecoreStats, Snapshot, SnapshotError, SnapshotErrorKind,
-    Stats,
-};
-
-const WORD: usize = 8;
+/// Bytes kept of the name of a key.
+pub const MAX_KEY_NAME: usize = 64;
 /// Readable by all users, writable by the service alone.
 const MODE: Mode = Mode::from_raw_mode(0o644);
 
-/// The service's properties at its start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Start {
-    /// Its process id.
-    pub pid: u32,
-    /// One request in this number carries stage times; 0: none.
-    pub sample_every: u32,
-    /// The monotonic clock, ns.
-    pub now: Nanos,
+/// Path of the counter file that belongs to a socket.
+pub fn counters_beside(socket: &Path) -> PathBuf {
+    let mut path = socket.as_os_str().to_owned();
+    path.push(".counters");
+    PathBuf::from(path)
 }
 
 /// The counter file, as its service writes it. It stays after the service's end, until the next service replaces it.
@@ -163,7 +138,7 @@ impl Counters {
         Block::new(self, self.shape.key_on(sidecore, place).start)
     }
 
-    /// A key of this name is at that place now: all sidecores count from 0. The first 64 bytes of the name are kept.
+    /// A key of this name is at that place now: all sidecores count from 0. The first [`MAX_KEY_NAME`] bytes of the name are kept.
     ///
     /// # Errors
     /// The file system has no space left for the blocks.
@@ -173,7 +148,7 @@ impl Counters {
     pub fn open_key(self: &Arc<Self>, place: usize, name: &str) -> io::Result<()> {
         let words = self.shape.block::<KeyCounter>(place);
         self.reserve(words.start, words.len())?;
-        let about = KeyAbout { name: about::cut(name, MAX_NAME) };
+        let about = KeyAbout { name: about::cut(name, MAX_KEY_NAME) };
         let fill = || (0..self.shape.sidecores as usize).for_each(|sidecore| self.key(sidecore, place).fill(&about));
         renew(self.generations(place), fill);
         Ok(())
@@ -206,7 +181,7 @@ impl Counters {
         word_of(self.mapping.lines(self.bytes), word)
     }
 
-    fn set(&self, word: usize, value: u64) {
+    pub(crate) fn set(&self, word: usize, value: u64) {
         self.word(word).store(value, Ordering::Relaxed);
     }
 }

@@ -1,6 +1,8 @@
 //! Tests of counter files, whole and damaged.
 
 use super::*;
+use crate::kinds::{ClassCounter, Counter, Kind, LaneCounter, SidecoreCounter};
+use crate::snapshot::{ClassStats, Snapshot};
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::{Audit, ThreadCore};
@@ -14,10 +16,10 @@ use std::sync::atomic::AtomicU32;
 
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
-pub(super) struct Scratch(PathBuf);
+pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidecore-counters-{}-{number}", std::process::id()));
@@ -25,16 +27,16 @@ impl Scratch {
         Self(folder)
     }
 
-    pub(super) fn file(&self) -> PathBuf {
+    pub(crate) fn file(&self) -> PathBuf {
         self.0.join("counters")
     }
 
-    pub(super) fn counters(&self) -> Arc<Counters> {
+    pub(crate) fn counters(&self) -> Arc<Counters> {
         let start = Start { pid: 77, sample_every: 64, now: sidecore_ipc::sys::clock::now() };
         Counters::create(&self.file(), SHAPE, start).unwrap()
     }
 
-    pub(super) fn read(&self) -> Snapshot {
+    pub(crate) fn read(&self) -> Snapshot {
         Snapshot::read(&self.file()).unwrap()
     }
 }

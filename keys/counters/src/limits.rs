@@ -1,7 +1,7 @@
 //! Use of the configured limits: of the whole service, or of the lane, process or user with the fullest share.
 
-use super::layout::header;
-use super::{Counters, Snapshot};
+use crate::layout::header;
+use crate::{Counters, Snapshot};
 
 /// Words of one limit in the file: used amount, limit, user plus 1.
 pub(super) const LIMIT_WORDS: usize = 3;
@@ -63,7 +63,7 @@ pub struct LimitUse {
 
 impl LimitUse {
     /// Whether a larger part of its limit is in use than of the other's.
-    pub(crate) fn is_fuller(&self, other: &Self) -> bool {
+    pub fn is_fuller(&self, other: &Self) -> bool {
         u128::from(self.used) * u128::from(other.most) > u128::from(other.used) * u128::from(self.most)
     }
 }
@@ -97,7 +97,7 @@ impl Snapshot {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::counters::tests::Scratch;
+    use crate::writer::tests::Scratch;
 
     fn of(used: u64, most: u64) -> LimitUse {
         LimitUse { limit: Limit::Keys, used, most, uid: None }

@@ -1,9 +1,9 @@
 //! Handles for writing blocks: each word has one writer, and no lock exists.
 
 use super::Counters;
-use super::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
-use super::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, REMOVED, SidecoreCounter};
-use super::layout::{Filed, GENERATION, HISTOGRAM};
+use crate::about::{DeviceAbout, LaneAbout, SidecoreAbout, cut, pack, unpack};
+use crate::kinds::{Counter, DeviceCounter, KeyCounter, LaneCounter, REMOVED, SidecoreCounter};
+use crate::layout::{Filed, GENERATION, HISTOGRAM};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::generation::{Generation, renew};
 use sidecore_core::histogram::{BUCKETS, bucket};
@@ -142,7 +142,7 @@ impl LaneBlock {
     }
 
     /// Replaces the whole histogram of a stage: the counts from bucket `first` on, and the sum, ns.
-    pub(super) fn replace(&self, stage: Stage, first: usize, counts: &[u64], sum: u64) {
+    pub fn replace(&self, stage: Stage, first: usize, counts: &[u64], sum: u64) {
         let start = LaneCounter::TIMES_FIRST + stage as usize * HISTOGRAM;
         for (i, count) in counts.iter().enumerate().take(BUCKETS - first) {
             self.store(start + first + i, *count);
@@ -211,9 +211,4 @@ impl KeyBlock {
             self.time(stage as usize, time);
         }
     }
-}
-
-pub(super) fn audit_of(words: [u64; 8]) -> Audit {
-    let [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns] = words;
-    Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }
 }

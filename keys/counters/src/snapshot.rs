@@ -1,9 +1,8 @@
 //! One state of the counter file, as plain data.
 
-use super::block::audit_of;
-use super::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
-use super::layout::HISTOGRAM;
-use super::{LimitUse, Shape, Start};
+use crate::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
+use crate::layout::{HISTOGRAM, Shape, Start};
+use crate::limits::LimitUse;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, Summary};
 use sidecore_core::policy::balance::Balance;
@@ -279,6 +278,11 @@ impl LaneStats {
         let number = usize::try_from(self.get(LaneCounter::Fault)).ok()?.checked_sub(1)?;
         Fault::ALL.get(number).copied()
     }
+}
+
+fn audit_of(words: [u64; 8]) -> Audit {
+    let [waits, empty_polls, parks, naps, spun_ns, slept_ns, cost_ns, optimum_ns] = words;
+    Audit { waits, empty_polls, naps, parks, spun_ns, slept_ns, cost_ns, optimum_ns }
 }
 
 /// Both are in order of their numbers.

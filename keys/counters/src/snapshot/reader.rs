@@ -3,16 +3,16 @@
 
 use super::error::SnapshotErrorKind;
 use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
-use crate::counters::about::{ClassAbout, unpack};
-use crate::counters::kinds::{ClassCounter, Counter, SidecoreCounter};
-use crate::counters::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, VERSION, header};
-use crate::counters::{Shape, Start, WORD, limits};
+use crate::about::{ClassAbout, unpack};
+use crate::kinds::{ClassCounter, Counter, SidecoreCounter};
+use crate::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, Shape, Start, VERSION, WORD, header};
+use crate::limits;
+use rustix::fs::{Mode, OFlags, open};
 use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::Class;
 use sidecore_core::stage::Stage;
-use sidecore_ipc::named_file::NamedFile;
 use sidecore_ipc::sys::clock;
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -22,7 +22,9 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 pub(super) fn read(path: &Path) -> Result<Snapshot, SnapshotErrorKind> {
-    let file = NamedFile::open(path)?.into_file();
+    // Of a FIFO, an opening that waits would wait for a writer. Nothing can be read at a place of one.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
+    let file = File::from(open(path, flags, Mode::empty()).map_err(io::Error::from)?);
     let head = words(&file, 0..header::WORDS).map_err(|error| match error.kind() {
         ErrorKind::UnexpectedEof => SnapshotErrorKind::Foreign,
         _ => error.into(),
@@ -104,7 +106,7 @@ fn sidecore(
 fn all<C: Filed>(file: &File, shape: &Shape, count: u32) -> io::Result<Vec<Stats<C>>> {
     let mut all = Vec::new();
     for index in 0..count as usize {
-        let Some(words) = open(file, shape.block::<C>(index))? else { continue };
+        let Some(words) = open_words(file, shape.block::<C>(index))? else { continue };
         let mut blocks = words.chunks_exact(C::WORDS).map(|words| stats(words, index));
         let Some(mut sum): Option<Stats<C>> = blocks.next() else { continue };
         blocks.for_each(|more| sum.merge(&more));
@@ -128,7 +130,7 @@ fn histograms(words: &[u64]) -> Vec<Histogram> {
 }
 
 /// The words of a block, or of several in sequence, if the first was open before and after the read.
-fn open(file: &File, at: Range<usize>) -> io::Result<Option<Vec<u64>>> {
+fn open_words(file: &File, at: Range<usize>) -> io::Result<Option<Vec<u64>>> {
     whole(|| word(file, at.start + GENERATION), || words(file, at.clone()))
 }
 

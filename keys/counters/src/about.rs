@@ -1,6 +1,5 @@
 //! Descriptions of blocks: stored after the generation, in postcard's encoding.
 
-use super::WORD;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use sidecore_core::dispatch::DeviceState;
@@ -96,7 +95,7 @@ mod worker_place {
 }
 
 pub(super) fn pack(about: &impl Serialize, words: usize) -> Vec<u64> {
-    let mut bytes = vec![0; words * WORD];
+    let mut bytes = vec![0; words * size_of::<u64>()];
     postcard::to_slice(about, &mut bytes).expect("texts are cut so that it fits");
     bytes.as_chunks().0.iter().map(|bytes| u64::from_ne_bytes(*bytes)).collect()
 }

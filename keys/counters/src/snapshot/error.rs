@@ -1,7 +1,7 @@
 //! Counter files that cannot be read.
 
-use crate::counters::layout::VERSION;
-use sidecore_client::versions::SIDECORE;
+use crate::layout::VERSION;
+use sidecore_ipc::versions::SIDECORE;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
