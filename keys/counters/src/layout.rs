@@ -31,7 +31,8 @@ pub(super) const VERSION: u64 = 9;
 pub(super) const WORD: usize = 8;
 
 pub(super) mod header {
-    use crate::limits::{LIMIT_WORDS, Limit};
+    use super::LIMIT_WORDS;
+    use crate::limits::Limit;
 
     pub(crate) const MAGIC: usize = 0;
     pub(crate) const VERSION: usize = 1;
@@ -42,12 +43,14 @@ pub(super) mod header {
     pub(crate) const BALANCE: usize = 13;
     /// 1: clients are told that they may spin.
     pub(crate) const CLIENTS_MAY_SPIN: usize = 14;
-    /// Used amount, limit and user of each limit.
+    /// The use of each limit.
     pub(crate) const LIMITS: usize = 16;
     pub(crate) const WORDS: usize = super::whole_lines(LIMITS + Limit::COUNT * LIMIT_WORDS);
 }
 
 pub(super) const GENERATION: usize = 0;
+/// Words of the use of a limit: used amount, limit, user plus 1.
+pub(super) const LIMIT_WORDS: usize = 3;
 /// Words of a histogram: its buckets, then the sum of its values.
 pub(super) const HISTOGRAM: usize = BUCKETS + 1;
 

@@ -1,11 +1,5 @@
 //! Use of the configured limits: of the whole service, or of the lane, process or user with the fullest share.
 
-use crate::layout::header;
-use crate::{Counters, Snapshot};
-
-/// Words of one limit in the file: used amount, limit, user plus 1.
-pub(super) const LIMIT_WORDS: usize = 3;
-
 /// Defines the enum with the key of the configuration and the meaning of each.
 macro_rules! limits {
     ($($variant:ident: $key:literal, $help:literal;)*) => {
@@ -68,54 +62,12 @@ impl LimitUse {
     }
 }
 
-impl Counters {
-    /// Present use of a limit.
-    pub fn set_limit(&self, of: &LimitUse) {
-        let first = header::LIMITS + of.limit as usize * LIMIT_WORDS;
-        let values = [of.used, of.most, of.uid.map_or(0, |uid| u64::from(uid) + 1)];
-        values.into_iter().enumerate().for_each(|(i, value)| self.set(first + i, value));
-    }
-}
-
-/// The published limits in the words of a file's header.
-pub(super) fn read(head: &[u64]) -> Vec<LimitUse> {
-    let words = head[header::LIMITS..].chunks_exact(LIMIT_WORDS);
-    let uses = Limit::ALL.into_iter().zip(words).map(|(limit, words)| {
-        let uid = words[2].checked_sub(1).and_then(|uid| u32::try_from(uid).ok());
-        LimitUse { limit, used: words[0], most: words[1], uid }
-    });
-    uses.filter(|of| of.most > 0).collect()
-}
-
-impl Snapshot {
-    /// Use of that limit, if it is published.
-    pub fn limit(&self, limit: Limit) -> Option<&LimitUse> {
-        self.limits.iter().find(|of| of.limit == limit)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::writer::tests::Scratch;
 
     fn of(used: u64, most: u64) -> LimitUse {
         LimitUse { limit: Limit::Keys, used, most, uid: None }
-    }
-
-    #[test]
-    fn limits_come_back_with_their_users_and_unpublished_ones_do_not() {
-        let scratch = Scratch::new();
-        let counters = scratch.counters();
-        assert!(scratch.read().limits.is_empty());
-        let last = LimitUse { limit: Limit::KeysPerCreator, used: 3, most: 16, uid: Some(u32::MAX) };
-        counters.set_limit(&of(200, 256));
-        counters.set_limit(&last);
-        let seen = scratch.read();
-        assert_eq!(seen.limits, [of(200, 256), last]);
-        assert_eq!((seen.limit(Limit::Keys), seen.limit(Limit::Lanes)), (Some(&of(200, 256)), None));
-        counters.set_limit(&of(0, 0));
-        assert_eq!(scratch.read().limits, [last]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::kinds::{ClassCounter, Counter, DeviceCounter, KeyCounter, Kind, LaneCounter, REMOVED, SidecoreCounter};
 use crate::layout::{HISTOGRAM, Shape, Start};
-use crate::limits::LimitUse;
+use crate::limits::{Limit, LimitUse};
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::histogram::{BUCKETS, Summary};
 use sidecore_core::policy::balance::Balance;
@@ -124,6 +124,11 @@ impl Snapshot {
     pub fn policies(&self) -> String {
         let balance = self.balance.map_or("unknown", |balance| balance.name());
         format!("notify: {}; balance: {balance}", self.waiters().in_words(self.notify))
+    }
+
+    /// Use of that limit, if it is published.
+    pub fn limit(&self, limit: Limit) -> Option<&LimitUse> {
+        self.limits.iter().find(|of| of.limit == limit)
     }
 
     /// Age of the heartbeat, ns.

@@ -2,7 +2,8 @@
 
 use crate::about::{self, KeyAbout};
 use crate::kinds::{DeviceCounter, KeyCounter};
-use crate::layout::{self, Filed, Shape, Start, WORD, header};
+use crate::layout::{self, Filed, LIMIT_WORDS, Shape, Start, WORD, header};
+use crate::limits::LimitUse;
 use block::{Block, DeviceBlock, KeyBlock, LaneBlock, SidecoreBlock};
 use rustix::fs::{FallocateFlags, Mode, OFlags, fallocate, fchmod, ftruncate, open, rename, unlink};
 use rustix::io::Errno;
@@ -20,7 +21,7 @@ use std::sync::Arc;
 
 pub(crate) mod block;
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 /// Bytes kept of the name of a key.
 pub const MAX_KEY_NAME: usize = 64;
@@ -93,6 +94,13 @@ impl Counters {
     /// Whether clients are advised that they may spin.
     pub fn set_clients_may_spin(&self, may_spin: bool) {
         self.set(header::CLIENTS_MAY_SPIN, u64::from(may_spin));
+    }
+
+    /// Present use of a limit.
+    pub fn set_limit(&self, of: &LimitUse) {
+        let first = header::LIMITS + of.limit as usize * LIMIT_WORDS;
+        let values = [of.used, of.most, of.uid.map_or(0, |uid| u64::from(uid) + 1)];
+        values.into_iter().enumerate().for_each(|(i, value)| self.set(first + i, value));
     }
 
     /// The waiting threads, from the blocks.
@@ -181,7 +189,7 @@ impl Counters {
         word_of(self.mapping.lines(self.bytes), word)
     }
 
-    pub(crate) fn set(&self, word: usize, value: u64) {
+    fn set(&self, word: usize, value: u64) {
         self.word(word).store(value, Ordering::Relaxed);
     }
 }

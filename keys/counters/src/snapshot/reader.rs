@@ -5,8 +5,8 @@ use super::error::SnapshotErrorKind;
 use super::{ClassStats, Histogram, SidecoreStats, Snapshot, Stats};
 use crate::about::{ClassAbout, unpack};
 use crate::kinds::{ClassCounter, Counter, SidecoreCounter};
-use crate::layout::{Filed, GENERATION, HISTOGRAM, MAGIC, Shape, Start, VERSION, WORD, header};
-use crate::limits;
+use crate::layout::{Filed, GENERATION, HISTOGRAM, LIMIT_WORDS, MAGIC, Shape, Start, VERSION, WORD, header};
+use crate::limits::{Limit, LimitUse};
 use rustix::fs::{Mode, OFlags, open};
 use sidecore_core::generation::{is_open, whole};
 use sidecore_core::policy::balance::Balance;
@@ -71,13 +71,23 @@ fn describe(head: &[u64]) -> Result<Snapshot, SnapshotErrorKind> {
         notify: std::array::from_fn(|hop| Notify::from_word(head[header::NOTIFY + hop])),
         clients_may_spin: head[header::CLIENTS_MAY_SPIN] != 0,
         balance: usize::try_from(head[header::BALANCE]).ok().and_then(|index| Balance::ALL.get(index).copied()),
-        limits: limits::read(head),
+        limits: limits(head),
         sidecores: Vec::new(),
         keys: Vec::new(),
         devices: Vec::new(),
         lanes: Vec::new(),
         classes: Vec::new(),
     })
+}
+
+/// The published limits.
+fn limits(head: &[u64]) -> Vec<LimitUse> {
+    let words = head[header::LIMITS..].chunks_exact(LIMIT_WORDS);
+    let uses = Limit::ALL.into_iter().zip(words).map(|(limit, words)| {
+        let uid = words[2].checked_sub(1).and_then(|uid| u32::try_from(uid).ok());
+        LimitUse { limit, used: words[0], most: words[1], uid }
+    });
+    uses.filter(|of| of.most > 0).collect()
 }
 
 /// Reads a sidecore's block without the histograms of unused classes, which are most of it.

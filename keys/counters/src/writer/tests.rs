@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::kinds::{ClassCounter, Counter, Kind, LaneCounter, SidecoreCounter};
+use crate::limits::Limit;
 use crate::snapshot::{ClassStats, Snapshot};
 use proptest::prelude::*;
 use sidecore_core::dispatch::DeviceState;
@@ -16,10 +17,10 @@ use std::sync::atomic::AtomicU32;
 
 const SHAPE: Shape = Shape { sidecores: 2, lanes: 5, devices: 3, keys: 3 };
 
-pub(crate) struct Scratch(PathBuf);
+struct Scratch(PathBuf);
 
 impl Scratch {
-    pub(crate) fn new() -> Self {
+    fn new() -> Self {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let folder = std::env::temp_dir().join(format!("sidecore-counters-{}-{number}", std::process::id()));
@@ -27,16 +28,16 @@ impl Scratch {
         Self(folder)
     }
 
-    pub(crate) fn file(&self) -> PathBuf {
+    fn file(&self) -> PathBuf {
         self.0.join("counters")
     }
 
-    pub(crate) fn counters(&self) -> Arc<Counters> {
+    fn counters(&self) -> Arc<Counters> {
         let start = Start { pid: 77, sample_every: 64, now: sidecore_ipc::sys::clock::now() };
         Counters::create(&self.file(), SHAPE, start).unwrap()
     }
 
-    pub(crate) fn read(&self) -> Snapshot {
+    fn read(&self) -> Snapshot {
         Snapshot::read(&self.file()).unwrap()
     }
 }
@@ -75,6 +76,22 @@ fn policies_and_heartbeat_come_back() {
     assert_eq!(scratch.read().uptime(), 0);
     counters.heartbeat(u64::MAX);
     assert!(!scratch.read().is_alive(), "the clock began anew since");
+}
+
+#[test]
+fn limits_come_back_with_their_users_and_unpublished_ones_do_not() {
+    let scratch = Scratch::new();
+    let counters = scratch.counters();
+    assert!(scratch.read().limits.is_empty());
+    let keys = LimitUse { limit: Limit::Keys, used: 200, most: 256, uid: None };
+    let last = LimitUse { limit: Limit::KeysPerCreator, used: 3, most: 16, uid: Some(u32::MAX) };
+    counters.set_limit(&keys);
+    counters.set_limit(&last);
+    let seen = scratch.read();
+    assert_eq!(seen.limits, [keys, last]);
+    assert_eq!((seen.limit(Limit::Keys), seen.limit(Limit::Lanes)), (Some(&keys), None));
+    counters.set_limit(&LimitUse { used: 0, most: 0, ..keys });
+    assert_eq!(scratch.read().limits, [last]);
 }
 
 #[test]
