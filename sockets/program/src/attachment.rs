@@ -1,7 +1,6 @@
 //! A program's connection to one run of the service of sockets, and its places there.
 
 use super::protocol::{Ask, Reply, Report, Seated};
-use super::stream::Ring;
 use crate::shm::BankMemory;
 use crate::sys::signals_blocked::SignalsBlocked;
 use crate::sys::tcp;
@@ -13,7 +12,6 @@ use sidecore_core::sync::AtomicU64;
 use sidecore_core::time::Nanos;
 use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
-use sidecore_ipc::sys::connections::{Connections, Listed};
 use sidecore_ipc::sys::packet;
 use sidecore_ipc::sys::poll::{wait_for, wait_readable};
 use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
@@ -23,7 +21,7 @@ use sidecore_streams::layout::{
     self, BASE, Bank, HEAD, MAX_BANKS, PLACES, ROW, SHARED, STATE, TAIL, WHY, WISH, WRITER, reason_stream, reason_word,
 };
 use sidecore_streams::own::{Count, Wakes};
-use sidecore_streams::place::{LeaveRequest, PlaceState, state_of};
+use sidecore_streams::place::{PlaceState, state_of};
 use sidecore_streams::rule::PathReason;
 use sidecore_streams::saving::BreakEven;
 use std::collections::VecDeque;
@@ -35,13 +33,9 @@ use std::sync::{Arc, Mutex};
 
 /// Time limit for the service's answer, ns: the program's sending waits for it.
 const REPLY_TIMEOUT_NS: Nanos = 50_000_000;
-/// Interval of the thread's checks whether the program has reused the connection's number, and whether left rings are
-/// empty, ns.
+/// Interval of the thread's checks whether the program has reused the connection's number, and of `tick`, ns.
 const CHECK_INTERVAL_NS: Nanos = 1_000_000_000;
 const FEW: usize = PLACES as usize / 4;
-const MAX_ADOPTED: usize = 1024;
-/// Adopted connections. Children close them; a program that closes all descriptors leaves them open.
-pub(super) static ADOPTED: Connections<MAX_ADOPTED> = Connections::empty();
 const MAX_CHECKED_PLACES: usize = 16;
 static ATTACHMENTS: AtomicU16 = AtomicU16::new(0);
 
@@ -58,17 +52,6 @@ pub(super) struct Attachment {
     wakes: Wakes,
     gone: AtomicBool,
     places: Mutex<Places>,
-    /// Left rings with bytes, each with a descriptor of ours. No more than there are places.
-    adopted: Mutex<Vec<Adopted>>,
-}
-
-#[derive(Debug)]
-struct Adopted {
-    ring: Ring,
-    wish: LeaveRequest,
-    /// Dropped before the socket is closed. `None`: there was no place.
-    _listed: Option<Listed>,
-    socket: VerifiedFd,
 }
 
 #[derive(Debug)]
@@ -117,7 +100,7 @@ impl Attachment {
         let [memory, writer, reader] = <[OwnedFd; 3]>::try_from(fds).map_err(|_| refused())?;
         let (memory, ringer) = (VerifiedFd::new(memory)?, Ringer::new(reader, writer)?);
         let first = Arc::new(BankMemory::open(memory.get().ok_or_else(closed)?, layout)?);
-        let (places, count) = Places::of(std::slice::from_ref(&first));
+        let places = Places::of(std::slice::from_ref(&first));
         Ok(Self {
             control,
             number: ATTACHMENTS.fetch_add(1, Ordering::Relaxed).wrapping_add(1),
@@ -129,7 +112,6 @@ impl Attachment {
             wakes: Wakes::default(),
             gone: AtomicBool::new(false),
             places: Mutex::new(places),
-            adopted: Mutex::new(Vec::with_capacity(count)),
         })
     }
 
@@ -139,7 +121,7 @@ impl Attachment {
 
     /// Receives banks and reports on `sockets` until the service ends. `places`: called before a bank is used, with
     /// the new number of places. `tick`: called about once a second.
-    pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report, tick: fn()) {
+    pub(super) fn wait_for_end(&self, places: impl Fn(usize), sockets: fn() -> Report, tick: impl Fn()) {
         if let Ok(control) = self.control.to_poll() {
             let _ = self.hear(control, places, sockets, tick);
         }
@@ -152,7 +134,7 @@ impl Attachment {
         control: BorrowedFd<'_>,
         places: impl Fn(usize),
         sockets: fn() -> Report,
-        tick: fn(),
+        tick: impl Fn(),
     ) -> io::Result<()> {
         let (mut banks, mut owes) = (vec![self.first.clone()], false);
         loop {
@@ -167,7 +149,6 @@ impl Attachment {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 Err(error) => return Err(error),
             }
-            self.release_adopted();
             tick();
             // If the connection has no room, the next round tries again.
             owes = owes && !self.report(control, sockets());
@@ -224,19 +205,14 @@ impl Attachment {
     /// Installs the places of one more bank. Memory is allocated and freed while no lock is held: a handler may wait
     /// for a lock within a call of the allocator.
     fn have(&self, banks: &[Arc<BankMemory>]) {
-        let (mut next, count) = Places::of(banks);
-        let mut adopted = Vec::with_capacity(count);
+        let mut next = Places::of(banks);
         let blocked = SignalsBlocked::new();
         let mut current = blocked.lock(&self.places);
         next.fresh.append(&mut current.fresh);
         next.left.append(&mut current.left);
         let before = std::mem::replace(&mut *current, next);
         drop(current);
-        let mut current = blocked.lock(&self.adopted);
-        adopted.append(&mut current);
-        let adopted_before = std::mem::replace(&mut *current, adopted);
-        drop(current);
-        drop((before, adopted_before));
+        drop(before);
     }
 
     pub(super) fn is_of_this_user(&self) -> bool {
@@ -270,54 +246,6 @@ impl Attachment {
         Ok(StreamSlot { of: self.clone(), bank, place: index % PLACES, index, number, target })
     }
 
-    /// Keeps a left ring with bytes, and a descriptor of its socket: if the service dies, this process sends them.
-    /// `alone`: the service sends none any more.
-    pub(super) fn adopt(&self, ring: Ring, wish: LeaveRequest, alone: bool) {
-        // Without a descriptor they cannot be sent.
-        if let Ok(socket) = VerifiedFd::copy(ring.socket()) {
-            let listed = socket.get().and_then(|socket| ADOPTED.list(socket));
-            SignalsBlocked::new().lock(&self.adopted).push(Adopted { ring, wish, _listed: listed, socket });
-        }
-        // Only the thread that waits for the end can send them. So the attachment ends: all streams go to the kernel,
-        // and enter rings again.
-        if alone && !self.is_gone() {
-            self.end();
-        }
-    }
-
-    /// Forgets the adopted rings that the service has sent.
-    fn release_adopted(&self) {
-        self.retain_adopted(|adopted| !adopted.ring.is_concluded());
-    }
-
-    /// After the end: gives the adopted rings to the kernel. Returns whether nothing is left.
-    pub(super) fn drain_adopted(&self) -> bool {
-        // If the program reused the descriptor, the rest cannot be sent.
-        self.retain_adopted(|one| one.socket.get().is_some_and(|socket| one.ring.is_unfinished(socket, one.wish)))
-    }
-
-    /// Keeps the adopted rings that `act` wants. Returns whether none is left. The others' sockets are closed while no
-    /// lock is held: a close may take as long as the program's linger.
-    fn retain_adopted(&self, mut act: impl FnMut(&mut Adopted) -> bool) -> bool {
-        let most = {
-            let blocked = SignalsBlocked::new();
-            let adopted = blocked.lock(&self.adopted);
-            if adopted.is_empty() {
-                return true;
-            }
-            adopted.capacity()
-        };
-        // The calling thread is also the one that enlarges it.
-        let mut kept = Vec::with_capacity(most);
-        std::mem::swap(&mut *SignalsBlocked::new().lock(&self.adopted), &mut kept);
-        let finished: Vec<Adopted> = kept.extract_if(.., |one| !act(one)).collect();
-        drop(finished);
-        let blocked = SignalsBlocked::new();
-        let mut adopted = blocked.lock(&self.adopted);
-        adopted.append(&mut kept);
-        adopted.is_empty()
-    }
-
     /// Its descriptors. `None`: closed or replaced by the program.
     pub(super) fn descriptors(&self) -> [Option<RawFd>; 3] {
         let [reader, writer] = self.ringer.descriptors();
@@ -345,14 +273,14 @@ impl Attachment {
 }
 
 impl Places {
-    /// Places of these banks, those of the last one as fresh; and the number of places. Leaving a place allocates
-    /// nothing: a signal handler may do it within a call of the allocator.
-    fn of(banks: &[Arc<BankMemory>]) -> (Self, usize) {
+    /// Places of these banks, those of the last one as fresh. Leaving a place allocates nothing: a signal handler may do
+    /// it within a call of the allocator.
+    fn of(banks: &[Arc<BankMemory>]) -> Self {
         let end = banks.len() as u32 * PLACES;
         let mut fresh = Vec::with_capacity(end as usize);
         fresh.extend((end - PLACES..end).rev());
         let left = VecDeque::with_capacity(end as usize);
-        (Self { banks: banks.to_vec(), fresh, left, more: More::Unknown }, end as usize)
+        Self { banks: banks.to_vec(), fresh, left, more: More::Unknown }
     }
 
     fn next(&mut self) -> Option<(u32, u32)> {

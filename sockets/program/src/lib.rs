@@ -4,8 +4,9 @@
 //! |Module|For|
 //! |---|---|
 //! |`program`|state of a process: its connection to the service of sockets, its banks, and the thread that goes on without a service|
-//! |`attachment`, `backoff`|the connection with the service, and its places; waits for the holder of a ring|
-//! |`stream`, `datagrams`|one connection in a ring; whole messages in it|
+//! |`attachment`|the connection with the service, and its places|
+//! |`ring`, `datagrams`, `backoff`|a ring at a place, and what was left in it; whole messages; waits for its holder|
+//! |`stream`|one connection in a ring, for all threads and handlers|
 //! |`protocol`, `ask`|messages between program and service; those of operators|
 //! |`loadable`|which programs can load a library|
 //! |`shm`|mapped memory: banks of slots, one slot|
@@ -20,6 +21,7 @@ pub mod datagrams;
 pub mod loadable;
 pub mod program;
 pub mod protocol;
+mod ring;
 pub mod shm;
 pub mod stream;
 pub mod sys;

@@ -5,8 +5,9 @@
 //! that a handler also takes. A call starts the thread, unless it comes from a handler.
 
 use super::ask::connect;
-use super::attachment::{ADOPTED, Attachment, Target};
+use super::attachment::{Attachment, Target};
 use super::protocol::{DEFAULT_SERVICE_USER, DEFAULT_SOCKET, Report, SOCKET_VARIABLE, Seated, USERS_VARIABLE};
+use super::ring::{ADOPTED, AdoptedRings};
 use super::stream::Stream;
 use crate::sys::signals_blocked::SignalsBlocked;
 use crate::sys::thread::{Started, spawn_without_signals};
@@ -55,9 +56,16 @@ struct Program {
     own: [AtomicI32; 3],
 }
 
+/// A connection to a service, and the rings that were left with bytes in it.
+#[derive(Clone)]
+struct Attached {
+    attachment: Arc<Attachment>,
+    adopted: Arc<AdoptedRings>,
+}
+
 #[derive(Default)]
 struct Current {
-    attachment: Option<Arc<Attachment>>,
+    attached: Option<Attached>,
     thread: Option<Started>,
     helper: Option<Started>,
     let_go: bool,
@@ -133,7 +141,9 @@ pub fn promote(
     blocked: &SignalsBlocked,
 ) -> Result<&'static Stream, PathReason> {
     let target = target(candidate)?;
-    let Some((program, attachment)) = attached(blocked) else { return Err(attach(process, blocked)) };
+    let Some((program, Attached { attachment, adopted })) = attached(blocked) else {
+        return Err(attach(process, blocked));
+    };
     let mut accepted = 0;
     if target.is_none() {
         accepted = tcp::accepted(candidate.socket).map_err(|_| PathReason::Refused)?;
@@ -155,7 +165,7 @@ pub fn promote(
         retire(stream);
         PathReason::Refused
     })?;
-    stream.begin(slot, candidate.key);
+    stream.begin(slot, candidate.key, adopted);
     Ok(stream)
 }
 
@@ -173,11 +183,11 @@ fn target(of: &Candidate<'_>) -> Result<Option<Target>, PathReason> {
     Ok(Some(Target { to: of.to.copied(), packet: packet.ok_or(PathReason::Special)? }))
 }
 
-fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Arc<Attachment>)> {
+fn attached(blocked: &SignalsBlocked) -> Option<(&'static Program, Attached)> {
     let program = PROGRAM.peek()?;
     let current = blocked.lock(&program.current);
-    let attachment = current.attachment.as_ref().filter(|attachment| !attachment.is_gone());
-    attachment.map(|attachment| (program, attachment.clone()))
+    let attached = current.attached.as_ref().filter(|attached| !attached.attachment.is_gone());
+    attached.map(|attached| (program, attached.clone()))
 }
 
 /// Starts the library's thread if there is none. Returns the reason why the socket stays on the kernel until
@@ -222,7 +232,7 @@ pub fn retire(stream: &'static Stream) {
 /// Notes that the program closes the socket with its last ring at `seat`.
 pub fn closed(seat: Seated) {
     let Some(program) = PROGRAM.peek() else { return };
-    let attachment = SignalsBlocked::new().lock(&program.current).attachment.clone();
+    let attachment = SignalsBlocked::new().lock(&program.current).attachment();
     if let Some(attachment) = attachment {
         attachment.closed(seat);
     }
@@ -240,7 +250,7 @@ pub fn after_fork_in_child() {
 pub fn user_changed() {
     let Some(program) = PROGRAM.peek() else { return };
     let blocked = SignalsBlocked::new();
-    let attachment = blocked.lock(&program.current).attachment.clone();
+    let attachment = blocked.lock(&program.current).attachment();
     if let Some(attachment) = attachment.filter(|attachment| !attachment.is_of_this_user()) {
         attachment.end();
     }
@@ -282,8 +292,12 @@ pub fn is_own(fd: RawFd) -> bool {
 }
 
 impl Current {
+    fn attachment(&self) -> Option<Arc<Attachment>> {
+        self.attached.as_ref().map(|attached| attached.attachment.clone())
+    }
+
     fn descriptors(&self) -> [Option<RawFd>; 3] {
-        self.attachment.as_ref().map_or([None; 3], |attachment| attachment.descriptors())
+        self.attached.as_ref().map_or([None; 3], |attached| attached.attachment.descriptors())
     }
 }
 
@@ -300,17 +314,26 @@ impl Program {
 
     fn run(&self, process: Process) {
         let attachment = if (process.sends_unseen)() { Err(Nanos::MAX) } else { fresh().map_err(|_| 0) };
-        let attachment = match attachment {
-            Ok(attachment) => attachment,
+        let attached = match attachment {
+            Ok(attachment) => Attached { attachment, adopted: Arc::default() },
             Err(retry_at) => return self.retry(retry_at),
         };
+        let Attached { attachment, adopted } = &attached;
         let _listed: Option<Listed> = attachment.connection().and_then(|connection| CONNECTIONS.list(connection));
-        self.have_streams(PLACES as usize);
-        let is_current = self.publish(&attachment);
+        let have_places = |places| {
+            self.have_streams(places);
+            adopted.have_room(places);
+        };
+        have_places(PLACES as usize);
+        let is_current = self.publish(&attached);
         if is_current {
-            attachment.wait_for_end(|places| self.have_streams(places), process.sockets, process.tick);
-            self.withdraw(&attachment);
-            self.fall_back(&attachment);
+            let tick = || {
+                adopted.release();
+                (process.tick)();
+            };
+            attachment.wait_for_end(have_places, process.sockets, tick);
+            self.withdraw(attachment);
+            self.fall_back(&attached);
             (process.tick)();
         }
     }
@@ -323,12 +346,12 @@ impl Program {
     }
 
     /// False: the process is ending its attachment.
-    fn publish(&self, attachment: &Arc<Attachment>) -> bool {
+    fn publish(&self, attached: &Attached) -> bool {
         let blocked = SignalsBlocked::new();
         let mut current = blocked.lock(&self.current);
         if !current.let_go {
-            self.own_are(attachment.descriptors());
-            current.attachment = Some(attachment.clone());
+            self.own_are(attached.attachment.descriptors());
+            current.attached = Some(attached.clone());
             current.retry_after = 0;
         }
         !current.let_go
@@ -338,9 +361,9 @@ impl Program {
     fn withdraw(&self, attachment: &Arc<Attachment>) {
         let blocked = SignalsBlocked::new();
         let mut current = blocked.lock(&self.current);
-        if current.attachment.as_ref().is_some_and(|current| Arc::ptr_eq(current, attachment)) {
+        if current.attached.as_ref().is_some_and(|current| Arc::ptr_eq(&current.attachment, attachment)) {
             self.own_are([None; 3]);
-            let before = (current.attachment.take(), current.thread.take());
+            let before = (current.attached.take(), current.thread.take());
             drop(current);
             drop(before);
         }
@@ -353,7 +376,7 @@ impl Program {
     }
 
     fn let_go(&self) -> bool {
-        let attachment = SignalsBlocked::new().lock(&self.current).attachment.clone();
+        let attachment = SignalsBlocked::new().lock(&self.current).attachment();
         if attachment.as_ref().is_some_and(|attachment| self.streams().iter().any(|stream| stream.is_in(attachment))) {
             return false;
         }
@@ -374,7 +397,7 @@ impl Program {
     fn is_attaching(&self) -> bool {
         let blocked = SignalsBlocked::new();
         let current = blocked.lock(&self.current);
-        current.attachment.is_none() && current.thread.as_ref().is_some_and(|thread| !thread.has_ended())
+        current.attached.is_none() && current.thread.as_ref().is_some_and(|thread| !thread.has_ended())
     }
 
     /// All streams ever made. A signal handler may wait for one stream's lock while the interrupted thread holds
@@ -394,12 +417,14 @@ impl Program {
     }
 
     /// After the end of the service: gives this program's rings to the kernel, waiting as long as the kernel is full.
-    /// At the end, this thread is the only owner of the attachment.
-    fn fall_back(&self, attachment: &Arc<Attachment>) {
+    /// At the end, this thread is the only owner of the attachment and of its list of left rings: a handler that dropped
+    /// the last of its references would free memory, perhaps within a call of the allocator.
+    fn fall_back(&self, Attached { attachment, adopted }: &Attached) {
+        let is_owned_here = || Arc::strong_count(attachment) == 1 && Arc::strong_count(adopted) == 1;
         let mut interval = OFFER;
         loop {
             let left = self.streams().iter().filter(|stream| stream.abandon(attachment).is_none()).count();
-            if attachment.drain_adopted() && left == 0 && Arc::strong_count(attachment) == 1 {
+            if adopted.drain() && left == 0 && is_owned_here() {
                 return;
             }
             thread::sleep(interval);

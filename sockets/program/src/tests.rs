@@ -77,6 +77,7 @@ fn promote(attachment: &Arc<Attachment>, socket: &TcpStream) -> Stream {
     stream.begin(
         attachment.slot(None).unwrap().open(socket.as_fd(), tcp::accepted(socket).unwrap()).unwrap(),
         key(socket),
+        Arc::default(),
     );
     stream
 }

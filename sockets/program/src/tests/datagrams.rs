@@ -16,7 +16,7 @@ pub(super) fn pair() -> (UdpSocket, UdpSocket) {
 pub(super) fn promoted(attachment: &Arc<Attachment>, socket: &UdpSocket) -> Stream {
     let stream = Stream::default();
     let slot = attachment.slot(Some(Target { to: None, packet: 1_000 })).unwrap().open(socket.as_fd(), 0).unwrap();
-    stream.begin(slot, key(socket));
+    stream.begin(slot, key(socket), Arc::default());
     stream
 }
 

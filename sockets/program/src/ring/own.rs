@@ -19,7 +19,7 @@ impl Ring {
     ///
     /// # Errors
     /// As for [`Ring::publish_by`].
-    pub(super) fn accept<'m>(
+    pub(crate) fn accept<'m>(
         &mut self,
         socket: BorrowedFd<'_>,
         pieces: impl Iterator<Item = Span<'m>>,

@@ -22,7 +22,7 @@ pub enum Leaving {
 
 impl Ring {
     /// Also keeps what the kernel does not take now, for the case that the service dies.
-    pub(super) fn leave(mut self, socket: BorrowedFd<'_>, wish: Leaving) {
+    pub(crate) fn leave(mut self, socket: BorrowedFd<'_>, wish: Leaving) {
         // Usually the ring is empty, or the kernel takes all of it: then the peer's wait for the end does not depend
         // on the service.
         let mut backoff = Backoff::default();
@@ -50,18 +50,18 @@ impl Ring {
         // The wish is stored first: the service reads it after shutting the bell. So at least one side sends the rest.
         let is_alone = !self.ring() || self.slot.of.is_gone();
         if drained.is_unfinished() && (is_alone || self.datagrams.is_none()) {
-            self.slot.of.clone().adopt(self, wish, is_alone);
+            self.adopted.clone().adopt(self, wish, is_alone);
         }
     }
 
     /// The program ends the connection at once: what it has sent is lost, and the peer sees a reset.
-    pub(super) fn abort(self, socket: BorrowedFd<'_>) {
+    pub(crate) fn abort(self, socket: BorrowedFd<'_>) {
         tcp::abort(socket);
         self.tell(LeaveRequest::Leave);
     }
 
     /// Whether the service is done with the stream.
-    pub(crate) fn is_concluded(&self) -> bool {
+    pub(super) fn is_concluded(&self) -> bool {
         let state = self.word(SHARED, STATE).load(Ordering::Acquire);
         matches!(state_of(state, self.slot.number), Some(PlaceState::Free | PlaceState::Ended))
     }
@@ -70,13 +70,13 @@ impl Ring {
         self.slot.of.is_gone() || self.at.bell().is_shut()
     }
 
-    pub(super) fn tell(&self, wish: LeaveRequest) {
+    pub(crate) fn tell(&self, wish: LeaveRequest) {
         self.word(WRITER, WISH).store(leave_word(self.slot.number, wish), Ordering::Release);
         self.slot.announce();
     }
 
     /// For an adopted ring: whether the kernel still has no room. Otherwise the program's wish is carried out.
-    pub(crate) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: LeaveRequest) -> bool {
+    pub(super) fn is_unfinished(&mut self, socket: BorrowedFd<'_>, wish: LeaveRequest) -> bool {
         let drained = self.drain(socket);
         if drained == Drained::Empty && wish == LeaveRequest::ShutAndLeave {
             tcp::shut_sending(socket);

@@ -40,7 +40,7 @@ impl Datagrams {
 }
 
 /// Accepts a datagram of `len` bytes, or none of it. Removes the ring if it ended in this call.
-pub(super) fn send_datagram<'m>(
+pub(crate) fn send_datagram<'m>(
     slot: &mut Option<Ring>,
     socket: BorrowedFd<'_>,
     message: impl Iterator<Item = Span<'m>>,
