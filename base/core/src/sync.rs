@@ -60,14 +60,12 @@ pub enum Reliance {
 impl Reliance {
     /// The ordering of an access: `said`, unless a model has another one in its place.
     #[inline]
-    #[expect(clippy::unused_self, reason = "only models ask which it is")]
     pub const fn ordering(self, said: Ordering) -> Ordering {
         said
     }
 
     /// A fence of that ordering, unless a model has another one in its place.
     #[inline]
-    #[expect(clippy::unused_self, reason = "only models ask which it is")]
     pub fn fence(self, said: Ordering) {
         fence(said);
     }
