@@ -25,6 +25,7 @@
 //! |`policy`|families: `notify`, `balance`, `order`, `gather`, `admission`, `intake`, `rate`, `fair_queue`|
 //! |`text`|untrusted text, made safe for terminals|
 //! |`custody`|which copy of a key may be deleted once another service has it|
+//! |`text`|which letters of what others wrote a terminal may get|
 #![no_std]
 #![forbid(unsafe_code)]
 

@@ -4,8 +4,8 @@ use crate::error::AgentError;
 use clap::{Args, Parser, Subcommand};
 use rustix::process::geteuid;
 use sidecore_client::client::{Options, number_of};
-use sidecore_client::environment::socket_of_environment;
 use sidecore_client::keys::check_name;
+use sidecore_ipc::environment::socket_of_environment;
 use sidecore_terminal::arguments::Manuals;
 use std::path::PathBuf;
 

@@ -2,9 +2,9 @@
 //! lines a minute.
 
 use sidecore_client::keyops::failure::{Failure, Reason};
-use sidecore_client::sys::clock;
 use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
 use sidecore_core::text::shown;
+use sidecore_ipc::sys::clock;
 use sidecore_terminal::output;
 use std::fmt::Display;
 use std::sync::{Mutex, PoisonError};

@@ -6,7 +6,7 @@ use crate::connections::{Connections, Place, Refused, State};
 use crate::frame;
 use crate::log::{Event, Log};
 use crate::services::Services;
-use sidecore_client::sys::peer;
+use sidecore_ipc::sys::peer;
 use std::io::{self, ErrorKind};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::sync::Arc;

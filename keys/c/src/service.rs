@@ -1,7 +1,7 @@
 //! The service that a program uses: its address, its users, and time limits.
 
 use sidecore_client::client::Options;
-use sidecore_client::environment::named_users;
+use sidecore_ipc::environment::named_users;
 use std::path::PathBuf;
 use std::time::Duration;
 

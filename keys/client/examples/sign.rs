@@ -7,8 +7,8 @@
 //! ```
 
 use sidecore_client::client::{Client, Options};
-use sidecore_client::core::session::Op;
 use sidecore_client::spec::{Hash, KeyMaterial, Scheme, SessionSpec, SignaturePadding};
+use sidecore_core::session::Op;
 use std::error::Error;
 use std::io::{self, Read, Write};
 

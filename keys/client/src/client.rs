@@ -2,7 +2,7 @@
 //!
 //! ```no_run
 //! use sidecore_client::client::{Client, Options};
-//! use sidecore_client::core::session::Op;
+//! use sidecore_core::session::Op;
 //! use sidecore_client::spec::{Cipher, KeyMaterial, Scheme, Secret, SessionSpec};
 //!
 //! let mut client = Client::connect(&Options::default())?;
@@ -38,15 +38,15 @@ pub use sidecore_ipc::trust::number_of;
 pub(crate) use trust::connect as connect_trusted;
 
 use crate::control::{self, Reply, Token};
-use crate::environment::{service_users, socket_of_environment};
 use crate::keys::KeyInfo;
-use crate::shm::fork::ForkGuard;
 use crate::spec::SessionSpec;
 use lane::Lane;
 use sidecore_core::policy::notify::Notify;
 use sidecore_core::session::Op;
 use sidecore_core::time::Nanos;
 use sidecore_core::wire::{self, Extent, Status};
+use sidecore_ipc::environment::{service_users, socket_of_environment};
+use sidecore_ipc::shm::fork::ForkGuard;
 use std::os::fd::BorrowedFd;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};

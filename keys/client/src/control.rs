@@ -7,8 +7,8 @@ use crate::gateway::{Hello, Welcome};
 use crate::keys::transfer::{Address, Received};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
-use crate::versions::{OTHER_LAYOUT, SIDECORE, other_layout};
 use serde::{Deserialize, Serialize};
+use sidecore_ipc::versions::{OTHER_LAYOUT, SIDECORE, other_layout};
 use std::fmt;
 use std::ops::Deref;
 
@@ -314,10 +314,10 @@ mod tests {
     use super::*;
     use crate::keys::{Acl, Terms};
     use crate::spec::{Cipher, Hash, KeyMaterial, Scheme, SignaturePadding};
-    use crate::sys::packet::MAX_PACKET;
     use proptest::prelude::*;
     use sidecore_core::layout::ABI;
     use sidecore_ipc::message::FIRST;
+    use sidecore_ipc::sys::packet::MAX_PACKET;
 
     fn round_trip(request: &Request) {
         let mut buffer = [0; MAX_PACKET];

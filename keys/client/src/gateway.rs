@@ -19,8 +19,8 @@
 
 mod connection;
 
-pub use crate::sys::packet::MAX_PACKET;
 pub use connection::{ConnectError, Gateway};
+pub use sidecore_ipc::sys::packet::MAX_PACKET;
 
 use crate::keys::MAX_NAME;
 use crate::spec::Scheme;

@@ -23,7 +23,3 @@ pub mod keyops;
 pub mod keys;
 pub mod report;
 pub mod spec;
-
-pub use shm::fork::ForkGuard;
-pub use sidecore_core as core;
-pub use sidecore_ipc::{environment, shm, sys, versions};

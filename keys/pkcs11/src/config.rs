@@ -1,12 +1,12 @@
 //! Settings: of the file, then of the program that initialises the module, then of the environment.
 
 use sidecore_client::client::Options;
-use sidecore_client::environment::{SERVICE_USER_VARIABLE, SOCKET_VARIABLE, named_users};
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::key::{Family, Raw};
 use sidecore_core::policy::ParseError;
 use sidecore_core::policy::notify::Notify;
 use sidecore_digest::Hasher;
+use sidecore_ipc::environment::{SERVICE_USER_VARIABLE, SOCKET_VARIABLE, named_users};
 use std::fmt::Write;
 use std::time::Duration;
 

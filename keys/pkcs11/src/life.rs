@@ -11,7 +11,7 @@ use cryptoki_sys::{
     CKR_USER_NOT_LOGGED_IN,
 };
 use sidecore_client::keyops::{lanes, notice};
-use sidecore_client::sys::process::PerProcess;
+use sidecore_ipc::sys::process::PerProcess;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 /// Number of the process that initialised the module; 0: none.

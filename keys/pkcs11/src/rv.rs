@@ -11,8 +11,8 @@ use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::Key;
 use sidecore_client::keyops::large_stack::on_large_stack;
 use sidecore_client::keyops::notice;
-use sidecore_client::sys::clock;
 use sidecore_core::policy::rate::{Pace, RateLimit};
+use sidecore_ipc::sys::clock;
 
 /// A return value other than `CKR_OK`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]

@@ -35,7 +35,7 @@ pub(crate) struct Gateway {
     #[arg(long, value_name = "NAME")]
     pub(crate) device: String,
     /// The service's socket
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_ipc::environment::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
     /// This gateway's name in NATS's subjects; default: the machine's name
     #[arg(long, value_name = "NAME", value_parser = name)]
@@ -53,7 +53,7 @@ pub(crate) struct KeyServer {
     #[command(flatten)]
     pub(crate) farm: Farm,
     /// The socket of the service that holds the keys
-    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_client::environment::DEFAULT_SOCKET)]
+    #[arg(long, value_name = "PATH", env = "SIDECORE_SOCKET", default_value = sidecore_ipc::environment::DEFAULT_SOCKET)]
     pub(crate) socket: PathBuf,
     /// This key server's name in NATS's subjects; default: the machine's name
     #[arg(long, value_name = "NAME", value_parser = name)]

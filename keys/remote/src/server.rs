@@ -21,7 +21,7 @@ use sidecore_client::client::Options;
 use sidecore_client::gateway::{MAX_INPUT, MAX_RESULT};
 use sidecore_client::keyops::key::{Key, Private, Public, Raw};
 use sidecore_client::keys::transfer::Address;
-use sidecore_client::sys::clock;
+use sidecore_ipc::sys::clock;
 use sidecore_nats::{Signals, connect};
 use sidecore_terminal::output::tell;
 use std::collections::HashMap;

@@ -31,7 +31,7 @@ pub use passphrase::read_passphrase;
 pub use serve_to::{MAX_SERVICES, ServeToConfig};
 pub(crate) use setting::HOPS;
 pub use setting::{DeviceAction, Setting};
-pub use sidecore_client::environment::{
+pub use sidecore_ipc::environment::{
     DEFAULT_SERVICE_USER, DEFAULT_SOCKET, SERVICE_USER_VARIABLE, SOCKET_VARIABLE, default_socket, named_users,
     service_users, socket_of_environment,
 };

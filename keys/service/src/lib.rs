@@ -31,6 +31,6 @@ pub mod keys;
 pub mod service;
 pub mod sys;
 
-pub(crate) use sidecore_client::shm;
-pub use sidecore_client::{ForkGuard, client, control, gateway, spec};
+pub use sidecore_client::{client, control, gateway, spec};
 pub use sidecore_core as core;
+pub(crate) use sidecore_ipc::shm;

@@ -3,8 +3,8 @@
 pub mod features;
 pub(crate) mod measuring;
 
-pub(crate) use sidecore_client::sys::poll;
-pub use sidecore_client::sys::verified_fd;
+pub(crate) use sidecore_ipc::sys::poll;
+pub use sidecore_ipc::sys::verified_fd;
 
 /// Returns freed memory to the system, as far as the C library can: if all memory of the process is locked it keeps
 /// most of it for later allocations.

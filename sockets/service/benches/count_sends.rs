@@ -1,8 +1,8 @@
 //! The program that `cargo xtask count` runs under callgrind for programs: small messages into a ring of the service of
 //! sockets, as the preloaded library offers them. Only the rounds after a few are instrumented.
 
-use sidecore_client::shm::span::Span;
 use sidecore_core::policy::notify::Notify;
+use sidecore_ipc::shm::span::Span;
 use sidecore_sockets::program::{Candidate, Process, promote};
 use sidecore_sockets::protocol::{Report, SOCKET_VARIABLE};
 use sidecore_sockets::stream::{Offered, Sent, Stream};

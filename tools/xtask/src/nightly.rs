@@ -142,7 +142,8 @@ const CHECKS: [Check; 9] = [
         tool: None,
         nightly: Some(&["miri", "rust-src"]),
         commands: |site| {
-            let core = ["miri", "test", "-p", "sidecore-core", "--lib", "--", "wire::tests", "session::tests"];
+            let core =
+                ["miri", "test", "-p", "sidecore-core", "--lib", "--", "wire::tests", "session::tests", "text::tests"];
             let streams = ["miri", "test", "-p", "sidecore-streams", "--lib", "--", "slot::tests"];
             let client = [
                 "miri",

@@ -11,7 +11,7 @@ use crate::control::{Reply, Request};
 use crate::keys::transfer::Address;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
-use crate::sys::verified_fd::VerifiedFd;
+use sidecore_ipc::sys::verified_fd::VerifiedFd;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

@@ -1,10 +1,10 @@
 //! Errors of a client; each message names a remedy.
 
 use crate::control::{Refused, Reply};
-use crate::versions::{SIDECORE, unreadable};
 use rustix::io::Errno;
 use sidecore_core::session::Refusal;
 use sidecore_ipc::trust::refused;
+use sidecore_ipc::versions::{SIDECORE, unreadable};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;

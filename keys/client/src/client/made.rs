@@ -1,7 +1,7 @@
 //! A key that the service makes for this program. Its private part never leaves the service.
 
 use crate::spec::{KeyMaterial, KeyToken};
-use crate::sys::verified_fd::{Left, VerifiedFd};
+use sidecore_ipc::sys::verified_fd::{Left, VerifiedFd};
 
 /// A key of this program, kept by the service until this value is dropped. Forked children hold it as well, each until
 /// it drops its own or ends. Open sessions on it stay open until they are closed.

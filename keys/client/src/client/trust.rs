@@ -1,9 +1,9 @@
 //! Decides which service a client trusts: clients send keys, so not every listener will do.
 
 use super::{ConnectError, Options};
-use crate::sys::verified_fd::{VerifiedFd, closed};
-use crate::sys::{packet, peer};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
+use sidecore_ipc::sys::{packet, peer};
 use sidecore_ipc::trust::is_trusted;
 
 /// Connects to the service before the deadline, and sends nothing yet.

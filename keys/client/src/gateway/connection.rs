@@ -3,7 +3,7 @@
 use super::{Ask, Hello, Tell, VERSION, Welcome, decode_ask};
 use crate::client::{self, Error, Options, after, connect_trusted, question};
 use crate::control::{Reply, Request, encode};
-use crate::sys::packet::{self, MAX_PACKET};
+use sidecore_ipc::sys::packet::{self, MAX_PACKET};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 

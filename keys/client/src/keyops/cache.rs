@@ -3,7 +3,7 @@
 
 use crate::keyops::failure::Failure;
 use crate::keyops::key::Key;
-use crate::sys::process::PerProcess;
+use sidecore_ipc::sys::process::PerProcess;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

@@ -2,8 +2,8 @@
 
 use crate::client::ConnectError;
 use crate::control::{Ground, Refused};
-use crate::sys::verified_fd::closed;
 use sidecore_core::session::Refusal;
+use sidecore_ipc::sys::verified_fd::closed;
 use std::ffi::CStr;
 use std::io;
 use std::time::Duration;

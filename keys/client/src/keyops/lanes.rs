@@ -16,13 +16,13 @@ use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
 use crate::keyops::outage::Outage;
-use crate::sys::connections::{Connections, Listed};
-use crate::sys::poll::wait_readable;
+use sidecore_ipc::sys::connections::{Connections, Listed};
+use sidecore_ipc::sys::poll::wait_readable;
 
-use crate::sys::process::PerProcess;
-use crate::sys::verified_fd::VerifiedFd;
-use crate::sys::wake::Ringer;
 use parked::Thread;
+use sidecore_ipc::sys::process::PerProcess;
+use sidecore_ipc::sys::verified_fd::VerifiedFd;
+use sidecore_ipc::sys::wake::Ringer;
 use std::collections::VecDeque;
 use std::io;
 use std::ops::{Deref, DerefMut};

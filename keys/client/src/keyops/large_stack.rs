@@ -1,7 +1,7 @@
 //! Runs work that needs more stack than a program provides: threads may have 16 KiB, and coroutines 32 KiB without a
 //! guard page.
 
-use crate::sys::stack;
+use sidecore_ipc::sys::stack;
 use std::cell::Cell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

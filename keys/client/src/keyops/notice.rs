@@ -6,11 +6,11 @@
 
 use super::failure::{Failure, Reason};
 use super::key::{Key, Private};
-use crate::sys::clock;
-use crate::sys::packet::send_datagram;
-use crate::sys::process::PerProcess;
 use rustix::process::{geteuid, getpid};
 use sidecore_core::policy::rate::{Origin, Pace, RateLimit};
+use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::packet::send_datagram;
+use sidecore_ipc::sys::process::PerProcess;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicU8, Ordering};

@@ -1,6 +1,6 @@
 //! How long the service has been absent: one outage for all operations of a process.
 
-use crate::sys::clock;
+use sidecore_ipc::sys::clock;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 

@@ -11,7 +11,7 @@ use super::provider::{self, Provider, ProviderNumber};
 use sidecore_client::keyops::cache;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Curve, Key, Private, Public};
-use sidecore_client::sys::verified_fd::{Left, VerifiedFd};
+use sidecore_ipc::sys::verified_fd::{Left, VerifiedFd};
 use std::ffi::{CStr, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ops::{Deref, DerefMut};

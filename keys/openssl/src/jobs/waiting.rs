@@ -5,8 +5,8 @@
 
 use super::set::Set;
 use sidecore_client::keyops::lanes::{self, LaneGuard, Parked, Pool};
-use sidecore_client::sys::verified_fd::{VerifiedFd, closed};
 use sidecore_core::time::Nanos;
+use sidecore_ipc::sys::verified_fd::{VerifiedFd, closed};
 use std::io;
 use std::os::fd::RawFd;
 use std::sync::Arc;

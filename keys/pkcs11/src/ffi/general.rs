@@ -10,10 +10,10 @@ use cryptoki_sys::{
     CKR_ARGUMENTS_BAD, CKR_CANT_LOCK, CKR_FUNCTION_FAILED, CKR_GENERAL_ERROR, CKR_RANDOM_SEED_NOT_SUPPORTED,
 };
 use rustix::rand::{GetRandomFlags, getrandom};
-use sidecore_client::environment::trusted_variable;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::large_stack::on_large_stack;
 use sidecore_client::keyops::notice;
+use sidecore_ipc::environment::trusted_variable;
 use std::ffi::c_void;
 use std::fs::File;
 use std::io::{ErrorKind, Read};

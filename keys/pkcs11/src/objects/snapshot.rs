@@ -15,8 +15,8 @@ use sidecore_client::keyops::credentials::Credentials;
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::key::{Key, Private, Public};
 use sidecore_client::keys::{UsableKey, Usage};
-use sidecore_client::sys::clock;
 use sidecore_digest::Hasher;
+use sidecore_ipc::sys::clock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 

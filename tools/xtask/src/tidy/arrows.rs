@@ -41,8 +41,8 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("sidecore-digest", &["sidecore-client"]),
     ("sidecore-rustls", &["sidecore-client", "sidecore-digest"]),
     ("sidecore-c", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
-    ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
-    ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-core"]),
+    ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-sockets", "sidecore-streams", "sidecore-ipc"]),
     ("sidecore-terminal", &[]),
     ("sidecore-report", &["sidecore-core"]),
@@ -112,18 +112,8 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ),
     // These speak with a network: they hold no service.
     ("sidecore-nats", &["sidecore-terminal"]),
-    ("sidecore-remote", &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
-    (
-        "sidecore-farm",
-        &[
-            "sidecore-client",
-            "sidecore-assign",
-            "sidecore-nats",
-            "sidecore-nodes",
-            "sidecore-core",
-            "sidecore-terminal",
-        ],
-    ),
+    ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
+    ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
     // It sees messages to sign, and no private key.
     ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),
@@ -131,6 +121,10 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("xtask", &[]),
     ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
     ("sidecore-counters", &["sidecore-ipc", "sidecore-core"]),
+    (
+        "sidecore-remote",
+        &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-ipc", "sidecore-core", "sidecore-terminal"],
+    ),
 ];
 
 /// Crates that only decide. Nothing of others stands behind them, so that they can read no clock and do no I/O.

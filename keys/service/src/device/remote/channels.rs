@@ -368,7 +368,7 @@ impl Far {
 }
 
 fn later_ms() -> u64 {
-    let now = sidecore_client::sys::clock::wall_ms();
+    let now = sidecore_ipc::sys::clock::wall_ms();
     let later = |latest: u64| Some(now.max(latest + 1));
     LATEST_MS.fetch_update(Ordering::Relaxed, Ordering::Relaxed, later).map_or(now, |latest| now.max(latest + 1))
 }

@@ -14,8 +14,6 @@ use sidecore_client::gateway::{
     Request, TRIES, Task, Tell, decode_tell,
 };
 use sidecore_client::keys::transfer::Address;
-use sidecore_client::sys::clock::timespec;
-use sidecore_client::sys::packet;
 use sidecore_core::doorbell::Doorbell;
 use sidecore_core::session::Refusal;
 use sidecore_core::sidecore::Reply;
@@ -23,6 +21,8 @@ use sidecore_core::time::Nanos;
 use sidecore_daemon::sys::message;
 use sidecore_daemon::sys::{cpu, wake};
 use sidecore_ipc::sys::clock;
+use sidecore_ipc::sys::clock::timespec;
+use sidecore_ipc::sys::packet;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;

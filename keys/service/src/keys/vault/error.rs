@@ -1,6 +1,6 @@
 //! Errors of keys at rest: the directory, a file in it, and the number of changes outside it.
 
-use sidecore_client::versions::SIDECORE;
+use sidecore_ipc::versions::SIDECORE;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;

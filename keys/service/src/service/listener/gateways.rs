@@ -12,9 +12,9 @@ use crate::events;
 use crate::service::command::{Event, LaneKey};
 use crate::service::reactor::thread::Reactor;
 use sidecore_client::gateway::{Hello, MAX_OFFERS, VERSION, Welcome};
-use sidecore_client::versions::other_version;
 use sidecore_core::time::Nanos;
 use sidecore_daemon::sys::{cpu, wake};
+use sidecore_ipc::versions::other_version;
 use std::collections::BTreeMap;
 
 impl Listener {
