@@ -6,11 +6,11 @@ use der::asn1::UintRef;
 use der::{Decode, Encode, Sequence};
 use sidecore_client::client::Options;
 use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::hasher::input;
 use sidecore_client::keyops::key::{Family, Key, Private, Public};
 use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
-use sidecore_digest::input;
 use std::sync::Arc;
 
 /// Flags of a request: the hash of an RSA signature.

@@ -6,13 +6,14 @@ use sidecore_client::keyops::ask;
 use sidecore_client::keyops::decrypt;
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::hasher::input;
 use sidecore_client::keyops::key::{Key, Private, Public};
 use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::Usage;
 use sidecore_client::keys::uri::Uri;
-use sidecore_digest::input;
+
 use sidecore_ipc::named_file::NamedFile;
 use std::io::{self, Read};
 use std::path::Path;

@@ -8,13 +8,13 @@ use crate::status::Fault;
 use sidecore_client::client::{Buffer, Client, Options, Received, Request, Session};
 use sidecore_client::keyops::credentials::Credentials;
 use sidecore_client::keyops::failure::{Failure, Reason};
+use sidecore_client::keyops::hasher::input;
 use sidecore_client::keyops::key::{Key, Private};
 use sidecore_client::keyops::lanes::Sessions;
 use sidecore_client::keyops::sign::Prepared;
 use sidecore_client::spec::Scheme;
 use sidecore_core::session::{Op, Refusal};
 use sidecore_core::wire::{Extent, Status};
-use sidecore_digest::input;
 use std::os::fd::{AsRawFd, RawFd};
 use std::sync::Arc;
 

@@ -26,6 +26,7 @@ pub mod credentials;
 pub mod decrypt;
 pub mod digest;
 pub mod failure;
+pub mod hasher;
 pub mod key;
 pub mod lanes;
 pub mod large_stack;

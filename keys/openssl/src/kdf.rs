@@ -2,7 +2,7 @@
 
 use sidecore_client::keyops::digest::Digest;
 use sidecore_client::keyops::failure::Failure;
-use sidecore_digest::Hasher;
+use sidecore_client::keyops::hasher::Hasher;
 use zeroize::Zeroizing;
 
 /// Longest key, and longest shared information, bytes.

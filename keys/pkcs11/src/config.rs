@@ -2,10 +2,10 @@
 
 use sidecore_client::client::Options;
 use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::hasher::Hasher;
 use sidecore_client::keyops::key::{Family, Raw};
 use sidecore_core::policy::ParseError;
 use sidecore_core::policy::notify::Notify;
-use sidecore_digest::Hasher;
 use sidecore_ipc::environment::{SERVICE_USER_VARIABLE, SOCKET_VARIABLE, named_users};
 use std::fmt::Write;
 use std::time::Duration;

@@ -11,9 +11,9 @@ use cryptoki_sys::{
     CKR_KEY_FUNCTION_NOT_PERMITTED, CKR_KEY_HANDLE_INVALID, CKR_KEY_TYPE_INCONSISTENT,
 };
 use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::hasher::Hasher;
 use sidecore_client::keyops::key::{Family, Key, Public, Raw};
 use sidecore_client::keys::Usage;
-use sidecore_digest::Hasher;
 use std::sync::Arc;
 
 /// An object. Those of the service do not change; others are replaced by changed ones.

@@ -8,11 +8,11 @@ use crate::rv::{Doing, Rv, told};
 use cryptoki_sys::{
     CKF_SIGN, CKF_VERIFY, CKR_DATA_LEN_RANGE, CKR_DEVICE_ERROR, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
 };
+use sidecore_client::keyops::hasher::Hasher;
 use sidecore_client::keyops::key::{Key, Public};
 use sidecore_client::keyops::sign::Settings;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::Usage;
-use sidecore_digest::Hasher;
 use std::sync::Arc;
 
 /// A signature in the making, or being verified.

@@ -13,9 +13,9 @@ use cryptoki_sys::{CK_OBJECT_CLASS, CK_OBJECT_HANDLE, CKO_CERTIFICATE, CKO_PRIVA
 use sidecore_client::keyops::ask::{ListedKey, ListedKeys, list_with_certificates};
 use sidecore_client::keyops::credentials::Credentials;
 use sidecore_client::keyops::digest::Digest;
+use sidecore_client::keyops::hasher::Hasher;
 use sidecore_client::keyops::key::{Key, Private, Public};
 use sidecore_client::keys::{UsableKey, Usage};
-use sidecore_digest::Hasher;
 use sidecore_ipc::sys::clock;
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;

@@ -13,7 +13,7 @@ use cryptoki_sys::{
 };
 use sidecore::keys::Kind;
 use sidecore_client::keyops::digest::Digest;
-use sidecore_digest::Hasher;
+use sidecore_client::keyops::hasher::Hasher;
 use std::ptr;
 
 fn signed_in_parts(module: &Module, session: Session, kind: CK_MECHANISM_TYPE, key: Object) -> Vec<u8> {

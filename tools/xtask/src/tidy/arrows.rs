@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 34] = [
+const ALLOWED: [(&str, &[&str]); 33] = [
     ("sidecore-core", &[]),
     // Farm, remote keys and simulator take the same decisions.
     ("sidecore-nodes", &["sidecore-core"]),
@@ -38,11 +38,10 @@ const ALLOWED: [(&str, &[&str]); 34] = [
         &["sidecore-sockets", "sidecore-streams", "sidecore-daemon", "sidecore-ipc", "sidecore-core"],
     ),
     ("sidecore-sim", &["sidecore-nodes", "sidecore-core"]),
-    ("sidecore-digest", &["sidecore-client"]),
-    ("sidecore-rustls", &["sidecore-client", "sidecore-digest"]),
-    ("sidecore-c", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
-    ("sidecore-openssl", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
-    ("sidecore-pkcs11", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-rustls", &["sidecore-client"]),
+    ("sidecore-c", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-openssl", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-pkcs11", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
     ("sidecore-preload", &["sidecore-sockets", "sidecore-streams", "sidecore-ipc"]),
     ("sidecore-terminal", &[]),
     ("sidecore-report", &["sidecore-core"]),
@@ -115,7 +114,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
     // It sees messages to sign, and no private key.
-    ("sidecore-agent", &["sidecore-client", "sidecore-digest", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
+    ("sidecore-agent", &["sidecore-client", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-libcrypto", &[]),
     ("sidecore-testing", &[]),
     ("xtask", &[]),
@@ -131,7 +130,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
 const DECIDING: [&str; 3] = ["sidecore-core", "sidecore-nodes", "sidecore-streams"];
 
 /// Crates that programs elsewhere name in their Cargo.toml: `cargo publish --dry-run` with all of them succeeds.
-const PUBLISHED: [&str; 5] = ["sidecore-core", "sidecore-ipc", "sidecore-client", "sidecore-digest", "sidecore-rustls"];
+const PUBLISHED: [&str; 4] = ["sidecore-core", "sidecore-ipc", "sidecore-client", "sidecore-rustls"];
 
 /// Tests of all crates may use it.
 const TESTING: &str = "sidecore-testing";
@@ -327,7 +326,7 @@ mod tests {
         let wrong = |name: &str| {
             unpublishable(packages.iter().find(|package| package.name.as_str() == name).unwrap()).join(", ")
         };
-        assert_eq!(PUBLISHED.map(wrong), [""; 5]);
+        assert_eq!(PUBLISHED.map(wrong), [""; 4]);
         // The service's own crate needs what is not published, and another forbids it.
         assert!(wrong("sidecore").contains("needs `sidecore-batch`"), "{}", wrong("sidecore"));
         assert!(wrong("sidecore-testing").contains("with `publish`"));

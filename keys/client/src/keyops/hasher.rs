@@ -1,12 +1,12 @@
 //! Digests of messages to sign, made in the program, so that messages need not travel.
 
+use crate::keyops::digest::Digest;
+use crate::keyops::sign::Settings;
 use digest::Digest as Function;
 use md5::Md5;
 use sha1::Sha1;
 use sha2::{Sha224, Sha256, Sha384, Sha512, Sha512_224, Sha512_256};
 use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
-use sidecore_client::keyops::digest::Digest;
-use sidecore_client::keyops::sign::Settings;
 use std::borrow::Cow;
 
 /// A digest in progress; MD5-SHA1 has two parts.
