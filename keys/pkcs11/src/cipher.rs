@@ -1,9 +1,10 @@
 //! RSA decryption by the private key, and encryption to the public one, both in the service.
 
 use crate::config::Setup;
+use crate::log::{Doing, told};
 use crate::mechanism::Mechanism;
 use crate::objects::Object;
-use crate::rv::{Doing, Rv, told};
+use crate::rv::Rv;
 use cryptoki_sys::{CKF_DECRYPT, CKF_ENCRYPT, CKR_ARGUMENTS_BAD, CKR_DATA_LEN_RANGE, CKR_ENCRYPTED_DATA_LEN_RANGE};
 use sidecore_client::keyops::decrypt::Settings;
 use sidecore_client::keyops::key::Key;

@@ -2,10 +2,11 @@
 
 use crate::certificate::Certificate;
 use crate::config::Setup;
+use crate::log::{Doing, refused, told};
 use crate::mechanism::{self, Mechanism, curve_of, is_ed25519};
 use crate::objects::{Object, Pair, What, id_of, own};
 use crate::rules::{self, Wanted};
-use crate::rv::{Doing, Rv, refused, told};
+use crate::rv::Rv;
 use crate::session::Session;
 use crate::store;
 use crate::template::{Rule, Template};

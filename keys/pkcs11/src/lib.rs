@@ -5,7 +5,7 @@
 //! |Module|For|
 //! |---|---|
 //! |`ffi`|all raw pointers: tables of functions, buffers, templates, parameters; one file for each group of functions|
-//! |`life`|initialised or not, by process; `config`, its settings; `rv`, its errors and the log|
+//! |`life`|initialised or not, by process; `config`, its settings; `rv`, its return values; `log`, the reasons of failures|
 //! |`sessions`|the table of sessions; `session`, one of them|
 //! |`objects`|keys and certificates: a snapshot of the service's, `own` ones of this program, attributes, search|
 //! |`mechanism`|operations and their parameters; `sign`, `cipher`, `generate` carry them out; `store` changes the service's keys|
@@ -22,6 +22,7 @@ mod ecdsa;
 pub mod ffi;
 mod generate;
 mod life;
+mod log;
 mod mechanism;
 mod objects;
 mod rules;

@@ -2,15 +2,13 @@
 //! sessions until it initialises the module itself.
 
 use crate::config::Setup;
-use crate::objects::{own, snapshot};
 use crate::rv::Rv;
-use crate::sessions;
 use crate::sys::published::Published;
 use cryptoki_sys::{
     CKR_CRYPTOKI_ALREADY_INITIALIZED, CKR_CRYPTOKI_NOT_INITIALIZED, CKR_HOST_MEMORY, CKR_USER_ALREADY_LOGGED_IN,
     CKR_USER_NOT_LOGGED_IN,
 };
-use sidecore_client::keyops::{lanes, notice};
+use sidecore_client::keyops::notice;
 use sidecore_ipc::sys::process::PerProcess;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
@@ -35,7 +33,8 @@ pub(crate) fn setup() -> Result<&'static Setup, Rv> {
     SETUP.get().filter(|_| is).ok_or(Rv(CKR_CRYPTOKI_NOT_INITIALIZED))
 }
 
-pub(crate) fn begin(read: impl FnOnce() -> Result<Setup, Rv>) -> Result<(), Rv> {
+/// Initialises the module in this process. `forget` drops what a parent left; it gets the number of this process.
+pub(crate) fn begin(read: impl FnOnce() -> Result<Setup, Rv>, forget: impl FnOnce(u32)) -> Result<(), Rv> {
     let process = process()?;
     let before = INITIALISED.load(Ordering::Acquire);
     if before == process {
@@ -44,7 +43,8 @@ pub(crate) fn begin(read: impl FnOnce() -> Result<Setup, Rv>) -> Result<(), Rv> 
     let setup = read()?;
     notice::begin();
     if before != 0 {
-        clear(process);
+        forget(process);
+        LOGGED_IN.store(false, Ordering::Relaxed);
     }
     // Programs initialise again and again, mostly with the same settings: what is published stays in memory.
     if SETUP.get().is_none_or(|known| format!("{known:?}") != format!("{setup:?}")) {
@@ -54,21 +54,15 @@ pub(crate) fn begin(read: impl FnOnce() -> Result<Setup, Rv>) -> Result<(), Rv> 
     done.map(|_| ()).map_err(|_| Rv(CKR_CRYPTOKI_ALREADY_INITIALIZED))
 }
 
-pub(crate) fn end() -> Result<(), Rv> {
+/// Ends what `begin` began. `forget` is as there.
+pub(crate) fn end(forget: impl FnOnce(u32)) -> Result<(), Rv> {
     let process = process()?;
     if INITIALISED.swap(0, Ordering::AcqRel) == 0 {
         return Err(Rv(CKR_CRYPTOKI_NOT_INITIALIZED));
     }
-    clear(process);
-    lanes::close_idle();
-    Ok(())
-}
-
-fn clear(process: u32) {
-    sessions::close_all(process);
-    own::clear(process);
-    snapshot::forget(process);
+    forget(process);
     LOGGED_IN.store(false, Ordering::Relaxed);
+    Ok(())
 }
 
 pub(crate) fn is_logged_in() -> bool {

@@ -2,9 +2,10 @@
 
 use crate::config::Setup;
 use crate::ecdsa;
+use crate::log::{Doing, told};
 use crate::mechanism::{Input, Mechanism, signature_len};
 use crate::objects::Object;
-use crate::rv::{Doing, Rv, told};
+use crate::rv::Rv;
 use cryptoki_sys::{
     CKF_SIGN, CKF_VERIFY, CKR_DATA_LEN_RANGE, CKR_DEVICE_ERROR, CKR_SIGNATURE_INVALID, CKR_SIGNATURE_LEN_RANGE,
 };

@@ -4,9 +4,10 @@
 use crate::certificate::Certificate;
 use crate::config::Setup;
 use crate::life;
+use crate::log::{Doing, refused, told};
 use crate::objects::snapshot::{self, Snapshot};
 use crate::objects::{Object, Pair, What, own};
-use crate::rv::{Doing, Rv, refused, told};
+use crate::rv::Rv;
 use cryptoki_sys::{
     CK_OBJECT_HANDLE, CKR_ATTRIBUTE_VALUE_INVALID, CKR_FUNCTION_FAILED, CKR_TEMPLATE_INCONSISTENT,
     CKR_TOKEN_WRITE_PROTECTED,

@@ -3,7 +3,8 @@
 //! one that signs.
 
 use crate::config::Setup;
-use crate::rv::{Rv, refused};
+use crate::log::refused;
+use crate::rv::Rv;
 use cryptoki_sys::{
     CK_ATTRIBUTE, CK_ATTRIBUTE_TYPE, CK_FALSE, CK_TRUE, CK_ULONG, CKA_AC_ISSUER, CKA_ALLOWED_MECHANISMS,
     CKA_ALWAYS_AUTHENTICATE, CKA_ALWAYS_SENSITIVE, CKA_APPLICATION, CKA_BASE, CKA_CERTIFICATE_CATEGORY,

@@ -3,6 +3,7 @@
 use super::call;
 use super::memory::{read, text, write};
 use crate::config::{ConfigError, FILE, MAX_TEXT, Setup};
+use crate::objects::{own, snapshot};
 use crate::rv::Rv;
 use crate::{life, sessions};
 use cryptoki_sys::{
@@ -12,7 +13,7 @@ use cryptoki_sys::{
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::large_stack::on_large_stack;
-use sidecore_client::keyops::notice;
+use sidecore_client::keyops::{lanes, notice};
 use sidecore_ipc::environment::trusted_variable;
 use std::ffi::c_void;
 use std::fs::File;
@@ -59,7 +60,7 @@ pub(super) extern "C" fn initialize(args: *mut c_void) -> CK_RV {
                 unsafe { text(args.pReserved.cast()) }?
             }
         };
-        life::begin(|| on_large_stack(|| settings(reserved.as_deref().unwrap_or_default())))
+        life::begin(|| on_large_stack(|| settings(reserved.as_deref().unwrap_or_default())), forget)
     })
 }
 
@@ -91,7 +92,21 @@ fn file() -> Result<String, ConfigError> {
 }
 
 pub(super) extern "C" fn finalize(reserved: *mut c_void) -> CK_RV {
-    call(|| if reserved.is_null() { life::end() } else { Err(Rv(CKR_ARGUMENTS_BAD)) })
+    call(|| {
+        if !reserved.is_null() {
+            return Err(Rv(CKR_ARGUMENTS_BAD));
+        }
+        life::end(forget)?;
+        lanes::close_idle();
+        Ok(())
+    })
+}
+
+/// Closes the sessions of this process, and drops the objects that it knows.
+fn forget(process: u32) {
+    sessions::close_all(process);
+    own::clear(process);
+    snapshot::forget(process);
 }
 
 pub(super) extern "C" fn get_info(info: *mut CK_INFO) -> CK_RV {
