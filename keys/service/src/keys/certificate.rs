@@ -1,35 +1,10 @@
 //! Certificates beside keys: read from PEM files, and checked against a key before they are stored.
 
+use super::error::CertificateError;
 use super::public::spki_of_certificate;
 use crate::ffi::pkey::PKey;
 use sidecore_client::keys::pem::{all_blocks, first_block};
-use sidecore_client::keys::{Certificate, DateError, MAX_CERTIFICATE, MAX_CERTIFICATES, Moment};
-
-/// Certificates that cannot be stored with a key.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum CertificateError {
-    /// The file has no certificate.
-    #[error("there is no certificate in it that can be read: give the chain in PEM, that of the key first")]
-    None,
-    /// There are more than [`MAX_CERTIFICATES`].
-    #[error("a key has at most {MAX_CERTIFICATES} certificates: leave out the last ones, which clients have")]
-    Many,
-    /// One is larger than [`MAX_CERTIFICATE`].
-    #[error("certificate {0} has {1} bytes: at most {MAX_CERTIFICATE} are stored")]
-    Large(usize, usize),
-    /// One is damaged.
-    #[error("certificate {0} cannot be read: give X.509 certificates")]
-    Damaged(usize),
-    /// The first one is of another key.
-    #[error("the first certificate is of another key: give that of this key first")]
-    OtherKey,
-    /// One has another issuer than the next.
-    #[error("certificate {0} is not of the issuer of the one before: give the chain in its order")]
-    Order(usize),
-    /// It is not valid now, or older than the present one.
-    #[error(transparent)]
-    Dates(#[from] DateError),
-}
+use sidecore_client::keys::{Certificate, MAX_CERTIFICATE, MAX_CERTIFICATES, Moment};
 
 /// The certificates of a PEM file, in its order.
 ///

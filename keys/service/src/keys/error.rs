@@ -1,13 +1,14 @@
 //! Errors of keys: in files, as they are read, and in the store.
 
-use super::certificate::CertificateError;
 use super::sealed::{PartnerError, TransferError};
 use super::vault::VaultError;
 use crate::channel::ServeError;
 use crate::config::{PassphraseError, UnfitPassphrase};
 use crate::control::{Ground, Refused};
 use crate::engine::crypto::SessionError;
-use sidecore_client::keys::{Kind, MAX_ACL, MAX_ID, MAX_RATE, NameError, Usage};
+use sidecore_client::keys::{
+    DateError, Kind, MAX_ACL, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, MAX_RATE, NameError, Usage,
+};
 use std::path::PathBuf;
 
 /// A file without the key that is looked for in it.
@@ -46,6 +47,32 @@ pub enum KeyFileError {
     /// It holds a secret that must not be passed around.
     #[error("there is a private key in it, which is not to be here: give the public key or the certificate")]
     NotPublic,
+}
+
+/// Certificates that cannot be stored with a key.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CertificateError {
+    /// The file has no certificate.
+    #[error("there is no certificate in it that can be read: give the chain in PEM, that of the key first")]
+    None,
+    /// There are more than [`MAX_CERTIFICATES`].
+    #[error("a key has at most {MAX_CERTIFICATES} certificates: leave out the last ones, which clients have")]
+    Many,
+    /// One is larger than [`MAX_CERTIFICATE`].
+    #[error("certificate {0} has {1} bytes: at most {MAX_CERTIFICATE} are stored")]
+    Large(usize, usize),
+    /// One is damaged.
+    #[error("certificate {0} cannot be read: give X.509 certificates")]
+    Damaged(usize),
+    /// The first one is of another key.
+    #[error("the first certificate is of another key: give that of this key first")]
+    OtherKey,
+    /// One has another issuer than the next.
+    #[error("certificate {0} is not of the issuer of the one before: give the chain in its order")]
+    Order(usize),
+    /// It is not valid now, or older than the present one.
+    #[error(transparent)]
+    Dates(#[from] DateError),
 }
 
 /// A key that the service cannot use.
