@@ -6,11 +6,14 @@ mod asym_cipher;
 mod context;
 mod decoder;
 mod encoder;
+mod fips;
 mod generate;
-mod import;
+mod init;
+mod key_data;
 mod key_settings;
 mod keymgmt;
 mod legacy;
+mod legacy_builder;
 mod libcrypto;
 mod memory;
 mod object;
@@ -23,7 +26,7 @@ mod strings;
 mod tests;
 mod upcalls;
 
-pub use provider::OSSL_provider_init;
+pub use init::OSSL_provider_init;
 
 use abi::{Algorithm, operation};
 use decoder::FromDer;

@@ -2,6 +2,7 @@
 
 pub(crate) mod ffi;
 mod set;
+mod sys;
 pub(crate) mod waiting;
 
 use ffi::{Job, Pause};

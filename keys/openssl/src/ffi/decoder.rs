@@ -6,11 +6,10 @@
 use super::abi::{Bio, Callback, Dispatch, OBJECT_PKEY, PassphraseCallback, decoder as entry, select};
 use super::context::{Context, newctx};
 use super::keymgmt::export_object;
-use super::libcrypto::check_fips;
 use super::object::offer;
 use super::params::List;
 use super::provider::Provider;
-use super::{OfFamily, free, guard};
+use super::{OfFamily, fips, free, guard};
 use sidecore_client::keyops::ask::find;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Key, Private, Public};
@@ -116,7 +115,7 @@ unsafe extern "C" fn decode_der<F: OfFamily, const PKCS8: bool>(
 /// The key named by a file. If the file has the public part, no service is needed, so that a server can load its keys
 /// during an outage. Whether the service's key is still the same is checked at use.
 fn key_of(provider: &Provider, uri: &Uri) -> Result<Key, Failure> {
-    check_fips(&provider.core)?;
+    fips::check(&provider.core)?;
     let options = provider.options()?;
     match uri.public() {
         Some(public) => Ok(Key::new(Public::from_spki(public)?, Private::Stored(uri.name().to_owned()))),

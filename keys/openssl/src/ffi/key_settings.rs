@@ -3,7 +3,7 @@
 
 use super::object::{KeyObject, with_object};
 use super::params::{BYTES, INTEGER, Param, Params, TEXT, params};
-use super::{guard, import};
+use super::{guard, key_data};
 use sidecore_client::keyops::failure::Failure;
 use sidecore_client::keyops::key::{Key, Private, Public};
 use std::ffi::{c_int, c_void};
@@ -33,7 +33,7 @@ pub(super) extern "C" fn set_params(object: &mut KeyObject, params: Params<'_>) 
 fn point(object: &mut KeyObject, bytes: &[u8]) -> Result<(), Failure> {
     match object.curve()? {
         Some(curve) if object.has_key()? != Some(true) => {
-            let public = Public::Ec { curve, point: import::point(curve, bytes)? };
+            let public = Public::Ec { curve, point: key_data::point(curve, bytes)? };
             object.set(Key::new(public, Private::None))
         }
         _ => Err(Failure::unsupported("another point for this key: load the other key")),

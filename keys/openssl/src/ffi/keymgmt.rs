@@ -1,11 +1,13 @@
 //! Key management: making, loading, importing and querying keys.
 
 use super::abi::{Callback, Dispatch, keymgmt as entry, operation, select};
+use super::key_data::{self, public};
 use super::legacy;
+use super::legacy_builder;
 use super::object::{KeyObject, Object, Reference, key_in, with_object};
 use super::params::{Answer, BYTES, INTEGER, List, Param, Params, Questions, TEXT, UNSIGNED, params};
 use super::provider::{Provider, tell};
-use super::{OfFamily, free, generate, guard, import, key_settings};
+use super::{OfFamily, free, generate, guard, key_settings};
 use sidecore_client::keyops::ask::check;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keyops::key::{Curve, Family, Key, Private, Public, Raw};
@@ -142,7 +144,7 @@ extern "C" fn import<F: OfFamily>(object: &mut KeyObject, selection: c_int, para
             return curve.map(|curve| object.set_parameters(curve)).transpose().map(|set| set.is_some());
         }
         let known = provider.as_deref().ok_or_else(|| Failure::new(Reason::Internal, "the provider was unloaded"))?;
-        let key = import::read(known, F::FAMILY, selection & select::PRIVATE != 0, params)?;
+        let key = key_data::read(known, F::FAMILY, selection & select::PRIVATE != 0, params)?;
         object.set(key).map(|()| true)
     };
     guard(0, || tell(provider.clone(), c"import", import()).map_or(0, c_int::from))
@@ -159,7 +161,7 @@ unsafe extern "C" fn export(
     with_object(object, c"export", 0, |object| {
         let list = match (object.key()?, object.parameters()?) {
             (Some(key), _) if selection & select::PRIVATE != 0 && key.has_private() => {
-                let provider = object.provider().filter(|_| selection & legacy::ALL == legacy::ALL);
+                let provider = object.provider().filter(|_| selection & legacy_builder::ALL == legacy_builder::ALL);
                 // SAFETY: OpenSSL's own callback.
                 let build =
                     |provider: Arc<Provider>| unsafe { legacy::build(&provider, object, &key, callback, argument) };
@@ -170,7 +172,7 @@ unsafe extern "C" fn export(
                 return Err(Failure::unsupported("RSA keys have no parameters: ask for the public part"));
             }
             (Some(key), _) => {
-                legacy::note(selection, callback);
+                legacy_builder::note(selection, callback);
                 public(&key, selection)
             }
             (None, Some(curve)) => List::default().text(c"group", curve.name()),
@@ -191,22 +193,8 @@ fn stays(key: &Key) -> Failure {
     Failure::new(Reason::Private, text)
 }
 
-pub(super) fn public(key: &Key, selection: c_int) -> List {
-    let list = List::default();
-    let asked = selection & select::PUBLIC != 0;
-    match &key.public {
-        Public::Rsa { n, e } if asked => list.number(c"n", n).number(c"e", e),
-        Public::Ec { curve, point } => {
-            let list = list.text(c"group", curve.name());
-            if asked { list.bytes(c"pub", point) } else { list }
-        }
-        Public::Raw(_, key) if asked => list.bytes(c"pub", key),
-        Public::Rsa { .. } | Public::Raw(..) => list,
-    }
-}
-
 extern "C" fn imported_types<F: OfFamily>(selection: c_int) -> *const Param {
-    import::types(F::FAMILY, selection).as_ptr()
+    key_data::types(F::FAMILY, selection).as_ptr()
 }
 
 extern "C" fn exported_types<F: OfFamily>(selection: c_int) -> *const Param {
@@ -214,7 +202,7 @@ extern "C" fn exported_types<F: OfFamily>(selection: c_int) -> *const Param {
     let list = if private {
         params! {}
     } else {
-        import::types(F::FAMILY, selection)
+        key_data::types(F::FAMILY, selection)
     };
     list.as_ptr()
 }

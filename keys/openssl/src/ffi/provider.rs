@@ -1,12 +1,8 @@
-//! The provider object that OpenSSL loads.
+//! A loaded provider: its settings, and where its failures are told.
 
-use super::abi::{Algorithm, Dispatch, Handle, provider as entry};
-use super::legacy::{Legacy, old_setting};
-use super::libcrypto::{Libcrypto, find_fips};
-use super::params::{Answer, INTEGER, Param, Questions, TEXT_POINTER, params};
+use super::legacy_builder::LegacyBuilder;
 use super::upcalls::Core;
-use super::{free, guard};
-use crate::jobs::{self, Jobs};
+use crate::jobs::Jobs;
 use rustix::rand::{GetRandomFlags, getrandom};
 use sidecore_client::client::Options;
 use sidecore_client::keyops::failure::{Failure, Reason};
@@ -17,7 +13,7 @@ use sidecore_client::keyops::notice::{self, Remark};
 use sidecore_client::keyops::wait::Caller;
 use sidecore_core::policy::notify::Notify;
 use sidecore_ipc::environment::named_users;
-use std::ffi::{CStr, c_int, c_void};
+use std::ffi::CStr;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 use std::time::Duration;
 
@@ -40,7 +36,7 @@ pub(crate) struct Provider {
     pub(crate) core: Core,
     /// Options of lanes; or the error in the configuration, which OpenSSL would not show during loading.
     options: Result<Options, Failure>,
-    pub(super) legacy: Legacy,
+    pub(super) legacy: LegacyBuilder,
     syslog: bool,
     /// The options after looking up names of users. That happens after OpenSSL has loaded its configuration: the
     /// lookup may use OpenSSL itself.
@@ -72,7 +68,7 @@ pub(super) fn tell<T>(provider: Option<Arc<Provider>>, doing: &'static CStr, don
 
 impl Provider {
     /// `None`: too many are loaded.
-    fn load(core: Core, legacy: Legacy) -> Option<Arc<Self>> {
+    pub(super) fn load(core: Core, legacy: LegacyBuilder) -> Option<Arc<Self>> {
         let number = ProviderNumber(u64::from_ne_bytes(random().ok()?));
         let options = read(|name| core.setting(name));
         let old = core.setting(c"legacy").map(|text| old_setting(&text)).transpose();
@@ -193,74 +189,19 @@ impl Drop for Provider {
     }
 }
 
-static FUNCTIONS: [Dispatch; 5] = [
-    entry::teardown(free::<Arc<Provider>>),
-    entry::gettable_params(gettable_params),
-    entry::get_params(get_params),
-    entry::query_operation(query_operation),
-    Dispatch::END,
-];
-
-static GETTABLE: &[Param] = params! {
-    TEXT_POINTER: c"name", c"version", c"buildinfo";
-    INTEGER: c"status";
-};
-
-/// Entry point of the provider.
+/// Checks the setting `legacy`, which earlier versions had. Returns the line that says what replaces its value.
 ///
-/// # Safety
-/// Only OpenSSL may call it, by `openssl/core.h`.
-#[unsafe(no_mangle)]
-pub unsafe extern "C" fn OSSL_provider_init(
-    handle: *const Handle,
-    upcalls: *const c_void,
-    functions: *mut *const c_void,
-    context: *mut *mut c_void,
-) -> c_int {
-    guard(0, || {
-        // SAFETY: OpenSSL's own table and handle.
-        let Some(core) = (unsafe { Core::new(handle, upcalls.cast()) }) else { return 0 };
-        let library = Libcrypto::with(core.address_in_libcrypto());
-        // SAFETY: libcrypto's own addresses.
-        unsafe { jobs::ffi::find(|name| library.address(name)) };
-        find_fips(&library);
-        super::strings::register(&library);
-        let Some(provider) = Provider::load(core, Legacy::find(&library, core.memory.library())) else { return 0 };
-        // SAFETY: OpenSSL wants its answers here.
-        unsafe {
-            *functions = FUNCTIONS.as_ptr().cast();
-            *context = Box::into_raw(Box::new(provider)).cast();
-        }
-        1
-    })
-}
-
-extern "C" fn gettable_params(_provider: *mut c_void) -> *const Param {
-    GETTABLE.as_ptr()
-}
-
-extern "C" fn get_params(_provider: *mut c_void, mut questions: Questions<'_>) -> c_int {
-    guard(0, || {
-        let version = const {
-            match CStr::from_bytes_with_nul(concat!(env!("CARGO_PKG_VERSION"), "\0").as_bytes()) {
-                Ok(version) => version,
-                Err(_) => c"",
-            }
-        };
-        c_int::from(questions.answer([
-            (c"name", Answer::TextPointer(c"sidecore")),
-            (c"version", Answer::TextPointer(version)),
-            (c"buildinfo", Answer::TextPointer(version)),
-            (c"status", Answer::Integer(1)),
-        ]))
-    })
-}
-
-extern "C" fn query_operation(_provider: *mut c_void, number: c_int, no_store: Option<&mut c_int>) -> *const Algorithm {
-    if let Some(no_store) = no_store {
-        *no_store = 0;
+/// # Errors
+/// The value is none that those versions knew.
+fn old_setting(text: &str) -> Result<String, Failure> {
+    let value = text.trim();
+    match value {
+        "none" | "public" | "placeholder" => Ok(format!(
+            "legacy = {value} has no effect any more: an RSA or EC_KEY of a stored key now signs and decrypts in the \
+             service. Remove the line from the configuration of OpenSSL"
+        )),
+        other => Err(Failure::input(format!("legacy = {other}: this setting is gone, remove the line"))),
     }
-    super::algorithms(number).map_or(std::ptr::null(), <[Algorithm]>::as_ptr)
 }
 
 #[cfg(test)]
@@ -290,5 +231,14 @@ mod tests {
             let failure = read_timeout(text).unwrap_err();
             assert!(failure.text.contains(&format!("timeout_ms = {text}: give")), "{}", failure.text);
         }
+    }
+
+    #[test]
+    fn each_value_of_the_old_setting_is_answered_with_what_replaces_it() {
+        for value in ["none", " public ", "placeholder"] {
+            let line = old_setting(value).unwrap();
+            assert!(line.starts_with(&format!("legacy = {} has no effect", value.trim())) && line.contains("Remove"));
+        }
+        assert!(old_setting("all").unwrap_err().text.contains("legacy = all: this setting is gone, remove the line"));
     }
 }

@@ -1,12 +1,11 @@
 //! A store for URIs `sidecore:NAME`.
 
 use super::abi::{Callback, Dispatch, PassphraseCallback, expect, store as entry};
-use super::guard;
 use super::keymgmt::export_object;
-use super::libcrypto::check_fips;
 use super::object::offer;
 use super::params::{INTEGER, Param, Params, TEXT, params};
 use super::provider::Provider;
+use super::{fips, guard};
 use sidecore_client::keyops::ask::find;
 use sidecore_client::keyops::failure::{Failure, Reason};
 use sidecore_client::keys::uri::Uri;
@@ -48,7 +47,7 @@ unsafe extern "C" fn open(provider: &Arc<Provider>, uri: *const c_char) -> Optio
         // SAFETY: OpenSSL's string.
         let uri = unsafe { CStr::from_ptr(uri) }.to_string_lossy();
         let uri = Uri::parse(&uri).map_err(|error| Failure::new(Reason::Key, error.to_string()));
-        let uri = check_fips(&provider.core).and(uri);
+        let uri = fips::check(&provider.core).and(uri);
         let name = provider.tell(c"open", uri)?.name().to_owned();
         Some(Box::new(Loader { provider: Arc::clone(provider), name, expected: expect::ANY, over: false }))
     })

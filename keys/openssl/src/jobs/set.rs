@@ -4,7 +4,7 @@
 //! its number and open file. A pipe of ours that is in no other set therefore identifies this set, and its members are
 //! identified in the same way.
 
-use super::ffi::is_internet_socket;
+use super::sys::is_internet_socket;
 use rustix::event::Timespec;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::{DupFlags, dup3, fcntl_dupfd_cloexec};

@@ -1,7 +1,8 @@
-//! Import of OpenSSL's keys, for programs with `default_properties = ?provider=sidecore`.
+//! Keys as lists of parameters: what programs with `default_properties = ?provider=sidecore` import here, and the public
+//! parts that OpenSSL gets of keys.
 
 use super::abi::select;
-use super::params::{BYTES, Param, Params, TEXT, UNSIGNED, params};
+use super::params::{BYTES, List, Param, Params, TEXT, UNSIGNED, params};
 use super::provider::Provider;
 use sidecore_client::keyops::ask::public_part;
 use sidecore_client::keyops::failure::{Failure, Reason};
@@ -35,6 +36,21 @@ pub(super) fn read(provider: &Provider, family: Family, private: bool, params: P
         Family::Rsa => rsa(private, params),
         Family::Ec => ec(private, params),
         Family::Raw(of) => raw(provider, of, private, params),
+    }
+}
+
+/// The public parts of this key that the selection has.
+pub(super) fn public(key: &Key, selection: c_int) -> List {
+    let list = List::default();
+    let asked = selection & select::PUBLIC != 0;
+    match &key.public {
+        Public::Rsa { n, e } if asked => list.number(c"n", n).number(c"e", e),
+        Public::Ec { curve, point } => {
+            let list = list.text(c"group", curve.name());
+            if asked { list.bytes(c"pub", point) } else { list }
+        }
+        Public::Raw(_, key) if asked => list.bytes(c"pub", key),
+        Public::Rsa { .. } | Public::Raw(..) => list,
     }
 }
 
