@@ -52,7 +52,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 /// How to connect, and the shape of the lane.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// The service's socket.
     pub socket: PathBuf,

@@ -26,7 +26,7 @@ pub(crate) enum Log {
 }
 
 /// Settings of the module.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Setup {
     pub(crate) options: Options,
     /// Label of the token.

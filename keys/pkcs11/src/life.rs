@@ -47,7 +47,7 @@ pub(crate) fn begin(read: impl FnOnce() -> Result<Setup, Rv>, forget: impl FnOnc
         LOGGED_IN.store(false, Ordering::Relaxed);
     }
     // Programs initialise again and again, mostly with the same settings: what is published stays in memory.
-    if SETUP.get().is_none_or(|known| format!("{known:?}") != format!("{setup:?}")) {
+    if SETUP.get() != Some(&setup) {
         SETUP.set(setup);
     }
     let done = INITIALISED.compare_exchange(before, process, Ordering::AcqRel, Ordering::Relaxed);
