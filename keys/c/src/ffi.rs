@@ -75,7 +75,7 @@ fn given<T>(argument: Option<T>, name: &'static str) -> Result<T, Fault> {
 /// # Safety
 /// `text` is null, or a string that ends with a zero and is valid for `'a`.
 unsafe fn string<'a>(text: *const c_char) -> Option<&'a CStr> {
-    // SAFETY: see above.
+    // SAFETY: not null here, so the caller's string, which ends with a zero.
     (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) })
 }
 
@@ -85,7 +85,8 @@ unsafe fn input<'a>(bytes: *const u8, len: usize) -> Result<&'a [u8], Fault> {
     if len > isize::MAX as usize || bytes.is_null() && len > 0 {
         return Err(Fault::Argument("in"));
     }
-    // SAFETY: see above, and the length is that of an object.
+    // SAFETY: where a slice is made, the pointer is not null and has `len` bytes by this function's contract, at most
+    // `isize::MAX`, as was checked.
     Ok(if len == 0 { &[] } else { unsafe { std::slice::from_raw_parts(bytes, len) } })
 }
 
@@ -108,7 +109,8 @@ impl Output<'_> {
     /// # Safety
     /// `wants` was true for at least this length, and the buffer has the room that the program named.
     unsafe fn put(&mut self, result: &[u8]) {
-        // SAFETY: the buffer has this room, and is the program's own, so it overlaps no memory of ours.
+        // SAFETY: `wants` found the buffer not null and the room in `*len` no smaller than the result. The header gives that
+        // room to the library during the call, so no memory of ours, as the result, overlaps it.
         unsafe { ptr::copy_nonoverlapping(result.as_ptr(), self.bytes, result.len()) };
         *self.len = result.len();
     }
@@ -120,18 +122,19 @@ unsafe fn read_options(options: *const GivenOptions) -> Result<Given, Fault> {
     if options.is_null() {
         return Ok(Given::default());
     }
-    // SAFETY: each version of the structure begins with its size.
+    // SAFETY: not null here; the header's structure begins with `size` in each of its versions.
     let size = unsafe { (&raw const (*options).size).read_unaligned() };
     if size < offset_of!(GivenOptions, socket) || size > size_of::<GivenOptions>() {
         return Err(Fault::Argument("options.size"));
     }
     let mut own = MaybeUninit::<GivenOptions>::zeroed();
-    // SAFETY: the program's structure has this size, which fits; all members may be zero.
+    // SAFETY: the program states that its structure has `size` bytes, which was compared with ours; zeros are valid for each
+    // member beyond, null for pointers.
     let own = unsafe {
         ptr::copy_nonoverlapping(options.cast::<u8>(), own.as_mut_ptr().cast(), size);
         own.assume_init()
     };
-    // SAFETY: see above.
+    // SAFETY: by the header both are null or strings that end with a zero; a member that an older program lacks is zero, null.
     let (socket, service_user) = unsafe { (string(own.socket), string(own.service_user)) };
     Ok(Given {
         socket: socket.map(|path| OsStr::from_bytes(path.to_bytes()).into()),
@@ -152,7 +155,7 @@ pub unsafe extern "C" fn sidecore_open(
 ) -> c_int {
     call(|| {
         let service = given(service, "service")?.write(ptr::null_mut());
-        // SAFETY: see above.
+        // SAFETY: `options` is by the header null, or a structure whose `size` the program has set.
         let options = unsafe { read_options(options)? }.options();
         *service = Box::into_raw(Box::new(Service(Arc::new(options))));
         Ok(())
@@ -177,7 +180,7 @@ pub unsafe extern "C" fn sidecore_key_load(
 ) -> c_int {
     call(|| {
         let key = given(key, "key")?.write(ptr::null());
-        // SAFETY: see above.
+        // SAFETY: the header's `name` is a C string; null is found by `string`.
         let name = given(unsafe { string(name) }, "name")?;
         let name = name.to_str().map_err(|_| Fault::Argument("name"))?;
         let loaded = LoadedKey::by_name(&given(service, "service")?.0, name)?;
@@ -198,7 +201,7 @@ pub unsafe extern "C" fn sidecore_key_load_file(
 ) -> c_int {
     call(|| {
         let key = given(key, "key")?.write(ptr::null());
-        // SAFETY: see above.
+        // SAFETY: the header's `path` is a C string; null is found by `string`.
         let path = given(unsafe { string(path) }, "path")?;
         let path = Path::new(OsStr::from_bytes(path.to_bytes()));
         let loaded = LoadedKey::by_file(&given(service, "service")?.0, path)?;
@@ -221,7 +224,7 @@ pub unsafe extern "C" fn sidecore_key_public(
         let key = &given(key, "key")?.0;
         let mut output = Output { bytes: out, len: given(out_len, "out_len")? };
         if output.wants(key.public().len())? {
-            // SAFETY: see above.
+            // SAFETY: `wants` compared this length; by the header `out` has the room that is in `*out_len` before the call.
             unsafe { output.put(key.public()) };
         }
         Ok(())
@@ -247,7 +250,8 @@ pub unsafe extern "C" fn sidecore_key_schemes(
         if room < schemes.len() {
             return Err(Fault::TooSmall(size_of_val(schemes)));
         }
-        // SAFETY: see above.
+        // SAFETY: `out` is not null and, by the header, has room for the `*count` numbers of before the call, which are no
+        // fewer than these. The table of schemes is the library's, so it does not overlap.
         unsafe { ptr::copy_nonoverlapping(schemes.as_ptr(), out, schemes.len()) };
         Ok(())
     })
@@ -260,7 +264,7 @@ pub unsafe extern "C" fn sidecore_key_schemes(
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidecore_key_share(key: *const SharedKey) -> *const SharedKey {
     if !key.is_null() {
-        // SAFETY: see above.
+        // SAFETY: not null, so it came from `Arc::into_raw` of a load, and the caller is an owner, so the count is not 0.
         unsafe { Arc::increment_strong_count(key) };
     }
     key
@@ -273,7 +277,7 @@ pub unsafe extern "C" fn sidecore_key_share(key: *const SharedKey) -> *const Sha
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sidecore_key_free(key: *const SharedKey) {
     if !key.is_null() {
-        // SAFETY: see above.
+        // SAFETY: not null, so it came from `Arc::into_raw` of a load, and the caller gives up one of its owners.
         large_stack::guard((), || drop(unsafe { Arc::from_raw(key) }));
     }
 }
@@ -295,12 +299,12 @@ pub unsafe extern "C" fn sidecore_sign(
         let key = &given(key, "key")?.0;
         let mut output = Output { bytes: out, len: given(out_len, "out_len")? };
         key.settings(scheme)?;
-        // SAFETY: see above.
+        // SAFETY: the header's `in` has `in_len` bytes, and stays during the call; null is found by `input`.
         let message = unsafe { input(message, len)? };
         if output.wants(key.max_len())? {
             let signature = key.sign(scheme, message)?;
             check_len(signature.len(), key.max_len())?;
-            // SAFETY: see above, and the length was compared.
+            // SAFETY: `wants` was true for the longest signature, and `check_len` found this one no longer.
             unsafe { output.put(&signature) };
         }
         Ok(())
@@ -323,12 +327,12 @@ pub unsafe extern "C" fn sidecore_decrypt(
     call(|| {
         let key = &given(key, "key")?.0;
         let mut output = Output { bytes: out, len: given(out_len, "out_len")? };
-        // SAFETY: see above.
+        // SAFETY: the header's `in` has `in_len` bytes, and stays during the call; null is found by `input`.
         let ciphertext = unsafe { input(ciphertext, len)? };
         if output.wants(key.max_len())? {
             let plaintext = key.decrypt(padding, ciphertext)?;
             check_len(plaintext.len(), key.max_len())?;
-            // SAFETY: see above, and the length was compared.
+            // SAFETY: `wants` was true for the longest plaintext, and `check_len` found this one no longer.
             unsafe { output.put(&plaintext) };
         }
         Ok(())
@@ -382,7 +386,7 @@ pub unsafe extern "C" fn sidecore_queue_submit_sign(
 ) -> c_int {
     call(|| {
         let (queue, key) = (given(queue, "queue")?, given(key, "key")?);
-        // SAFETY: see above.
+        // SAFETY: the header's `in` has `in_len` bytes, and stays during the call: `submit` copies what it needs.
         let message = unsafe { input(message, len)? };
         queue.own()?.submit(&key.0, scheme, message, tag)
     })
@@ -411,8 +415,8 @@ pub unsafe extern "C" fn sidecore_queue_complete(
             match queue.next() {
                 Ok(Some(outcome)) => {
                     let result = result_of(&mut queue, outcome);
-                    // SAFETY: there is room for `n`, and this is one of the first `n`. The program may not have
-                    // initialised it, so no reference is made.
+                    // SAFETY: by the header `results` has room for `n`, and `*count` is below it. The program may not
+                    // have initialised the room, so no reference is made.
                     unsafe { results.add(*count).write(result) };
                     *count += 1;
                 }

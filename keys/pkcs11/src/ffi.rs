@@ -1,5 +1,6 @@
 //! The functions that programs call, and their tables. Raw pointers appear only here: each function takes those that
-//! PKCS#11 gives it, valid for the lengths beside them or null.
+//! PKCS#11 gives it, valid for the lengths beside them or null. A function that reads or writes through one is unsafe, and
+//! its comments have the argument's name in the standard, whose text on that function is the guarantee.
 
 mod crypto;
 mod general;
@@ -153,7 +154,7 @@ pub unsafe extern "C" fn C_GetFunctionList(list: *mut *mut CK_FUNCTION_LIST) -> 
     if list.is_null() {
         return CKR_ARGUMENTS_BAD;
     }
-    // SAFETY: the program's place for the answer.
+    // SAFETY: not null here, and `ppFunctionList` receives the pointer, by C_GetFunctionList.
     unsafe { list.write_unaligned((&raw const LIST).cast_mut()) };
     CKR_OK
 }
@@ -164,7 +165,7 @@ pub unsafe extern "C" fn C_GetFunctionList(list: *mut *mut CK_FUNCTION_LIST) -> 
 /// `count` is null or valid; `list` is null or has room for `count` entries.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn C_GetInterfaceList(list: *mut CK_INTERFACE, count: *mut CK_ULONG) -> CK_RV {
-    // SAFETY: the program's array of this length.
+    // SAFETY: with a `pInterfacesList`, `*pulCount` is its room in entries, by C_GetInterfaceList.
     call(|| unsafe { memory::Array::new(list, count)?.put(INTERFACES.0.into_iter()) })
 }
 
@@ -183,7 +184,7 @@ pub unsafe extern "C" fn C_GetInterface(
         if interface.is_null() {
             return Err(Rv(CKR_ARGUMENTS_BAD));
         }
-        // SAFETY: the program's name and version.
+        // SAFETY: `pInterfaceName` is null or ends with a zero, and `pVersion` is null or a version, by C_GetInterface.
         let (name, version) = unsafe { (memory::text(name)?, memory::read(version)) };
         let is_wanted = |(_, version_here): &(&CK_INTERFACE, (u8, u8))| {
             version.is_none_or(|wanted: CK_VERSION| (wanted.major, wanted.minor) == *version_here)
@@ -191,7 +192,7 @@ pub unsafe extern "C" fn C_GetInterface(
         let known = name.is_none_or(|name| name == "PKCS 11") && flags & !CKF_INTERFACE_FORK_SAFE == 0;
         let found = INTERFACES.0.iter().zip([(3, 0), (2, 40)]).find(is_wanted).filter(|_| known);
         let (found, _) = found.ok_or(Rv(CKR_FUNCTION_FAILED))?;
-        // SAFETY: the program's place for the answer.
+        // SAFETY: not null here, and `ppInterface` receives the pointer, by C_GetInterface.
         unsafe { interface.write_unaligned((&raw const *found).cast_mut()) };
         Ok(())
     })

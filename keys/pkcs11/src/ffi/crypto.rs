@@ -29,7 +29,7 @@ unsafe fn begin<O>(
     place: impl Fn(&mut Session) -> &mut Option<O>,
     make: impl Fn(&Mechanism, &Object) -> Result<O, Rv>,
 ) -> Result<(), Rv> {
-    // SAFETY: see above.
+    // SAFETY: null or a mechanism with its parameters, by the contract of this function.
     let how = unsafe { memory::mechanism(how) }?;
     sessions::with(session, |session, setup| {
         let Some(how) = how else {
@@ -47,43 +47,58 @@ unsafe fn begin<O>(
     })
 }
 
-pub(super) extern "C" fn sign_init(session: CK_SESSION_HANDLE, how: *mut CK_MECHANISM, key: CK_OBJECT_HANDLE) -> CK_RV {
+/// # Safety
+/// `how` is null or a mechanism with its parameters.
+pub(super) unsafe extern "C" fn sign_init(
+    session: CK_SESSION_HANDLE,
+    how: *mut CK_MECHANISM,
+    key: CK_OBJECT_HANDLE,
+) -> CK_RV {
     let make = |how: &Mechanism, object: &Object| Signing::begin(how, object, false);
-    // SAFETY: the program's mechanism.
+    // SAFETY: `pMechanism` and its parameters, by C_SignInit; null ends an operation.
     call(|| unsafe { begin(session, how, key, |session| &mut session.sign, make) })
 }
 
-pub(super) extern "C" fn verify_init(
+/// # Safety
+/// `how` is null or a mechanism with its parameters.
+pub(super) unsafe extern "C" fn verify_init(
     session: CK_SESSION_HANDLE,
     how: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     let make = |how: &Mechanism, object: &Object| Signing::begin(how, object, true);
-    // SAFETY: the program's mechanism.
+    // SAFETY: `pMechanism` and its parameters, by C_VerifyInit; null ends an operation.
     call(|| unsafe { begin(session, how, key, |session| &mut session.verify, make) })
 }
 
-pub(super) extern "C" fn decrypt_init(
+/// # Safety
+/// `how` is null or a mechanism with its parameters.
+pub(super) unsafe extern "C" fn decrypt_init(
     session: CK_SESSION_HANDLE,
     how: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     let make = |how: &Mechanism, object: &Object| Cipher::begin(how, object, false);
-    // SAFETY: the program's mechanism.
+    // SAFETY: `pMechanism` and its parameters, by C_DecryptInit; null ends an operation.
     call(|| unsafe { begin(session, how, key, |session| &mut session.decrypt, make) })
 }
 
-pub(super) extern "C" fn encrypt_init(
+/// # Safety
+/// `how` is null or a mechanism with its parameters.
+pub(super) unsafe extern "C" fn encrypt_init(
     session: CK_SESSION_HANDLE,
     how: *mut CK_MECHANISM,
     key: CK_OBJECT_HANDLE,
 ) -> CK_RV {
     let make = |how: &Mechanism, object: &Object| Cipher::begin(how, object, true);
-    // SAFETY: the program's mechanism.
+    // SAFETY: `pMechanism` and its parameters, by C_EncryptInit; null ends an operation.
     call(|| unsafe { begin(session, how, key, |session| &mut session.encrypt, make) })
 }
 
-pub(super) extern "C" fn sign(
+/// # Safety
+/// `data` is null or has `len` bytes; `signature_len` is null or valid; `signature` is null or has room for
+/// `*signature_len` bytes.
+pub(super) unsafe extern "C" fn sign(
     session: CK_SESSION_HANDLE,
     data: *mut u8,
     len: CK_ULONG,
@@ -91,27 +106,31 @@ pub(super) extern "C" fn sign(
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's buffers.
+        // SAFETY: `pData` has `ulDataLen` bytes, and with a `pSignature`, `*pulSignatureLen` is its room, by C_Sign.
         let (data, room) = unsafe { (bytes(data, len)?, Room::new(signature, signature_len)?) };
         sessions::with(session, |session, setup| signed(&mut session.sign, setup, Some(data), &room))
     })
 }
 
-pub(super) extern "C" fn sign_update(session: CK_SESSION_HANDLE, part: *mut u8, len: CK_ULONG) -> CK_RV {
+/// # Safety
+/// `part` is null or has `len` bytes.
+pub(super) unsafe extern "C" fn sign_update(session: CK_SESSION_HANDLE, part: *mut u8, len: CK_ULONG) -> CK_RV {
     call(|| {
-        // SAFETY: the program's bytes.
+        // SAFETY: `pPart` has `ulPartLen` bytes, by C_SignUpdate.
         let part = unsafe { bytes(part, len) }?;
         sessions::with(session, |session, _| updated(&mut session.sign, |signing| signing.update(part)))
     })
 }
 
-pub(super) extern "C" fn sign_final(
+/// # Safety
+/// `signature_len` is null or valid; `signature` is null or has room for `*signature_len` bytes.
+pub(super) unsafe extern "C" fn sign_final(
     session: CK_SESSION_HANDLE,
     signature: *mut u8,
     signature_len: *mut CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's buffer.
+        // SAFETY: with a `pSignature`, `*pulSignatureLen` is its room, by C_SignFinal.
         let room = unsafe { Room::new(signature, signature_len) }?;
         sessions::with(session, |session, setup| signed(&mut session.sign, setup, None, &room))
     })
@@ -139,7 +158,9 @@ fn updated<O>(place: &mut Option<O>, update: impl FnOnce(&mut O) -> Result<(), R
     taken.inspect_err(|_| *place = None)
 }
 
-pub(super) extern "C" fn verify(
+/// # Safety
+/// `data` is null or has `len` bytes; `signature` is null or has `signature_len` bytes.
+pub(super) unsafe extern "C" fn verify(
     session: CK_SESSION_HANDLE,
     data: *mut u8,
     len: CK_ULONG,
@@ -147,27 +168,31 @@ pub(super) extern "C" fn verify(
     signature_len: CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's bytes.
+        // SAFETY: `pData` has `ulDataLen` and `pSignature` has `ulSignatureLen` bytes, by C_Verify.
         let (data, signature) = unsafe { (bytes(data, len)?, bytes(signature, signature_len)?) };
         sessions::with(session, |session, setup| verified(&mut session.verify, setup, Some(data), signature))
     })
 }
 
-pub(super) extern "C" fn verify_update(session: CK_SESSION_HANDLE, part: *mut u8, len: CK_ULONG) -> CK_RV {
+/// # Safety
+/// `part` is null or has `len` bytes.
+pub(super) unsafe extern "C" fn verify_update(session: CK_SESSION_HANDLE, part: *mut u8, len: CK_ULONG) -> CK_RV {
     call(|| {
-        // SAFETY: the program's bytes.
+        // SAFETY: `pPart` has `ulPartLen` bytes, by C_VerifyUpdate.
         let part = unsafe { bytes(part, len) }?;
         sessions::with(session, |session, _| updated(&mut session.verify, |signing| signing.update(part)))
     })
 }
 
-pub(super) extern "C" fn verify_final(
+/// # Safety
+/// `signature` is null or has `signature_len` bytes.
+pub(super) unsafe extern "C" fn verify_final(
     session: CK_SESSION_HANDLE,
     signature: *mut u8,
     signature_len: CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's bytes.
+        // SAFETY: `pSignature` has `ulSignatureLen` bytes, by C_VerifyFinal.
         let signature = unsafe { bytes(signature, signature_len) }?;
         sessions::with(session, |session, setup| verified(&mut session.verify, setup, None, signature))
     })
@@ -203,7 +228,10 @@ fn ciphered(place: &mut Option<Cipher>, setup: &Setup, whole: Option<&[u8]>, roo
 
 macro_rules! cipher {
     ($init:ident: $whole:ident, $update:ident, $end:ident) => {
-        pub(super) extern "C" fn $whole(
+        /// # Safety
+        /// `data` is null or has `len` bytes; `result_len` is null or valid; `result` is null or has
+        /// room for `*result_len` bytes.
+        pub(super) unsafe extern "C" fn $whole(
             session: CK_SESSION_HANDLE,
             data: *mut u8,
             len: CK_ULONG,
@@ -211,13 +239,17 @@ macro_rules! cipher {
             result_len: *mut CK_ULONG,
         ) -> CK_RV {
             call(|| {
-                // SAFETY: the program's buffers.
+                // SAFETY: the input has the bytes that the number beside it says, and with a place for the result, the
+                // number at its pointer is the room there, by C_Encrypt and C_Decrypt.
                 let (data, room) = unsafe { (bytes(data, len)?, Room::new(result, result_len)?) };
                 sessions::with(session, |session, setup| ciphered(&mut session.$init, setup, Some(data), &room))
             })
         }
 
-        pub(super) extern "C" fn $update(
+        /// # Safety
+        /// `part` is null or has `len` bytes; `result_len` is null or valid; `result` is null or has
+        /// room for `*result_len` bytes.
+        pub(super) unsafe extern "C" fn $update(
             session: CK_SESSION_HANDLE,
             part: *mut u8,
             len: CK_ULONG,
@@ -225,7 +257,7 @@ macro_rules! cipher {
             result_len: *mut CK_ULONG,
         ) -> CK_RV {
             call(|| {
-                // SAFETY: the program's buffers.
+                // SAFETY: as for the whole, by C_EncryptUpdate and C_DecryptUpdate.
                 let (part, room) = unsafe { (bytes(part, len)?, Room::new(result, result_len)?) };
                 sessions::with(session, |session, _| {
                     let place = &mut session.$init;
@@ -238,9 +270,16 @@ macro_rules! cipher {
             })
         }
 
-        pub(super) extern "C" fn $end(session: CK_SESSION_HANDLE, result: *mut u8, result_len: *mut CK_ULONG) -> CK_RV {
+        /// # Safety
+        /// `result_len` is null or valid; `result` is null or has room for `*result_len` bytes.
+        pub(super) unsafe extern "C" fn $end(
+            session: CK_SESSION_HANDLE,
+            result: *mut u8,
+            result_len: *mut CK_ULONG,
+        ) -> CK_RV {
             call(|| {
-                // SAFETY: the program's buffer.
+                // SAFETY: with a place for the result, the number at its pointer is the room there, by C_EncryptFinal and
+                // C_DecryptFinal.
                 let room = unsafe { Room::new(result, result_len) }?;
                 sessions::with(session, |session, setup| ciphered(&mut session.$init, setup, None, &room))
             })

@@ -37,9 +37,11 @@ const fn digit(part: usize) -> u8 {
     env!("CARGO_PKG_VERSION").as_bytes()[2 * part] - b'0'
 }
 
-pub(super) extern "C" fn initialize(args: *mut c_void) -> CK_RV {
+/// # Safety
+/// `args` is null or a `CK_C_INITIALIZE_ARGS`, whose `pReserved` is null or a text that ends with a zero.
+pub(super) unsafe extern "C" fn initialize(args: *mut c_void) -> CK_RV {
     call(|| {
-        // SAFETY: the program's arguments.
+        // SAFETY: `pInitArgs` is null or a `CK_C_INITIALIZE_ARGS`, by C_Initialize.
         let reserved = match unsafe { read(args.cast::<CK_C_INITIALIZE_ARGS>()) } {
             None => None,
             Some(args) => {
@@ -56,7 +58,7 @@ pub(super) extern "C" fn initialize(args: *mut c_void) -> CK_RV {
                 if own_locks[0] && args.flags & CKF_OS_LOCKING_OK == 0 {
                     return Err(Rv(CKR_CANT_LOCK));
                 }
-                // SAFETY: a text, by the convention of p11-kit and NSS.
+                // SAFETY: PKCS#11 leaves `pReserved` null. p11-kit and NSS, who set it, give a text that ends with a zero.
                 unsafe { text(args.pReserved.cast()) }?
             }
         };
@@ -109,7 +111,9 @@ fn forget(process: u32) {
     snapshot::forget(process);
 }
 
-pub(super) extern "C" fn get_info(info: *mut CK_INFO) -> CK_RV {
+/// # Safety
+/// `info` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_info(info: *mut CK_INFO) -> CK_RV {
     call(|| {
         life::setup()?;
         let answer = CK_INFO {
@@ -119,7 +123,7 @@ pub(super) extern "C" fn get_info(info: *mut CK_INFO) -> CK_RV {
             libraryDescription: padded("keys of the sidecore service"),
             libraryVersion: VERSION,
         };
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pInfo` receives a `CK_INFO`, by C_GetInfo; `write` refuses null.
         unsafe { write(info, answer) }
     })
 }
@@ -128,7 +132,9 @@ pub(super) extern "C" fn seed_random(session: CK_SESSION_HANDLE, _: *mut u8, _: 
     call(|| sessions::with(session, |_, _| Err(Rv(CKR_RANDOM_SEED_NOT_SUPPORTED))))
 }
 
-pub(super) extern "C" fn generate_random(session: CK_SESSION_HANDLE, at: *mut u8, len: CK_ULONG) -> CK_RV {
+/// # Safety
+/// `at` is null or has room for `len` bytes.
+pub(super) unsafe extern "C" fn generate_random(session: CK_SESSION_HANDLE, at: *mut u8, len: CK_ULONG) -> CK_RV {
     call(|| {
         sessions::with(session, |_, _| Ok(()))?;
         if (at.is_null() && len > 0) || isize::try_from(len).is_err() {
@@ -139,7 +145,8 @@ pub(super) extern "C" fn generate_random(session: CK_SESSION_HANDLE, at: *mut u8
             let mut piece = [0; PIECE];
             let wanted = PIECE.min(len as usize - done);
             let got = getrandom(&mut piece[..wanted], GetRandomFlags::empty()).map_err(|_| Rv(CKR_FUNCTION_FAILED))?;
-            // SAFETY: the program's room has `len` bytes, and as many are not yet written.
+            // SAFETY: not null here, and by C_GenerateRandom `pRandomData` has room for `ulRandomLen` bytes; `got` are no more
+            // than are left of them.
             unsafe { at.add(done).copy_from_nonoverlapping(piece.as_ptr(), got) };
             done += got;
         }

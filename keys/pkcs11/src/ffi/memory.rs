@@ -27,7 +27,7 @@ pub(super) unsafe fn bytes<'a>(at: *const u8, len: CK_ULONG) -> Result<&'a [u8],
     match (len, at.is_null()) {
         (0, _) => Ok(&[]),
         (_, true) => Err(Rv(CKR_ARGUMENTS_BAD)),
-        // SAFETY: see above.
+        // SAFETY: not null here, so valid for `len` bytes during `'a`, which are at most `isize::MAX`, as was checked.
         _ => Ok(unsafe { std::slice::from_raw_parts(at, len) }),
     }
 }
@@ -37,7 +37,7 @@ pub(super) unsafe fn bytes<'a>(at: *const u8, len: CK_ULONG) -> Result<&'a [u8],
 /// # Safety
 /// `at` is null, or valid for a `T`.
 pub(super) unsafe fn read<T: Copy>(at: *const T) -> Option<T> {
-    // SAFETY: see above.
+    // SAFETY: not null here, so valid for a `T`, at any alignment; a `T` is of C, so a copy owns nothing.
     (!at.is_null()).then(|| unsafe { at.read_unaligned() })
 }
 
@@ -49,7 +49,7 @@ pub(super) unsafe fn write<T>(at: *mut T, value: T) -> Result<(), Rv> {
     if at.is_null() {
         return Err(Rv(CKR_ARGUMENTS_BAD));
     }
-    // SAFETY: see above.
+    // SAFETY: not null here, so valid for a write, at any alignment.
     unsafe { at.write_unaligned(value) };
     Ok(())
 }
@@ -84,13 +84,13 @@ impl Room {
     /// # Safety
     /// `len` is null or valid; `at` is null or valid for `*len` bytes; both as long as the room is used.
     pub(super) unsafe fn new(at: *mut u8, len: *mut CK_ULONG) -> Result<Self, Rv> {
-        // SAFETY: see above.
+        // SAFETY: `len` is null or valid.
         let given = unsafe { read(len) }.ok_or(Rv(CKR_ARGUMENTS_BAD))?;
         Ok(Self { at, len, given })
     }
 
     fn tell(&self, len: usize) {
-        // SAFETY: valid since `new`.
+        // SAFETY: `new` has read it, and by its contract it stays valid.
         unsafe { self.len.write_unaligned(len as CK_ULONG) };
     }
 
@@ -115,8 +115,8 @@ impl Room {
     /// Writes the result, if it fits.
     pub(super) fn put(&self, result: &[u8]) -> Result<(), Rv> {
         if self.takes(result.len())? {
-            // SAFETY: valid since `new` for the given length, which is no less. Result and room do not overlap: one is
-            // this library's.
+            // SAFETY: `takes` found the place not null, and the room that `new` was told no less than the result. They do
+            // not overlap: the result is this library's.
             unsafe { self.at.copy_from_nonoverlapping(result.as_ptr(), result.len()) };
             self.tell(result.len());
         }
@@ -135,7 +135,7 @@ impl<T> Array<T> {
     /// # Safety
     /// `count` is null or valid; `at` is null or has room for `*count` entries.
     pub(super) unsafe fn new(at: *mut T, count: *mut CK_ULONG) -> Result<Self, Rv> {
-        // SAFETY: see above.
+        // SAFETY: `count` is null or valid.
         let given = unsafe { read(count) }.ok_or(Rv(CKR_ARGUMENTS_BAD))?;
         Ok(Self { at, count, given })
     }
@@ -143,7 +143,7 @@ impl<T> Array<T> {
     /// Writes the list, if it fits.
     pub(super) fn put(self, list: impl ExactSizeIterator<Item = T>) -> Result<(), Rv> {
         let number = list.len() as CK_ULONG;
-        // SAFETY: valid since `new`.
+        // SAFETY: `new` has read it, and by its contract it stays valid.
         unsafe { self.count.write_unaligned(number) };
         if self.at.is_null() {
             return Ok(());
@@ -152,7 +152,7 @@ impl<T> Array<T> {
             return Err(Rv(CKR_BUFFER_TOO_SMALL));
         }
         for (place, entry) in list.enumerate() {
-            // SAFETY: the array has at least this number of entries.
+            // SAFETY: not null here, with room for `given` entries, which are no fewer than the list's.
             unsafe { self.at.add(place).write_unaligned(entry) };
         }
         Ok(())
@@ -171,12 +171,12 @@ pub(super) unsafe fn template(
         return Err(Rv(CKR_ARGUMENTS_BAD));
     }
     let attribute = |place| {
-        // SAFETY: the array has this place.
+        // SAFETY: not null here, since `count` is above 0, and `place` is below it.
         let attribute = unsafe { at.add(place as usize).read_unaligned() };
         if attribute.ulValueLen > MAX_VALUE {
             return Err(Rv(CKR_ATTRIBUTE_VALUE_INVALID));
         }
-        // SAFETY: the program's value.
+        // SAFETY: by the contract of `template` a value is null or valid for its `ulValueLen` bytes.
         let value = unsafe { bytes(attribute.pValue.cast(), attribute.ulValueLen) };
         Ok((attribute.type_, value.map_err(|_| Rv(CKR_ATTRIBUTE_VALUE_INVALID))?.to_vec()))
     };
@@ -197,7 +197,7 @@ pub(super) unsafe fn answer(
     }
     let mut result = Ok(());
     for place in 0..count as usize {
-        // SAFETY: the array has this place.
+        // SAFETY: not null here, and `place` is below `count`.
         let (at, attribute) = unsafe { (at.add(place), at.add(place).read_unaligned()) };
         let told = value(attribute.type_).and_then(|value| {
             if attribute.pValue.is_null() {
@@ -206,12 +206,12 @@ pub(super) unsafe fn answer(
             if attribute.ulValueLen < value.len() as CK_ULONG {
                 return Err(Rv(CKR_BUFFER_TOO_SMALL));
             }
-            // SAFETY: room for at least as many bytes; the value is this library's.
+            // SAFETY: not null here, with room for `ulValueLen` bytes, no fewer than the value's, which is this library's.
             unsafe { attribute.pValue.cast::<u8>().copy_from_nonoverlapping(value.as_ptr(), value.len()) };
             Ok(value.len() as CK_ULONG)
         });
         let len = told.unwrap_or(CK_UNAVAILABLE_INFORMATION);
-        // SAFETY: the array has this place.
+        // SAFETY: `at` is this attribute, which was read above.
         unsafe { (&raw mut (*at).ulValueLen).write_unaligned(len) };
         result = result.and(told.map(|_| ()));
     }
@@ -223,24 +223,24 @@ pub(super) unsafe fn answer(
 /// # Safety
 /// `at` is null or valid, and so are the parameters of their length, and what these point to.
 pub(super) unsafe fn mechanism(at: *const CK_MECHANISM) -> Result<Option<Mechanism>, Rv> {
-    // SAFETY: see above.
+    // SAFETY: null or a valid mechanism.
     let Some(mechanism) = (unsafe { read(at) }) else { return Ok(None) };
     if mechanism.pParameter.is_null() && mechanism.ulParameterLen > 0 {
         return Err(Rv(CKR_MECHANISM_PARAM_INVALID));
     }
-    // SAFETY: see above.
+    // SAFETY: `pParameter` has `ulParameterLen` bytes, and is not null unless that is 0, as was checked.
     let parameter = unsafe { parameter(mechanism.mechanism, mechanism.pParameter, mechanism.ulParameterLen) };
     Ok(Some(Mechanism { kind: mechanism.mechanism, parameter: parameter.unwrap_or(Parameter::Unfit) }))
 }
 
 /// # Safety
-/// As for [`mechanism`].
+/// `at` is valid for `len` bytes, and so is what these point to for the length beside it.
 unsafe fn parameter(kind: CK_MECHANISM_TYPE, at: *const c_void, len: CK_ULONG) -> Option<Parameter> {
     if len == 0 {
         return Some(Parameter::None);
     }
     let context = |at: *const u8, len| {
-        // SAFETY: the program's bytes, of a length within the limit.
+        // SAFETY: what a parameter points to is null or has the length beside it, by the contract of `mechanism`.
         if len > MAX_VALUE { None } else { unsafe { bytes(at, len) }.ok() }
     };
     match kind {
@@ -249,24 +249,24 @@ unsafe fn parameter(kind: CK_MECHANISM_TYPE, at: *const c_void, len: CK_ULONG) -
         | CKM_SHA256_RSA_PKCS_PSS
         | CKM_SHA384_RSA_PKCS_PSS
         | CKM_SHA512_RSA_PKCS_PSS => {
-            // SAFETY: `fixed` compares the length.
+            // SAFETY: valid for `len` bytes, which `fixed` compares with the structure's.
             let CK_RSA_PKCS_PSS_PARAMS { hashAlg, mgf, sLen } = unsafe { fixed(at, len) }?;
             Some(Parameter::Pss { hash: hashAlg, mgf, salt: sLen })
         }
         CKM_RSA_PKCS_OAEP => {
-            // SAFETY: `fixed` compares the length.
+            // SAFETY: valid for `len` bytes, which `fixed` compares with the structure's.
             let given: CK_RSA_PKCS_OAEP_PARAMS = unsafe { fixed(at, len) }?;
             let label = context(given.pSourceData.cast(), given.ulSourceDataLen)?.to_vec();
             Some(Parameter::Oaep { hash: given.hashAlg, mgf: given.mgf, source: given.source, label })
         }
         CKM_EDDSA => {
-            // SAFETY: `fixed` compares the length.
+            // SAFETY: valid for `len` bytes, which `fixed` compares with the structure's.
             let given: CK_EDDSA_PARAMS = unsafe { fixed(at, len) }?;
             let context = context(given.pContextData, given.ulContextDataLen)?.to_vec();
             Some(Parameter::Context { prehashed: given.phFlag != CK_FALSE, context })
         }
         CKM_ML_DSA => {
-            // SAFETY: `fixed` compares the length.
+            // SAFETY: valid for `len` bytes, which `fixed` compares with the structure's.
             let given: CK_SIGN_ADDITIONAL_CONTEXT = unsafe { fixed(at, len) }?;
             Some(Parameter::Context {
                 prehashed: false,
@@ -280,6 +280,6 @@ unsafe fn parameter(kind: CK_MECHANISM_TYPE, at: *const c_void, len: CK_ULONG) -
 /// # Safety
 /// `at` is valid for `len` bytes.
 unsafe fn fixed<T: Copy>(at: *const c_void, len: CK_ULONG) -> Option<T> {
-    // SAFETY: of the structure's length.
+    // SAFETY: valid for `len` bytes, which are those of a `T`.
     if len == size_of::<T>() as CK_ULONG { unsafe { read(at.cast()) } } else { None }
 }

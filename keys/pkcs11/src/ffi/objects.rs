@@ -12,14 +12,17 @@ use cryptoki_sys::{
     CKR_ACTION_PROHIBITED, CKR_ARGUMENTS_BAD, CKR_OPERATION_NOT_INITIALIZED,
 };
 
-pub(super) extern "C" fn create_object(
+/// # Safety
+/// `attributes` is null or has `count` of them, each with a value that is null or has its `ulValueLen` bytes;
+/// `object` is null or valid for a write.
+pub(super) unsafe extern "C" fn create_object(
     session: CK_SESSION_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
     object: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's template.
+        // SAFETY: `pTemplate` has `ulCount` attributes with the values that they state, by C_CreateObject.
         let given = unsafe { template(attributes, count) }?;
         let made = sessions::with(session, |session, setup| {
             if object.is_null() {
@@ -27,12 +30,15 @@ pub(super) extern "C" fn create_object(
             }
             generate::create(session, setup, &Template(&given))
         })?;
-        // SAFETY: the program's place for the answer.
+        // SAFETY: not null, as was checked, and `phObject` receives the handle, by C_CreateObject.
         unsafe { write(object, made) }
     })
 }
 
-pub(super) extern "C" fn copy_object(
+/// # Safety
+/// `attributes` is null or has `count` of them, each with a value that is null or has its `ulValueLen` bytes; `copy`
+/// is null or valid for a write.
+pub(super) unsafe extern "C" fn copy_object(
     session: CK_SESSION_HANDLE,
     object: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
@@ -40,7 +46,7 @@ pub(super) extern "C" fn copy_object(
     copy: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's template.
+        // SAFETY: `pTemplate` has `ulCount` attributes with the values that they state, by C_CopyObject.
         let given = unsafe { template(attributes, count) }?;
         let made = sessions::with(session, |session, setup| {
             if copy.is_null() {
@@ -49,7 +55,7 @@ pub(super) extern "C" fn copy_object(
             let object = session.object(setup, object)?;
             generate::copy(session, setup, &object, &Template(&given))
         })?;
-        // SAFETY: the program's place for the answer.
+        // SAFETY: not null, as was checked, and `phNewObject` receives the handle, by C_CopyObject.
         unsafe { write(copy, made) }
     })
 }
@@ -65,19 +71,23 @@ pub(super) extern "C" fn destroy_object(session: CK_SESSION_HANDLE, object: CK_O
     })
 }
 
-pub(super) extern "C" fn get_object_size(
+/// # Safety
+/// `size` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_object_size(
     session: CK_SESSION_HANDLE,
     object: CK_OBJECT_HANDLE,
     size: *mut CK_ULONG,
 ) -> CK_RV {
     call(|| {
         sessions::with(session, |session, setup| session.object(setup, object).map(|_| ()))?;
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pulSize` receives the size, by C_GetObjectSize; `write` refuses null.
         unsafe { write(size, CK_UNAVAILABLE_INFORMATION) }
     })
 }
 
-pub(super) extern "C" fn get_attribute_value(
+/// # Safety
+/// `attributes` is null or has `count` of them, each with a place that is null or has room for `ulValueLen` bytes.
+pub(super) unsafe extern "C" fn get_attribute_value(
     session: CK_SESSION_HANDLE,
     object: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
@@ -86,20 +96,23 @@ pub(super) extern "C" fn get_attribute_value(
     call(|| {
         sessions::with(session, |session, setup| {
             let object = session.object(setup, object)?;
-            // SAFETY: the program's template.
+            // SAFETY: `pTemplate` has `ulCount` attributes, each with room for its `ulValueLen` bytes or null, by
+            // C_GetAttributeValue.
             unsafe { answer(attributes, count, |kind| object.attribute(setup, kind)) }
         })
     })
 }
 
-pub(super) extern "C" fn set_attribute_value(
+/// # Safety
+/// `attributes` is null or has `count` of them, each with a value that is null or has its `ulValueLen` bytes.
+pub(super) unsafe extern "C" fn set_attribute_value(
     session: CK_SESSION_HANDLE,
     object: CK_OBJECT_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's template.
+        // SAFETY: `pTemplate` has `ulCount` attributes with the values that they state, by C_SetAttributeValue.
         let given = unsafe { template(attributes, count) }?;
         sessions::with(session, |session, setup| {
             generate::change(setup, &*session.object(setup, object)?, &Template(&given))
@@ -107,19 +120,23 @@ pub(super) extern "C" fn set_attribute_value(
     })
 }
 
-pub(super) extern "C" fn find_objects_init(
+/// # Safety
+/// `attributes` is null or has `count` of them, each with a value that is null or has its `ulValueLen` bytes.
+pub(super) unsafe extern "C" fn find_objects_init(
     session: CK_SESSION_HANDLE,
     attributes: *mut CK_ATTRIBUTE,
     count: CK_ULONG,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's template.
+        // SAFETY: `pTemplate` has `ulCount` attributes with the values that they state, by C_FindObjectsInit.
         let wanted = unsafe { template(attributes, count) }?;
         sessions::with(session, |session, setup| session.find(setup, &wanted))
     })
 }
 
-pub(super) extern "C" fn find_objects(
+/// # Safety
+/// `objects` is null or has room for `most` handles; `count` is null or valid for a write.
+pub(super) unsafe extern "C" fn find_objects(
     session: CK_SESSION_HANDLE,
     objects: *mut CK_OBJECT_HANDLE,
     most: CK_ULONG,
@@ -133,10 +150,10 @@ pub(super) extern "C" fn find_objects(
             }
             let number = found.len().min(usize::try_from(most).unwrap_or(usize::MAX));
             for place in 0..number {
-                // SAFETY: the program's array has `most` places.
+                // SAFETY: `phObject` has room for `ulMaxObjectCount` handles, by C_FindObjects, and `place` is below that.
                 unsafe { write(objects.add(place), found.pop().unwrap_or_default()) }?;
             }
-            // SAFETY: the program's place for the answer.
+            // SAFETY: not null, as was checked, and `pulObjectCount` receives the number, by C_FindObjects.
             unsafe { write(count, number as CK_ULONG) }
         })
     })
@@ -148,7 +165,11 @@ pub(super) extern "C" fn find_objects_final(session: CK_SESSION_HANDLE) -> CK_RV
     })
 }
 
-pub(super) extern "C" fn generate_key_pair(
+/// # Safety
+/// `how` is null or a mechanism with its parameters. `of_public` and `of_private` are null or have as many attributes
+/// as is said, each with a value that is null or has its `ulValueLen` bytes. `public` and `private` are null or valid
+/// for a write.
+pub(super) unsafe extern "C" fn generate_key_pair(
     session: CK_SESSION_HANDLE,
     how: *mut CK_MECHANISM,
     of_public: *mut CK_ATTRIBUTE,
@@ -159,7 +180,8 @@ pub(super) extern "C" fn generate_key_pair(
     private: *mut CK_OBJECT_HANDLE,
 ) -> CK_RV {
     call(|| {
-        // SAFETY: the program's mechanism and templates.
+        // SAFETY: `pMechanism` and its parameters, and both templates with as many attributes as the counts beside them say,
+        // by C_GenerateKeyPair.
         let (how, of_public, of_private) =
             unsafe { (mechanism(how)?, template(of_public, public_count)?, template(of_private, private_count)?) };
         let how = how.ok_or(Rv(CKR_ARGUMENTS_BAD))?;
@@ -169,7 +191,7 @@ pub(super) extern "C" fn generate_key_pair(
             }
             generate::pair(session, setup, &how, &Template(&of_public), &Template(&of_private))
         })?;
-        // SAFETY: the program's places for the answers.
+        // SAFETY: not null, as was checked, and `phPublicKey` and `phPrivateKey` receive the handles, by C_GenerateKeyPair.
         unsafe { write(public, made.0).and(write(private, made.1)) }
     })
 }

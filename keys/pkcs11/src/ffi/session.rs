@@ -14,7 +14,9 @@ use cryptoki_sys::{
 };
 use std::ffi::c_void;
 
-pub(super) extern "C" fn open_session(
+/// # Safety
+/// `session` is null or valid for a write.
+pub(super) unsafe extern "C" fn open_session(
     id: CK_SLOT_ID,
     flags: CK_FLAGS,
     _: *mut c_void,
@@ -30,7 +32,7 @@ pub(super) extern "C" fn open_session(
             return Err(Rv(CKR_ARGUMENTS_BAD));
         }
         let opened = sessions::open(flags & CKF_RW_SESSION != 0)?;
-        // SAFETY: the program's place for the answer.
+        // SAFETY: not null here, and `phSession` receives the handle, by C_OpenSession.
         unsafe { write(session, opened) }
     })
 }
@@ -50,7 +52,9 @@ pub(super) extern "C" fn close_all_sessions(id: CK_SLOT_ID) -> CK_RV {
     })
 }
 
-pub(super) extern "C" fn get_session_info(session: CK_SESSION_HANDLE, info: *mut CK_SESSION_INFO) -> CK_RV {
+/// # Safety
+/// `info` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_session_info(session: CK_SESSION_HANDLE, info: *mut CK_SESSION_INFO) -> CK_RV {
     call(|| {
         let writable = sessions::with(session, |session, _| Ok(session.writable))?;
         let (state, flags) = match (life::is_logged_in(), writable) {
@@ -60,7 +64,7 @@ pub(super) extern "C" fn get_session_info(session: CK_SESSION_HANDLE, info: *mut
             (false, false) => (CKS_RO_PUBLIC_SESSION, 0),
         };
         let answer = CK_SESSION_INFO { slotID: 0, state, flags: flags | CKF_SERIAL_SESSION, ulDeviceError: 0 };
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pInfo` receives a `CK_SESSION_INFO`, by C_GetSessionInfo; `write` refuses null.
         unsafe { write(info, answer) }
     })
 }

@@ -23,15 +23,19 @@ pub(super) fn slot(slot: CK_SLOT_ID) -> Result<&'static Setup, Rv> {
     if slot == SLOT { Ok(setup) } else { Err(Rv(CKR_SLOT_ID_INVALID)) }
 }
 
-pub(super) extern "C" fn get_slot_list(_: CK_BBOOL, list: *mut CK_SLOT_ID, count: *mut CK_ULONG) -> CK_RV {
+/// # Safety
+/// `count` is null or valid; `list` is null or has room for `*count` entries.
+pub(super) unsafe extern "C" fn get_slot_list(_: CK_BBOOL, list: *mut CK_SLOT_ID, count: *mut CK_ULONG) -> CK_RV {
     call(|| {
         life::setup()?;
-        // SAFETY: the program's array of this length.
+        // SAFETY: with a `pSlotList`, `*pulCount` is its room in entries, by C_GetSlotList.
         unsafe { Array::new(list, count)?.put([SLOT].into_iter()) }
     })
 }
 
-pub(super) extern "C" fn get_slot_info(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
+/// # Safety
+/// `info` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_slot_info(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) -> CK_RV {
     call(|| {
         slot(id)?;
         let answer = CK_SLOT_INFO {
@@ -41,12 +45,14 @@ pub(super) extern "C" fn get_slot_info(id: CK_SLOT_ID, info: *mut CK_SLOT_INFO) 
             hardwareVersion: VERSION,
             firmwareVersion: VERSION,
         };
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pInfo` receives a `CK_SLOT_INFO`, by C_GetSlotInfo; `write` refuses null.
         unsafe { write(info, answer) }
     })
 }
 
-pub(super) extern "C" fn get_token_info(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
+/// # Safety
+/// `info` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_token_info(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO) -> CK_RV {
     call(|| {
         let setup = slot(id)?;
         let unknown = CK_UNAVAILABLE_INFORMATION;
@@ -71,12 +77,14 @@ pub(super) extern "C" fn get_token_info(id: CK_SLOT_ID, info: *mut CK_TOKEN_INFO
             firmwareVersion: VERSION,
             utcTime: padded(""),
         };
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pInfo` receives a `CK_TOKEN_INFO`, by C_GetTokenInfo; `write` refuses null.
         unsafe { write(info, answer) }
     })
 }
 
-pub(super) extern "C" fn get_mechanism_list(
+/// # Safety
+/// `count` is null or valid; `list` is null or has room for `*count` entries.
+pub(super) unsafe extern "C" fn get_mechanism_list(
     id: CK_SLOT_ID,
     list: *mut CK_MECHANISM_TYPE,
     count: *mut CK_ULONG,
@@ -84,12 +92,14 @@ pub(super) extern "C" fn get_mechanism_list(
     call(|| {
         let setup = slot(id)?;
         let kinds: Vec<_> = mechanism::all(|family| setup.families.have(family)).map(|row| row.kind).collect();
-        // SAFETY: the program's array of this length.
+        // SAFETY: with a `pMechanismList`, `*pulCount` is its room in entries, by C_GetMechanismList.
         unsafe { Array::new(list, count)?.put(kinds.into_iter()) }
     })
 }
 
-pub(super) extern "C" fn get_mechanism_info(
+/// # Safety
+/// `info` is null or valid for a write.
+pub(super) unsafe extern "C" fn get_mechanism_info(
     id: CK_SLOT_ID,
     kind: CK_MECHANISM_TYPE,
     info: *mut CK_MECHANISM_INFO,
@@ -103,7 +113,7 @@ pub(super) extern "C" fn get_mechanism_info(
             None if mechanism::is_pss_hash(kind) && setup.families.have(Family::Rsa) => ((0, 0), 0),
             None => return Err(Rv(CKR_MECHANISM_INVALID)),
         };
-        // SAFETY: the program's place for the answer.
+        // SAFETY: `pInfo` receives a `CK_MECHANISM_INFO`, by C_GetMechanismInfo; `write` refuses null.
         unsafe { write(info, CK_MECHANISM_INFO { ulMinKeySize: least, ulMaxKeySize: most, flags }) }
     })
 }
