@@ -175,6 +175,6 @@ extern "C" fn free<T>(owned: Option<Box<T>>) {
 /// # Safety
 /// `bytes` is null, or points to `len` bytes that are valid for `'a`.
 unsafe fn bytes<'a>(bytes: *const u8, len: usize) -> &'a [u8] {
-    // SAFETY: see above.
+    // SAFETY: not null where a slice is made, so valid for `len` bytes; OpenSSL's lengths are those of objects.
     if bytes.is_null() { &[] } else { unsafe { std::slice::from_raw_parts(bytes, len) } }
 }

@@ -178,7 +178,7 @@ unsafe extern "C" fn derive(
     size: usize,
 ) -> c_int {
     with(context, c"derive", |context| {
-        // SAFETY: OpenSSL's room.
+        // SAFETY: `secret` is null or has `outlen` bytes, by provider-keyexch(7).
         let room = unsafe { Output::new(room, len, size) };
         let Agreement { kdf, derives, .. } = &context.work;
         let longest = if *derives { kdf.len } else { agree::secret_len(context.key()?) };
@@ -196,7 +196,7 @@ unsafe extern "C" fn encapsulate(
     secret_len: Option<&mut usize>,
 ) -> c_int {
     with(context, c"encapsulate", |context| {
-        // SAFETY: each room has the length stated with it.
+        // SAFETY: `out` is null or has `*outlen` bytes, `secret` is null or has `*secretlen`, by provider-kem(7).
         let output = unsafe { (sized(room, len), sized(secret_room, secret_len)) };
         let (Some(mut output), Some(mut secret)) = output else { return Ok(false) };
         let only_lengths = output.only_length(agree::CIPHERTEXT_LEN) | secret.only_length(agree::SECRET_LEN);
@@ -220,7 +220,7 @@ unsafe extern "C" fn decapsulate(
     ciphertext_len: usize,
 ) -> c_int {
     with(context, c"decapsulate", |context| {
-        // SAFETY: OpenSSL's buffers; the room has the length stated with it.
+        // SAFETY: `out` is null or has `*outlen` bytes, and `in` has `inlen`, by provider-kem(7).
         let (room, ciphertext) = unsafe { (sized(room, len), bytes(ciphertext, ciphertext_len)) };
         Output::answer(room, agree::SECRET_LEN, || {
             let (caller, key) = context.caller()?;
@@ -234,6 +234,6 @@ unsafe extern "C" fn decapsulate(
 unsafe fn sized(room: *mut u8, len: Option<&mut usize>) -> Option<Output<'_>> {
     // A caller that asks only for the length, without a buffer, may leave `len` unset.
     let size = len.as_deref().filter(|_| !room.is_null()).copied().unwrap_or(0);
-    // SAFETY: see above.
+    // SAFETY: null, or by this function's contract of the `len` bytes that are `size` here.
     unsafe { Output::new(room, len, size) }
 }

@@ -142,7 +142,7 @@ unsafe extern "C" fn encrypt(
 ) -> c_int {
     with(context, c"encrypt", |context| {
         let longest = context.key()?.public.max_len();
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `out` is null or has `outsize` bytes, and `in` has `inlen`, by provider-asym_cipher(7).
         let (room, plaintext) = unsafe { (Output::new(room, len, size), bytes(plaintext, plaintext_len)) };
         Output::answer(room, longest, || {
             let (caller, key) = context.caller()?;
@@ -163,7 +163,7 @@ unsafe extern "C" fn decrypt(
 ) -> c_int {
     with(context, c"decrypt", |context| {
         let longest = context.work.longest(context.key()?);
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `out` is null or has `outsize` bytes, and `in` has `inlen`, by provider-asym_cipher(7).
         let (room, ciphertext) = unsafe { (Output::new(room, len, size), bytes(ciphertext, ciphertext_len)) };
         Output::answer(room, longest, || {
             let (caller, key) = context.caller()?;

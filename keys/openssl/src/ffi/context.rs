@@ -110,7 +110,7 @@ impl<'a> Output<'a> {
     /// # Safety
     /// `room` is null or has `size` bytes.
     pub(super) unsafe fn new(room: *mut u8, len: Option<&'a mut usize>, size: usize) -> Option<Self> {
-        // SAFETY: see above.
+        // SAFETY: not null here, so it has `size` bytes; OpenSSL's caller alone uses them during the call.
         let room = (!room.is_null()).then(|| unsafe { std::slice::from_raw_parts_mut(room, size) });
         Some(Self { room, len: len? })
     }

@@ -69,13 +69,13 @@ unsafe extern "C" fn decode_pem(
     _ask_argument: *mut c_void,
 ) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's BIO.
+        // SAFETY: `in` is a BIO of the core that this context's provider belongs to, by provider-decoder(7).
         let block = read_block(PEM_LABEL, || unsafe { context.provider.core.line(bio) });
         // Finding nothing is no error: another decoder may know the file.
         let Some(der) = block else { return 1 };
         let list =
             List::default().text(c"data-structure", STRUCTURE).bytes(c"data", &der).integer(c"type", OBJECT_PKEY);
-        // SAFETY: OpenSSL's callback and its argument.
+        // SAFETY: `data_cb` takes `data_cbarg` and a list that ends, by provider-decoder(7).
         list.with(|list| unsafe { callback(list, argument) })
     })
 }
@@ -93,7 +93,7 @@ unsafe extern "C" fn decode_der<F: OfFamily, const PKCS8: bool>(
 ) -> c_int {
     guard(0, || {
         let provider = &context.provider;
-        // SAFETY: OpenSSL's BIO.
+        // SAFETY: `in` is a BIO of the core that this context's provider belongs to, by provider-decoder(7).
         let der = unsafe { provider.core.rest(bio, MAX_DER) };
         // Another decoder may know this private key.
         let Some(der) = (if PKCS8 { Uri::body_in_pkcs8(&der) } else { Some(&der[..]) }) else { return 1 };
@@ -105,7 +105,7 @@ unsafe extern "C" fn decode_der<F: OfFamily, const PKCS8: bool>(
             Err(_) => return 1,
         };
         match provider.tell(c"decode", key) {
-            // SAFETY: OpenSSL's callback and its argument.
+            // SAFETY: `data_cb` and `data_cbarg` belong together, by provider-decoder(7).
             Some(key) if key.public.family() == F::FAMILY => unsafe { offer(provider, key, callback, argument) },
             key => c_int::from(key.is_some()),
         }

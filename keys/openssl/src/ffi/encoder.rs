@@ -77,7 +77,7 @@ unsafe extern "C" fn encode_text(
     _ask: PassphraseCallback,
     _ask_argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: OpenSSL's BIO.
+    // SAFETY: `out` is a BIO for the output, by provider-encoder(7).
     unsafe { encode(context, out, key, |key| Ok(text(key))) }
 }
 
@@ -92,7 +92,7 @@ unsafe extern "C" fn encode_pem(
     _ask: PassphraseCallback,
     _ask_argument: *mut c_void,
 ) -> c_int {
-    // SAFETY: OpenSSL's BIO.
+    // SAFETY: `out` is a BIO for the output, by provider-encoder(7).
     unsafe { encode(context, out, key, pem) }
 }
 
@@ -109,7 +109,7 @@ unsafe fn encode(
         let key = key_in(key).and_then(|key| key.ok_or_else(none));
         let written = context.work.check().and(key).and_then(|key| write(&key));
         let written = context.provider.tell(c"encode", written);
-        // SAFETY: see above.
+        // SAFETY: `out` is valid, and a BIO of the core that this context's provider belongs to.
         c_int::from(written.is_some_and(|text| unsafe { context.provider.core.write(out, text.as_bytes()) }))
     })
 }

@@ -24,7 +24,7 @@ pub(super) fn find(library: &Libcrypto) {
 /// say no more than that something is unsupported.
 pub(super) fn check(core: &Core) -> Result<(), Failure> {
     let Some(Some(is_enabled)) = FIPS.get() else { return Ok(()) };
-    // SAFETY: OpenSSL's function, with the library context that loaded this provider.
+    // SAFETY: the function takes a library context, and that which loaded this provider outlives it.
     if unsafe { is_enabled(core.library_context()) } != 1 {
         return Ok(());
     }

@@ -36,16 +36,16 @@ pub unsafe extern "C" fn OSSL_provider_init(
     context: *mut *mut c_void,
 ) -> c_int {
     guard(0, || {
-        // SAFETY: OpenSSL's own table and handle.
+        // SAFETY: `handle` and `in`, the table of upcalls that ends with number 0, belong together, by provider-base(7).
         let Some(core) = (unsafe { Core::new(handle, upcalls.cast()) }) else { return 0 };
         let library = Libcrypto::with(core.address_in_libcrypto());
-        // SAFETY: libcrypto's own addresses.
+        // SAFETY: `library` finds functions of that libcrypto by name.
         unsafe { jobs::ffi::find(|name| library.address(name)) };
         fips::find(&library);
         strings::register(&library);
         legacy::find(&library, core.memory.library());
         let Some(provider) = Provider::load(core, LegacyBuilder::find(&library)) else { return 0 };
-        // SAFETY: OpenSSL wants its answers here.
+        // SAFETY: `out` and `provctx` receive the table and the context, by provider-base(7).
         unsafe {
             *functions = FUNCTIONS.as_ptr().cast();
             *context = Box::into_raw(Box::new(provider)).cast();

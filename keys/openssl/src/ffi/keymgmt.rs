@@ -83,7 +83,8 @@ pub(super) unsafe extern "C" fn export_object(
     with_object(object, c"export", 0, |object| match object.key()? {
         Some(key) if !key.has_private() => {
             let selection = select::PUBLIC | select::DOMAIN_PARAMETERS;
-            // SAFETY: OpenSSL's own callback.
+            // SAFETY: `export_cb` takes `export_cbarg` and a list that ends, by provider-decoder(7) and provider-storemgmt(7);
+            // the list outlives the call.
             Ok(public(&key, selection).with(|list| unsafe { callback(list, argument) }))
         }
         _ => Ok(0),
@@ -162,7 +163,7 @@ unsafe extern "C" fn export(
         let list = match (object.key()?, object.parameters()?) {
             (Some(key), _) if selection & select::PRIVATE != 0 && key.has_private() => {
                 let provider = object.provider().filter(|_| selection & legacy_builder::ALL == legacy_builder::ALL);
-                // SAFETY: OpenSSL's own callback.
+                // SAFETY: `param_cb` and `cbarg` belong together, by provider-keymgmt(7).
                 let build =
                     |provider: Arc<Provider>| unsafe { legacy::build(&provider, object, &key, callback, argument) };
                 return provider.and_then(build).unwrap_or_else(|| Err(stays(&key)));
@@ -178,7 +179,7 @@ unsafe extern "C" fn export(
             (None, Some(curve)) => List::default().text(c"group", curve.name()),
             (None, None) => return Ok(0),
         };
-        // SAFETY: OpenSSL's own callback.
+        // SAFETY: `param_cb` takes `cbarg` and a list that ends, by provider-keymgmt(7); the list outlives the call.
         Ok(list.with(|list| unsafe { callback(list, argument) }))
     })
 }

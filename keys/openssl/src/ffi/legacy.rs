@@ -64,7 +64,7 @@ pub(super) unsafe fn build(
         // SAFETY: the object of such a key, which only this thread knows yet.
         unsafe { if is_rsa { rsa::complete(number, built, object) } else { ec::complete(number, built, object) } }
     };
-    // SAFETY: see above.
+    // SAFETY: the callback gets its own argument, and a list that ends and lives longer than the call.
     let built = public(key, ALL).with(|list| unsafe { callback(list, argument) });
     let done = if built == 0 { Ok(0) } else { complete().map(|()| built) };
     if done.is_ok() {

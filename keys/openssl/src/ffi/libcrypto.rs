@@ -44,9 +44,10 @@ fn place_of(address: usize) -> Range<usize> {
     /// # Safety
     /// Only the loader may call it, with a `Search`.
     unsafe extern "C" fn look(file: *mut libc::dl_phdr_info, _size: usize, search: *mut c_void) -> c_int {
-        // SAFETY: see above; the loader's table has the stated length.
+        // SAFETY: `dl_iterate_phdr` calls with a valid entry and with the pointer that it was given, to a `Search` that nobody
+        // else uses meanwhile.
         let (file, search) = unsafe { (&*file, &mut *search.cast::<Search>()) };
-        // SAFETY: as above.
+        // SAFETY: the loader's table of segments has `dlpi_phnum` entries, by dl_iterate_phdr(3).
         let segments = unsafe { std::slice::from_raw_parts(file.dlpi_phdr, file.dlpi_phnum.into()) };
         let places = segments.iter().filter(|segment| segment.p_type == libc::PT_LOAD).map(|segment| {
             let start = (file.dlpi_addr as usize).wrapping_add(segment.p_vaddr as usize);

@@ -38,7 +38,7 @@ impl Memory {
     /// Zeroed memory of this length, at least 1, aligned for a `u64`. `None`: no memory is left.
     pub(super) fn zeroed(self, len: usize) -> Option<NonNull<u8>> {
         let (zalloc, _) = self.functions()?;
-        // SAFETY: libcrypto's function.
+        // SAFETY: `CRYPTO_zalloc` takes any length above 0, and a name of a file that is a C string.
         let place = NonNull::new(unsafe { zalloc(len, c"sidecore".as_ptr(), 0) }.cast::<u8>())?;
         if place.cast::<u64>().is_aligned() {
             return Some(place);
@@ -54,7 +54,7 @@ impl Memory {
     /// `place` is from [`Memory::zeroed`], with this length, and is not used afterwards.
     pub(super) unsafe fn free(self, place: NonNull<u8>, len: usize) {
         if let Some((_, clear_free)) = self.functions() {
-            // SAFETY: see above.
+            // SAFETY: the place is from this libcrypto's allocator, with this length, and nobody uses it afterwards.
             unsafe { clear_free(place.as_ptr().cast(), len, c"sidecore".as_ptr(), 0) };
         }
     }

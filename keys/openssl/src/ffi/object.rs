@@ -65,7 +65,7 @@ impl Deref for Object {
 
 impl DerefMut for Object {
     fn deref_mut(&mut self) -> &mut KeyObject {
-        // SAFETY: as above.
+        // SAFETY: as for `deref`; `&mut self` is the only reference to it.
         unsafe { self.0.as_mut() }
     }
 }
@@ -270,7 +270,8 @@ pub(super) unsafe fn offer(provider: &Arc<Provider>, key: Key, callback: Callbac
     let mut reference: Reference = Some(object);
     let list = List::default().text(c"data-type", family.name()).integer(c"type", OBJECT_PKEY);
     let list = list.borrowed(c"reference", (&raw mut reference).cast(), size_of::<Reference>());
-    // SAFETY: see above. `load` may leave nothing at the reference, which lives longer than the call.
+    // SAFETY: the callback gets its own argument, and a list that ends. `load` may leave nothing at the reference, which
+    // lives longer than the call.
     list.with(|list| unsafe { callback(list, argument) })
 }
 

@@ -142,7 +142,7 @@ unsafe fn find(list: *const Param, name: &CStr) -> Option<*const Param> {
     for index in 0..MAX_LEN {
         // SAFETY: the list continues until a key is null.
         let param = unsafe { list.add(index) };
-        // SAFETY: as above.
+        // SAFETY: no key before it was null, so this parameter is one of the list.
         let key = unsafe { (*param).key };
         if key.is_null() {
             return None;

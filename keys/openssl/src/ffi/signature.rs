@@ -297,7 +297,7 @@ unsafe extern "C" fn sign(
     tbs_len: usize,
 ) -> c_int {
     with(context, c"sign", |context| {
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `sig` is null or has `sigsize` bytes, and `tbs` has `tbslen`, by provider-signature(7).
         let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
         Output::answer(room, context.longest()?, || context.sign(tbs))
     })
@@ -314,7 +314,7 @@ unsafe extern "C" fn digest_sign(
     tbs_len: usize,
 ) -> c_int {
     with(context, c"sign", |context| {
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `sig` is null or has `sigsize` bytes, and `tbs` has `tbslen`, by provider-signature(7).
         let (room, tbs) = unsafe { (Output::new(room, len, size), bytes(tbs, tbs_len)) };
         Output::answer(room, context.longest()?, || {
             let so_far = context.so_far(tbs)?;
@@ -335,7 +335,7 @@ unsafe extern "C" fn digest_verify(
     tbs_len: usize,
 ) -> c_int {
     with(context, c"verify", |context| {
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `sig` has `siglen` bytes, and `tbs` has `tbslen`, by provider-signature(7).
         let (signature, tbs) = unsafe { (bytes(signature, len), bytes(tbs, tbs_len)) };
         let so_far = context.so_far(tbs)?;
         let verified = context.verify(signature, &[]);
@@ -353,7 +353,7 @@ unsafe extern "C" fn verify(
     tbs: *const u8,
     tbs_len: usize,
 ) -> c_int {
-    // SAFETY: OpenSSL's buffers.
+    // SAFETY: `sig` has `siglen` bytes, and `tbs` has `tbslen`, by provider-signature(7).
     with(context, c"verify", |context| unsafe { context.verify(bytes(signature, len), bytes(tbs, tbs_len)) })
 }
 
@@ -368,7 +368,7 @@ unsafe extern "C" fn verify_recover(
     signature_len: usize,
 ) -> c_int {
     with(context, c"verify", |context| {
-        // SAFETY: OpenSSL's buffers.
+        // SAFETY: `rout` is null or has `routsize` bytes, and `sig` has `siglen`, by provider-signature(7).
         let (room, signature) = unsafe { (Output::new(room, len, size), bytes(signature, signature_len)) };
         Output::answer(room, context.longest()?, || {
             let (caller, key) = context.caller()?;
@@ -386,7 +386,7 @@ unsafe extern "C" fn digest_init<const VERIFIES: bool>(
     params: Params<'_>,
 ) -> c_int {
     with(context, c"sign", |context| {
-        // SAFETY: OpenSSL's C string.
+        // SAFETY: not null where it is read, and `mdname` is a C string, by provider-signature(7).
         let name = if name.is_null() { None } else { unsafe { CStr::from_ptr(name) }.to_str().ok() };
         context.work.verifies = VERIFIES;
         context.begin_with(key_in(key)?, params)?;
@@ -414,7 +414,7 @@ extern "C" fn no_digest_init(context: Option<&mut Context>, _key: Option<&KeyObj
 /// # Safety
 /// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn update(context: Option<&mut Context>, piece: *const u8, len: usize) -> c_int {
-    // SAFETY: OpenSSL's buffer.
+    // SAFETY: `data` has `datalen` bytes, by provider-signature(7).
     with(context, c"sign", |context| context.update(unsafe { bytes(piece, len) }))
 }
 

@@ -44,7 +44,7 @@ static SETTABLE: &[Param] = params! {
 /// Only OpenSSL may call it, with arguments by `openssl/core_dispatch.h`.
 unsafe extern "C" fn open(provider: &Arc<Provider>, uri: *const c_char) -> Option<Box<Loader>> {
     guard(None, || {
-        // SAFETY: OpenSSL's string.
+        // SAFETY: `uri` is a C string, by provider-storemgmt(7).
         let uri = unsafe { CStr::from_ptr(uri) }.to_string_lossy();
         let uri = Uri::parse(&uri).map_err(|error| Failure::new(Reason::Key, error.to_string()));
         let uri = fips::check(&provider.core).and(uri);
@@ -85,7 +85,7 @@ unsafe extern "C" fn load(
         let found = loader.provider.options().and_then(|options| find(options, &loader.name));
         let Some(key) = loader.provider.tell(c"load", found) else { return 0 };
         let key = if loader.expected == expect::PUBLIC_KEY { key.without_private() } else { key };
-        // SAFETY: OpenSSL's callback and its argument.
+        // SAFETY: `object_cb` and `object_cbarg` belong together, by provider-storemgmt(7).
         unsafe { offer(&loader.provider, key, callback, argument) }
     })
 }

@@ -27,7 +27,7 @@ pub(crate) struct Core {
 
 // SAFETY: a handle that OpenSSL lets any thread use, and functions.
 unsafe impl Send for Core {}
-// SAFETY: as above.
+// SAFETY: a handle and functions that OpenSSL lets several threads use at the same time.
 unsafe impl Sync for Core {}
 
 impl Core {
@@ -58,7 +58,7 @@ impl Core {
     }
 
     pub(super) fn library_context(&self) -> *mut c_void {
-        // SAFETY: OpenSSL's function, with its own handle.
+        // SAFETY: `OSSL_FUNC_core_get_libctx`, with the handle that came with it.
         unsafe { (self.get_libctx)(self.handle) }
     }
 
@@ -143,12 +143,12 @@ impl Core {
 /// The function with this number has the type `F`, a function pointer.
 unsafe fn find<F: Copy>(table: *const Dispatch, number: c_int) -> Option<F> {
     let mut entry = table;
-    // SAFETY: OpenSSL's tables end with number 0.
+    // SAFETY: the table ends with number 0, by provider-base(7), and that entry was not passed.
     while unsafe { (*entry).number } != 0 {
         // SAFETY: not the end yet.
         let Dispatch { number: here, function } = unsafe { *entry };
         if here == number && !function.is_null() {
-            // SAFETY: a function pointer of that type, see above.
+            // SAFETY: not null, and by the number a function of type `F`, which is a pointer to one.
             return Some(unsafe { std::mem::transmute_copy(&function) });
         }
         // SAFETY: not the end yet.

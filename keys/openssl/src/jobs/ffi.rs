@@ -72,7 +72,7 @@ pub(crate) struct Job {
 
 pub(crate) fn current() -> Option<Job> {
     let functions = FUNCTIONS.get()?.as_ref()?;
-    // SAFETY: OpenSSL's functions, called by a thread that it called.
+    // SAFETY: ASYNC_get_current_job(3) may be called on any thread, and the job that runs on it has a wait context.
     let context = unsafe {
         let job = (functions.current_job)();
         if job.is_null() {

@@ -45,7 +45,7 @@ impl Attached {
     /// # Safety
     /// `get` and `set` name functions of libcrypto for extra data of this class.
     pub(super) unsafe fn find(library: &Libcrypto, class: c_int, get: &CStr, set: &CStr) -> Option<Self> {
-        // SAFETY: see above; all classes have functions of these types.
+        // SAFETY: the functions for extra data have these types in all classes, as `RSA_get_ex_data` and `RSA_set_ex_data`.
         let (get, set) = unsafe {
             let (get, set) = (library.address(get)?, library.address(set)?);
             (std::mem::transmute::<*mut c_void, Get>(get), std::mem::transmute::<*mut c_void, Set>(set))
@@ -59,7 +59,7 @@ impl Attached {
         if let Some(index) = self.index.get() {
             return Some(*index);
         }
-        // SAFETY: OpenSSL's function; ours have the types that it wants, and stay loaded.
+        // SAFETY: `free` and `duplicate` have the types of CRYPTO_get_ex_new_index(3), and this library stays loaded.
         let index = unsafe { (self.functions.new_index)(self.class, 0, self.number(), ptr::null(), duplicate, free) };
         (index >= 0).then(|| *self.index.get_or_init(|| index))
     }
@@ -76,7 +76,7 @@ impl Attached {
         let refused =
             || Failure::new(Reason::Internal, "libcrypto takes no data for its object: raise the limits on memory");
         let (index, copy) = (self.index().ok_or_else(refused)?, object.again(true)?.into_raw());
-        // SAFETY: see above.
+        // SAFETY: the carrier is of the class that the function and the index are for. It owns the copy from then on.
         if unsafe { (self.set)(carrier, index, copy) } > 0 {
             return Ok(());
         }
@@ -104,7 +104,7 @@ impl Attached {
         work: impl FnOnce(&Provider, &Arc<Key>) -> Result<T, Failure>,
     ) -> Option<T> {
         guard(None, || {
-            // SAFETY: see above.
+            // SAFETY: the carrier is of this class, and lives during this call.
             let object = unsafe { self.of(carrier) };
             let found = || {
                 let object = object.ok_or_else(|| Failure::new(Reason::Key, "the object has lost its key"))?;
@@ -133,7 +133,7 @@ unsafe extern "C" fn free(
     _number: c_long,
     _attached: *mut c_void,
 ) {
-    // SAFETY: see above; OpenSSL frees it once.
+    // SAFETY: null or what `attach` or `duplicate` stored; OpenSSL calls once, when the carrier ends.
     guard((), || drop(unsafe { Object::from_raw(object) }));
 }
 

@@ -115,7 +115,8 @@ pub(super) unsafe fn complete(number: usize, ec: *mut c_void, object: &KeyObject
     let refused = || Failure::new(Reason::Internal, "libcrypto makes no EC_KEY object: raise the limits on memory");
     let library = get(number).filter(|_| !ec.is_null()).ok_or_else(refused)?;
     let (method, functions) = (library.method().ok_or_else(refused)?, &library.functions);
-    // SAFETY: see above; OpenSSL copies the number; the method stays allocated.
+    // SAFETY: `ec` is not null, so a new object of this libcrypto, as the functions are. EC_KEY_set_private_key(3) copies
+    // the number, which is freed here. The method is never freed.
     unsafe {
         let zero = (functions.new_number)();
         let set = !zero.is_null() && (functions.set_private)(ec, zero) > 0;
@@ -139,7 +140,7 @@ impl Library {
     fn method(&self) -> Option<*const c_void> {
         let functions = &self.functions;
         if self.method.get().is_none() {
-            // SAFETY: OpenSSL's functions, with a method that they made.
+            // SAFETY: the functions of EC_KEY_METHOD_new on a method that they made, and that no other thread knows yet.
             unsafe {
                 let method = (functions.new_method)((functions.openssls_own)());
                 if method.is_null() {
@@ -160,7 +161,7 @@ impl Library {
     /// `ec` and `point` are objects of this libcrypto.
     unsafe fn point(&self, ec: *const c_void, point: *const c_void) -> Vec<u8> {
         let mut bytes = vec![0; MAX_POINT];
-        // SAFETY: see above; the buffer has the stated length.
+        // SAFETY: `ec` and `point` are of this libcrypto, and not null where they are used; the buffer has `MAX_POINT` bytes.
         let len = unsafe {
             let group = (self.functions.get_group)(ec);
             if group.is_null() || point.is_null() {
@@ -185,7 +186,7 @@ impl Library {
     /// # Safety
     /// `ec` is an object of this libcrypto.
     unsafe fn check(&self, ec: *const c_void, key: &Key) -> Result<(), Failure> {
-        // SAFETY: see above.
+        // SAFETY: `ec` is of this libcrypto, and so is its point.
         let found = unsafe { self.point(ec, (self.functions.get_point)(ec)) };
         match &key.public {
             Public::Ec { point, .. } if *point == found => Ok(()),
@@ -196,19 +197,23 @@ impl Library {
         }
     }
 
-    /// The signature of the digest in DER.
+    /// The signature of the digest in DER, no longer than the longest one by this key.
     ///
     /// # Safety
     /// `ec` is an object of this libcrypto; `kinv` and `r` are numbers or null.
     unsafe fn sign(&self, ec: *mut c_void, digest: &[u8], kinv: *const c_void, r: *const c_void) -> Option<Vec<u8>> {
-        // SAFETY: see above.
+        // SAFETY: `ec` is of this libcrypto.
         unsafe {
             self.attached.with_key(ec, c"sign", |provider, key| {
                 if !kinv.is_null() || !r.is_null() {
                     return Err(computed_before());
                 }
                 self.check(ec, key)?;
-                Settings::default().sign(provider.caller()?, key, digest)
+                let signature = Settings::default().sign(provider.caller()?, key, digest)?;
+                if signature.len() > key.public.max_len() {
+                    return Err(Failure::new(Reason::Service, "the signature is longer than any of this key"));
+                }
+                Ok(signature)
             })
         }
     }
@@ -235,7 +240,8 @@ unsafe extern "C" fn sign<const LIBRARY: usize>(
     ec: *mut c_void,
 ) -> c_int {
     let Some(library) = get(LIBRARY) else { return 0 };
-    // SAFETY: see above; the room has the length of the longest signature, by OpenSSL's documentation.
+    // SAFETY: OpenSSL calls a method with the object that has it. By ECDSA_sign(3) `dgst` has `dgst_len` bytes, and `sig` is
+    // null or has ECDSA_size bytes, and `Library::sign` gives no more; `siglen` is valid.
     unsafe {
         if room.is_null() {
             let longest = library.attached.with_key(ec, c"sign", |_, key| Ok(key.public.max_len()));
@@ -253,7 +259,7 @@ unsafe extern "C" fn sign<const LIBRARY: usize>(
 /// `ECDSA_do_sign`.
 ///
 /// # Safety
-/// As above.
+/// As for `sign`.
 unsafe extern "C" fn sign_sig<const LIBRARY: usize>(
     digest: *const u8,
     len: c_int,
@@ -262,7 +268,8 @@ unsafe extern "C" fn sign_sig<const LIBRARY: usize>(
     ec: *mut c_void,
 ) -> *mut c_void {
     let Some(library) = get(LIBRARY) else { return ptr::null_mut() };
-    // SAFETY: see above; the signature is valid for its length.
+    // SAFETY: OpenSSL calls a method with the object that has it. By ECDSA_do_sign(3) `dgst` has `dgst_len` bytes. The
+    // signature that is read is valid for its length.
     unsafe {
         let digest = bytes(digest, usize::try_from(len).unwrap_or(0));
         let Some(signature) = library.sign(ec, digest, kinv, r) else { return ptr::null_mut() };
@@ -299,7 +306,8 @@ unsafe extern "C" fn compute<const LIBRARY: usize>(
     ec: *const c_void,
 ) -> c_int {
     let Some(library) = get(LIBRARY) else { return 0 };
-    // SAFETY: see above; OpenSSL frees the secret with its own allocator.
+    // SAFETY: OpenSSL calls a method with the object that has it, a point of its libcrypto, and places for the answers. It
+    // frees the secret with its own allocator, from which that is.
     unsafe {
         let shared = library.attached.with_key(ec, c"derive", |provider, key| {
             library.check(ec, key)?;

@@ -101,7 +101,7 @@ pub(super) unsafe fn complete(number: usize, rsa: *mut c_void, object: &KeyObjec
     let refused = || Failure::new(Reason::Internal, "libcrypto makes no RSA object: raise the limits on memory");
     let library = get(number).filter(|_| !rsa.is_null()).ok_or_else(refused)?;
     let method = library.method().ok_or_else(refused)?;
-    // SAFETY: see above; the method stays allocated.
+    // SAFETY: `rsa` is not null, so a new object of this libcrypto, as the functions are; the method is never freed.
     unsafe {
         library.set_zeros(rsa).ok_or_else(refused)?;
         library.attached.attach(rsa, object)?;
@@ -119,7 +119,7 @@ impl Library {
     fn method(&self) -> Option<*const c_void> {
         let functions = &self.functions;
         if self.method.get().is_none() {
-            // SAFETY: OpenSSL's functions, with a method that they made.
+            // SAFETY: the functions of RSA_meth_new(3) on a method that they made, and that no other thread knows yet.
             unsafe {
                 let method = (functions.duplicate)((functions.openssls_own)());
                 if method.is_null() {
@@ -141,7 +141,8 @@ impl Library {
     /// `rsa` is a new object with the public part.
     unsafe fn set_zeros(&self, rsa: *mut c_void) -> Option<()> {
         let functions = &self.functions;
-        // SAFETY: OpenSSL's functions. The object takes over numbers that it accepts, and no others.
+        // SAFETY: `rsa` and the numbers are of one libcrypto, as the functions are. The object takes over the numbers of a
+        // call that succeeds, by RSA_set0_key(3), and only the others are freed.
         unsafe {
             let zeros: [*mut c_void; 6] = std::array::from_fn(|_| (functions.new_number)());
             let [d, p, q, dp, dq, coefficient] = zeros;
@@ -170,7 +171,8 @@ impl Library {
         let Public::Rsa { n, .. } = &key.public else { return Err(replaced()) };
         let functions = &self.functions;
         let mut modulus = ptr::null();
-        // SAFETY: see above.
+        // SAFETY: `rsa` is of this libcrypto. Its modulus lives as long as it, and has no more bytes than were compared with
+        // the buffer's.
         unsafe {
             (functions.get_public)(rsa, &raw mut modulus, ptr::null_mut(), ptr::null_mut());
             if modulus.is_null() || ((functions.bits)(modulus) as usize).div_ceil(8) != n.len() {
@@ -197,7 +199,7 @@ unsafe extern "C" fn private_encrypt<const LIBRARY: usize>(
     rsa: *mut c_void,
     padding: c_int,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: `from` has `flen` bytes, by RSA_private_encrypt(3).
     let input = unsafe { bytes(input, usize::try_from(len).unwrap_or(0)) };
     let work = |library: &Library, provider: &Provider, key: &Arc<Key>| {
         if padding != padding::PKCS1 {
@@ -206,20 +208,20 @@ unsafe extern "C" fn private_encrypt<const LIBRARY: usize>(
             provider.remark(Remark::RawRsa, Some(key), text);
             return Err(Failure::unsupported(text));
         }
-        // SAFETY: see above.
+        // SAFETY: OpenSSL calls a method with the object that has it, of this libcrypto.
         let size = unsafe { library.check(rsa, key)? };
         let signature = sign::Settings::default().sign(provider.caller()?, key, input)?;
         fits(&signature, size)?;
         Ok(signature)
     };
-    // SAFETY: `room` has the size of the modulus, by OpenSSL's documentation.
+    // SAFETY: `to` has RSA_size bytes, by RSA_private_encrypt(3), and `fits` compares.
     unsafe { answer::<LIBRARY, _>(rsa, room, c"sign", work) }
 }
 
 /// `RSA_private_decrypt`.
 ///
 /// # Safety
-/// As above.
+/// As for `private_encrypt`.
 unsafe extern "C" fn private_decrypt<const LIBRARY: usize>(
     len: c_int,
     input: *const u8,
@@ -227,7 +229,7 @@ unsafe extern "C" fn private_decrypt<const LIBRARY: usize>(
     rsa: *mut c_void,
     padding: c_int,
 ) -> c_int {
-    // SAFETY: see above.
+    // SAFETY: `from` has `flen` bytes, by RSA_private_decrypt(3).
     let input = unsafe { bytes(input, usize::try_from(len).unwrap_or(0)) };
     let work = |library: &Library, provider: &Provider, key: &Arc<Key>| {
         let padding = match padding {
@@ -236,7 +238,7 @@ unsafe extern "C" fn private_decrypt<const LIBRARY: usize>(
             padding::NONE => decrypt::Padding::None,
             _ => return Err(Failure::unsupported("this padding of RSA ciphertexts: use PKCS#1 v1.5 or OAEP")),
         };
-        // SAFETY: see above.
+        // SAFETY: OpenSSL calls a method with the object that has it, of this libcrypto.
         let size = unsafe { library.check(rsa, key)? };
         let plaintext = decrypt::Settings { padding, ..Default::default() }.decrypt(provider.caller()?, key, input)?;
         fits(&plaintext, size)?;
@@ -265,7 +267,7 @@ unsafe fn answer<const LIBRARY: usize, R: AsRef<[u8]>>(
     work: impl FnOnce(&Library, &Provider, &Arc<Key>) -> Result<R, Failure>,
 ) -> c_int {
     let Some(library) = get(LIBRARY) else { return -1 };
-    // SAFETY: see above.
+    // SAFETY: `rsa` is of this libcrypto, and the room has space for what `work` gives, which is this library's memory.
     unsafe {
         let result = library.attached.with_key(rsa, doing, |provider, key| work(library, provider, key));
         let Some(result) = result.as_ref().map(AsRef::as_ref) else { return -1 };
