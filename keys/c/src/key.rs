@@ -13,7 +13,6 @@ use sidecore_client::keyops::tls;
 use sidecore_client::keyops::wait::Caller;
 use sidecore_client::keys::Usage;
 use sidecore_client::keys::uri::Uri;
-
 use sidecore_ipc::named_file::NamedFile;
 use std::io::{self, Read};
 use std::path::Path;

@@ -12,39 +12,39 @@ use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
 const ALLOWED: [(&str, &[&str]); 33] = [
+    // Base: what all parts share.
     ("sidecore-core", &[]),
-    // Farm, remote keys and simulator take the same decisions.
-    ("sidecore-nodes", &["sidecore-core"]),
-    // It computes and knows no request.
-    ("sidecore-batch", &[]),
-    // What a dispatcher decides and says, without NATS.
-    ("sidecore-assign", &["sidecore-nodes", "sidecore-core"]),
-    // Common parts of programs and services: no key, no request.
+    // Programs and services: no key, no request.
     ("sidecore-ipc", &["sidecore-core"]),
     // What each service does, whatever it serves.
     ("sidecore-daemon", &["sidecore-ipc", "sidecore-core"]),
+    // Farm, remote keys and simulator take the same decisions.
+    ("sidecore-nodes", &["sidecore-core"]),
+    ("sidecore-terminal", &[]),
+    // It speaks with a network, and holds no service.
+    ("sidecore-nats", &["sidecore-terminal"]),
+    // Keys.
     ("sidecore-client", &["sidecore-ipc", "sidecore-core"]),
-    // What a program and the service of its sockets decide about streams.
-    ("sidecore-streams", &["sidecore-core"]),
-    // Programs whose sockets are served.
-    ("sidecore-sockets", &["sidecore-streams", "sidecore-ipc", "sidecore-core"]),
-    // The two services know nothing of each other, and that of sockets links no AWS-LC.
+    // The watch reads them, and has no key.
+    ("sidecore-counters", &["sidecore-ipc", "sidecore-core"]),
+    // It computes and knows no request.
+    ("sidecore-batch", &[]),
+    // No socket of a program.
     (
         "sidecore",
         &["sidecore-client", "sidecore-counters", "sidecore-batch", "sidecore-daemon", "sidecore-ipc", "sidecore-core"],
     ),
+    // It speaks with a network, and holds no service.
     (
-        "sidecore-sockets-service",
-        &["sidecore-sockets", "sidecore-streams", "sidecore-daemon", "sidecore-ipc", "sidecore-core"],
+        "sidecore-remote",
+        &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-ipc", "sidecore-core", "sidecore-terminal"],
     ),
-    ("sidecore-sim", &["sidecore-nodes", "sidecore-core"]),
-    ("sidecore-rustls", &["sidecore-client"]),
-    ("sidecore-c", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
     ("sidecore-openssl", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
     ("sidecore-pkcs11", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
-    ("sidecore-preload", &["sidecore-sockets", "sidecore-streams", "sidecore-ipc"]),
-    ("sidecore-terminal", &[]),
-    ("sidecore-report", &["sidecore-core"]),
+    ("sidecore-c", &["sidecore-client", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-rustls", &["sidecore-client"]),
+    // It sees messages to sign, and no private key.
+    ("sidecore-agent", &["sidecore-client", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
     // What root runs links nothing that simulates or measures.
     (
         "sidecore-cli",
@@ -58,6 +58,35 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "sidecore-terminal",
         ],
     ),
+    // It has no key, and reads what the service counts.
+    (
+        "sidecore-watch",
+        &[
+            "sidecore-counters",
+            "sidecore-sockets",
+            "sidecore-streams",
+            "sidecore-ipc",
+            "sidecore-core",
+            "sidecore-terminal",
+        ],
+    ),
+    ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
+    // Sockets: no AWS-LC behind them.
+    // What a program and the service of its sockets decide about streams.
+    ("sidecore-streams", &["sidecore-core"]),
+    ("sidecore-sockets", &["sidecore-streams", "sidecore-ipc", "sidecore-core"]),
+    ("sidecore-preload", &["sidecore-sockets", "sidecore-streams", "sidecore-ipc"]),
+    (
+        "sidecore-sockets-service",
+        &["sidecore-sockets", "sidecore-streams", "sidecore-daemon", "sidecore-ipc", "sidecore-core"],
+    ),
+    // Farm.
+    // What a dispatcher decides and says, without NATS.
+    ("sidecore-assign", &["sidecore-nodes", "sidecore-core"]),
+    ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
+    // Laboratory: it may use all.
+    ("sidecore-report", &["sidecore-core"]),
+    ("sidecore-sim", &["sidecore-nodes", "sidecore-core"]),
     (
         "sidecore-measure",
         &["sidecore", "sidecore-counters", "sidecore-report", "sidecore-daemon", "sidecore-ipc", "sidecore-terminal"],
@@ -75,23 +104,12 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "sidecore-terminal",
         ],
     ),
-    // It has no key, and reads what the service counts.
-    (
-        "sidecore-watch",
-        &[
-            "sidecore-counters",
-            "sidecore-sockets",
-            "sidecore-streams",
-            "sidecore-ipc",
-            "sidecore-core",
-            "sidecore-terminal",
-        ],
-    ),
     (
         "sidecore-lab",
         &[
             "sidecore",
             "sidecore-counters",
+            "sidecore-openssl",
             "sidecore-farm",
             "sidecore-assign",
             "sidecore-sockets-service",
@@ -99,31 +117,19 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "sidecore-preload",
             "sidecore-streams",
             "sidecore-sim",
-            "sidecore-openssl",
-            "sidecore-libcrypto",
             "sidecore-measure",
             "sidecore-report",
+            "sidecore-libcrypto",
             "sidecore-nats",
             "sidecore-daemon",
             "sidecore-ipc",
             "sidecore-terminal",
         ],
     ),
-    // These speak with a network: they hold no service.
-    ("sidecore-nats", &["sidecore-terminal"]),
-    ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
-    ("sidecore-farm", &["sidecore-assign", "sidecore-nats", "sidecore-nodes", "sidecore-core", "sidecore-terminal"]),
-    // It sees messages to sign, and no private key.
-    ("sidecore-agent", &["sidecore-client", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
+    // Tools.
     ("sidecore-libcrypto", &[]),
     ("sidecore-testing", &[]),
     ("xtask", &[]),
-    ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
-    ("sidecore-counters", &["sidecore-ipc", "sidecore-core"]),
-    (
-        "sidecore-remote",
-        &["sidecore-client", "sidecore-nats", "sidecore-nodes", "sidecore-ipc", "sidecore-core", "sidecore-terminal"],
-    ),
 ];
 
 /// Crates that only decide. Nothing of others stands behind them, so that they can read no clock and do no I/O.
