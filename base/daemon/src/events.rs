@@ -75,6 +75,11 @@ impl Level {
     pub fn number(self) -> u8 {
         self as u8 + 3
     }
+
+    /// The level of this number. One that no level has is the nearest.
+    pub fn from_number(number: u8) -> Self {
+        Self::ALL[usize::from(number.saturating_sub(3)).min(Self::ALL.len() - 1)]
+    }
 }
 
 impl From<tracing::Level> for Level {
@@ -197,6 +202,8 @@ mod tests {
         assert_eq!(EVENTS.iter().map(|(_, name)| name).collect::<BTreeSet<_>>().len(), EVENTS.len());
         assert_eq!(Level::ALL.map(|level| Level::from(tracing::Level::from(level))), Level::ALL);
         assert_eq!(Level::ALL.map(Level::number), [3, 4, 5, 6, 7], "as sd-daemon(3) numbers them");
+        assert_eq!([3, 4, 5, 6, 7].map(Level::from_number), Level::ALL);
+        assert_eq!([0, u8::MAX].map(Level::from_number), [Level::Error, Level::Debug]);
     }
 
     #[test]

@@ -8,6 +8,7 @@
 //! |---|---|
 //! |`config`|reading a TOML file strictly, in an operator's words; the sections that services share|
 //! |`runtime_dir`, `door`|the socket, its lock and its files, from one service to the next; accepting, and closing what is declined (`declined`)|
+//! |`process`, `detach`, `log`|a service as a process: signals, its manager, a process of its own; its log|
 //! |`start`|why a service does not start, and what is looked at before|
 //! |`sandbox`|restrictions of the process by its duty: user, capabilities, directories, system calls|
 //! |`tenants`|who counts as one user: a user with its subordinate users|
@@ -19,8 +20,11 @@
 
 pub mod config;
 mod declined;
+pub mod detach;
 pub mod door;
 pub mod events;
+pub mod log;
+pub mod process;
 pub mod runtime_dir;
 pub mod sandbox;
 pub mod start;

@@ -72,6 +72,11 @@ impl Sandbox {
     }
 }
 
+/// Whether there is a user of this name here.
+pub fn is_user(name: &str) -> bool {
+    user::find(name).is_ok()
+}
+
 /// Applies a restriction. Without support of the machine: an error if it was demanded, else a warning.
 fn judge(
     wanted: Option<bool>,

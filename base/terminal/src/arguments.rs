@@ -2,7 +2,7 @@
 
 use crate::error::{Failure, TerminalError};
 use crate::output;
-use clap::{Args, Command, Parser};
+use clap::{Args, Command, Parser, ValueEnum};
 use clap_complete::CompleteEnv;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -27,6 +27,53 @@ pub struct HandedOn {
 
 /// Name of their argument.
 const HANDED_ON: &str = "handed_on";
+
+/// The log of a service.
+#[derive(Debug, Args)]
+pub struct LogArguments {
+    /// Format of the log's lines, on standard error
+    #[arg(long = "log", value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
+    pub format: LogFormat,
+    /// Least level of lines in the log
+    #[arg(long = "log-level", value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
+    pub level: LogLevel,
+}
+
+impl LogArguments {
+    /// Whether each line is an object.
+    pub fn is_json(&self) -> bool {
+        self.format == LogFormat::Json
+    }
+
+    /// The least level, as the system's log numbers it (`sd-daemon(3)`).
+    pub fn number(&self) -> u8 {
+        self.level as u8 + 3
+    }
+}
+
+/// Format of a log's lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogFormat {
+    /// For operators; where the journal listens, with the level that it reads
+    Text,
+    /// One object a line
+    Json,
+}
+
+/// Least level of lines in a log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum LogLevel {
+    /// Something is lost that an operator must restore
+    Error,
+    /// Something is not as it should be
+    Warning,
+    /// Actions of administrators: start, stop, settings, keys
+    Notice,
+    /// Refusals to clients
+    Info,
+    /// Clients that come and go
+    Debug,
+}
 
 /// Where pages of the manual are to be written.
 #[derive(Debug, Args)]

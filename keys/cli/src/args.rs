@@ -2,9 +2,8 @@
 
 pub(crate) mod keys;
 
-use clap::{Args, Parser, Subcommand, ValueEnum};
-use sidecore_sockets::protocol;
-use sidecore_terminal::arguments::{HandedOn, Manuals};
+use clap::{Args, Parser, Subcommand};
+use sidecore_terminal::arguments::{HandedOn, LogArguments, Manuals};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -32,7 +31,7 @@ pub(crate) enum Command {
     /// Run a program with the OpenSSL provider: keys as `sidecore:NAME` and from the files of `sidecore keys pem`; with
     /// --sockets its small messages go through the service of sockets
     Run(Run),
-    /// List the sockets of programs that `run --sockets` started: the path of each, and the reason
+    /// Small messages of programs: list their sockets; serve, run, top, export
     #[command(disable_help_flag = true)]
     Sockets(HandedOn),
     /// Watch a running service
@@ -92,34 +91,8 @@ pub(crate) struct Serve {
     /// Standard input is the other end of a process that detached this one
     #[arg(long, hide = true)]
     pub(crate) detached: bool,
-    /// Format of the log's lines, on standard error
-    #[arg(long, value_name = "FORMAT", value_enum, default_value_t = LogFormat::Text)]
-    pub(crate) log: LogFormat,
-    /// Least level of lines in the log
-    #[arg(long, value_name = "LEVEL", value_enum, default_value_t = LogLevel::Info)]
-    pub(crate) log_level: LogLevel,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogFormat {
-    /// For operators; where the journal listens, with the level that it reads
-    Text,
-    /// One object a line
-    Json,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum LogLevel {
-    /// Something is lost that an operator must restore
-    Error,
-    /// Something is not as it should be
-    Warning,
-    /// Actions of administrators: start, stop, settings, keys
-    Notice,
-    /// Refusals to clients
-    Info,
-    /// Clients that come and go
-    Debug,
+    #[command(flatten)]
+    pub(crate) log: LogArguments,
 }
 
 #[derive(Debug, Args)]
@@ -136,9 +109,9 @@ pub(crate) struct Run {
     /// The library that sends them there; default: next to this program or in ../lib/sidecore
     #[arg(long, value_name = "FILE", requires = "sockets")]
     pub(crate) preload: Option<PathBuf>,
-    /// The socket of the service of sockets
-    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
-    pub(crate) socket_of_sockets: PathBuf,
+    /// The socket of the service of sockets, else that of `SIDECORE_SOCKETS`, else its usual place
+    #[arg(long, value_name = "PATH", requires = "sockets")]
+    pub(crate) socket_of_sockets: Option<PathBuf>,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,

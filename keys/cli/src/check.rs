@@ -18,7 +18,7 @@ mod waiting;
 use crate::args::Check;
 use crate::error::CliError;
 use finding::Finding;
-use sidecore::config::{Config, NotifyConfig, default_socket};
+use sidecore::config::{Config, default_socket};
 use sidecore_terminal::output;
 use std::path::PathBuf;
 
@@ -30,17 +30,14 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
-    let of_sockets = |path: &PathBuf| sidecore_sockets_service::Config::is_in(path).map_err(CliError::library);
-    let of_sockets = path.as_ref().map(of_sockets).transpose()?.unwrap_or(false);
     let config = match &path {
-        Some(path) if of_sockets => shared(sidecore_sockets_service::Config::read(path).map_err(CliError::library)?),
         Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
         None => {
             let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
             Config { socket, ..Config::default() }
         }
     };
-    let mut findings = findings(&config, of_sockets);
+    let mut findings = findings(&config);
     if let Some(path) = &path {
         findings.insert(0, configured::judge(path, &config));
     }
@@ -49,15 +46,8 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     Ok(findings.iter().all(|finding| !finding.breaks_a_promise()))
 }
 
-/// What is judged of a service of sockets, as a configuration of keys says it.
-fn shared(of: sidecore_sockets_service::Config) -> Config {
-    let sidecore_sockets_service::Config { socket, socket_mode, sidecores, notify, sandbox, .. } = of;
-    let notify = NotifyConfig { service: notify.service, ..NotifyConfig::default() };
-    Config { socket, socket_mode, sidecores, notify, sandbox, ..Config::default() }
-}
-
-fn findings(config: &Config, of_sockets: bool) -> Vec<Finding> {
-    let (service, counters) = read::service(config, of_sockets);
+fn findings(config: &Config) -> Vec<Finding> {
+    let (service, counters) = read::service(config);
     let waiting = read::waiting(config, counters.as_ref());
     let cores = read::cores(&waiting);
     let mut findings = cores::judge(&cores, &read::text);

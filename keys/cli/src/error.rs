@@ -26,8 +26,6 @@ pub(crate) enum CliError {
     #[error(transparent)]
     Start(#[from] StartError),
     #[error(transparent)]
-    StartSockets(#[from] sidecore_sockets_service::StartError),
-    #[error(transparent)]
     Terminal(#[from] TerminalError),
     #[error(transparent)]
     System(#[from] io::Error),

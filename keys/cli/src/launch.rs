@@ -1,11 +1,9 @@
-//! `sidecore run`: one command with the OpenSSL provider, and with rings for its sockets on request. The system stays
-//! unchanged.
-
-mod program;
-mod sockets;
+//! `sidecore run`: one command with the OpenSSL provider. The system stays unchanged. With `--sockets` the command is
+//! started by the program of sockets, which knows how its small messages get into rings.
 
 use crate::args::Run;
 use crate::error::{CliError, failed, unusable};
+use crate::others;
 use crate::scratch::Scratch;
 use rustix::process::{Pid, Signal, kill_process};
 use sidecore_terminal::{output, programs};
@@ -25,11 +23,8 @@ const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
     let (program, rest) =
         args.command.split_first().ok_or_else(|| CliError::usage("no command: write `sidecore run -- COMMAND`"))?;
-    let mut command = Command::new(program);
-    command.args(rest).env("SIDECORE_SOCKET", &args.socket);
-    if args.sockets {
-        sockets::prepare(&mut command, args, program)?;
-    }
+    let mut command = if args.sockets { with_sockets(args)? } else { Command::new(program) };
+    command.args(args.sockets.then_some(program)).args(rest).env("SIDECORE_SOCKET", &args.socket);
     // Held as long as the command runs.
     let _scratch = module(args)?.map(|module| provide(&mut command, &module)).transpose()?;
     // Installed before the command starts, so that no signal is lost.
@@ -40,6 +35,18 @@ pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
     handle.close();
     let _ = forwarder.join();
     Ok(code(status?))
+}
+
+/// `sidecore sockets run`, without the command that it is to become.
+fn with_sockets(args: &Run) -> Result<Command, CliError> {
+    let mut command = Command::new(others::find(others::SOCKETS)?);
+    command.args(["sockets", "run"]);
+    let options = [("--preload", &args.preload), ("--socket", &args.socket_of_sockets)];
+    for (option, path) in options.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {
+        command.arg(option).arg(path);
+    }
+    command.arg("--");
+    Ok(command)
 }
 
 /// Forwards signals. A terminal sends its own signals to the command itself.

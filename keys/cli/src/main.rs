@@ -3,13 +3,13 @@
 //! |Module|For|
 //! |---|---|
 //! |`args`, `manuals`|the command line; its manual and completions|
-//! |`serve`, `log`|runs the service; its log|
+//! |`serve`|runs the service|
 //! |`keys`|stored keys: import, generate, list, test, back up|
 //! |`set`, `get`, `reload`|settings of a running service|
 //! |`others`|commands of the other programs, which root need not run|
 //! |`error`|errors and exit codes|
 //! |`check`|missing properties of this machine, and errors of a configuration|
-//! |`launch`|`sidecore run`: a command with the provider or the sockets' library|
+//! |`launch`|`sidecore run`: a command with the provider|
 
 // The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -20,7 +20,6 @@ mod error;
 mod get;
 mod keys;
 mod launch;
-mod log;
 mod manuals;
 mod others;
 mod reload;
@@ -56,9 +55,8 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Bench(_) | Command::Sim(_) | Command::Net(_) => {
             return Err(others::go_on_as(others::LABORATORY).into());
         }
-        Command::Sockets(_) | Command::Top(_) | Command::Export(_) => {
-            return Err(others::go_on_as(others::WATCH).into());
-        }
+        Command::Top(_) | Command::Export(_) => return Err(others::go_on_as(others::WATCH).into()),
+        Command::Sockets(_) => return Err(others::go_on_as(others::SOCKETS).into()),
         Command::Farm(_) => return Err(others::go_on_as(others::FARM).into()),
         Command::Gateway(_) | Command::KeyServer(_) => return Err(others::go_on_as(others::REMOTE).into()),
         Command::Agent(_) => return Err(others::go_on_as(others::AGENT).into()),

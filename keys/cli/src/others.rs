@@ -3,6 +3,7 @@
 use sidecore_terminal::error::TerminalError;
 use sidecore_terminal::{output, programs};
 use std::env;
+use std::path::PathBuf;
 
 /// Directories of the other programs: cargo builds all into one, `packaging/install` uses the other.
 pub(crate) const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
@@ -10,15 +11,17 @@ pub(crate) const BESIDE: [&str; 2] = [".", "../lib/sidecore"];
 pub(crate) const TRY: &str = "sidecore-try";
 pub(crate) const LABORATORY: &str = "sidecore-lab";
 pub(crate) const WATCH: &str = "sidecore-watch";
+pub(crate) const SOCKETS: &str = "sidecore-sockets";
 pub(crate) const FARM: &str = "sidecore-farm";
 pub(crate) const REMOTE: &str = "sidecore-remote";
 pub(crate) const AGENT: &str = "sidecore-agent";
 
 /// Programs with their commands.
-pub(crate) const PROGRAMS: [(&str, &[&str]); 6] = [
+pub(crate) const PROGRAMS: [(&str, &[&str]); 7] = [
     (TRY, &["try"]),
     (LABORATORY, &["bench", "sim", "net"]),
-    (WATCH, &["top", "export", "sockets"]),
+    (WATCH, &["top", "export"]),
+    (SOCKETS, &["sockets"]),
     (FARM, &["farm"]),
     (REMOTE, &["gateway", "key-server"]),
     (AGENT, &["agent"]),
@@ -27,6 +30,11 @@ pub(crate) const PROGRAMS: [(&str, &[&str]); 6] = [
 /// The program that has this command, if this program has it not.
 pub(crate) fn program_of(command: &str) -> Option<&'static str> {
     PROGRAMS.into_iter().find(|(_, commands)| commands.contains(&command)).map(|(program, _)| program)
+}
+
+/// Path of that program.
+pub(crate) fn find(program: &str) -> Result<PathBuf, TerminalError> {
+    programs::find(&[program], &BESIDE).ok_or_else(|| TerminalError::NoProgram(program.to_owned(), BESIDE.join(" or ")))
 }
 
 /// Replaces this process by that program, with the same arguments. Returns only on failure.

@@ -99,3 +99,32 @@ fn gateways_and_key_servers_are_another_program_too() {
         assert!(said.ends_with(&format!(" {}\nfrom outside\n", arguments.join(" "))), "{said}");
     }
 }
+
+#[test]
+fn a_program_with_sockets_is_started_by_the_program_of_sockets() {
+    let root = installed(None);
+    let run = |arguments: &[&str]| {
+        ran(root.path(), &[&["run", "--sockets", "--module", "/dev/null"][..], arguments].concat())
+    };
+    let without = run(&["--", "true"]);
+    assert_eq!(without.status.code(), Some(2));
+    assert!(text(&without.stderr).contains("no sidecore-sockets in"), "{}", text(&without.stderr));
+    let script = root.path().join("stand-in");
+    fs::write(&script, "#!/bin/sh\necho \"$@\"\ntest -f \"$OPENSSL_CONF\" && exit 7\n").unwrap();
+    install(&script, &root.path().join("bin/sidecore-sockets"));
+    let output = run(&["--preload", "ours.so", "--socket-of-sockets", "s", "--", "publisher", "-x"]);
+    assert_eq!(text(&output.stdout), "sockets run --preload ours.so --socket s -- publisher -x\n");
+    assert_eq!(output.status.code(), Some(7), "{}", text(&output.stderr));
+    let typed = ["run", "--preload", "ours.so", "--", "true"];
+    assert_eq!(ran(root.path(), &typed).status.code(), Some(2), "options of sockets without --sockets");
+}
+
+#[test]
+fn a_configuration_of_sockets_names_the_command_that_serves_it() {
+    let root = installed(None);
+    let config = root.path().join("sockets.toml");
+    fs::write(&config, "[sockets]\n").unwrap();
+    let refused = ran(root.path(), &["serve", "--config", config.to_str().unwrap()]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("`sidecore sockets serve --config FILE`"), "{}", text(&refused.stderr));
+}

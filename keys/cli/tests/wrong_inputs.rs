@@ -20,8 +20,15 @@ const WRITE: &str = "SIDECORE_WRITE_PAGES";
 const LIMIT: &str = "60";
 const FEWEST: usize = 100;
 /// Packages of the programs in the directory of `sidecore`, with the same names, and that of the provider.
-const PROGRAMS: [&str; 6] =
-    ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-farm", "sidecore-remote", "sidecore-agent"];
+const PROGRAMS: [(&str, &str); 7] = [
+    ("sidecore-lab", "sidecore-lab"),
+    ("sidecore-try", "sidecore-try"),
+    ("sidecore-watch", "sidecore-watch"),
+    ("sidecore-farm", "sidecore-farm"),
+    ("sidecore-remote", "sidecore-remote"),
+    ("sidecore-agent", "sidecore-agent"),
+    ("sidecore-sockets-command", "sidecore-sockets"),
+];
 const PROVIDER: &str = "sidecore-openssl";
 
 /// Files in the directory of `sidecore`. `cargo xtask test` has built them before; a missing file is built alone, which
@@ -29,7 +36,7 @@ const PROVIDER: &str = "sidecore-openssl";
 fn beside() -> Vec<PathBuf> {
     let directory = Path::new(env!("CARGO_BIN_EXE_sidecore")).parent().unwrap();
     let there = |name: &str| Some(directory.join(name)).filter(|file| file.is_file());
-    let programs = PROGRAMS.map(|name| there(name).unwrap_or_else(|| library::file(name, name)));
+    let programs = PROGRAMS.map(|(package, name)| there(name).unwrap_or_else(|| library::file(package, name)));
     let provider = there("libsidecore_openssl.so").unwrap_or_else(|| library::built(PROVIDER));
     programs.into_iter().chain([provider]).collect()
 }
@@ -52,9 +59,8 @@ impl PageFolder {
         }
         let [files, keys] = blocks(page)[..] else { panic!("two blocks make what the rows need") };
         folder.prepare(files);
-        for name in ["service.toml", "sockets.toml"] {
-            folder.serve(name);
-        }
+        folder.serve(&["serve"], "service.toml");
+        folder.serve(&["sockets", "serve"], "sockets.toml");
         folder.prepare(keys);
         folder
     }
@@ -77,10 +83,10 @@ impl PageFolder {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
 
-    fn serve(&mut self, config: &str) {
+    fn serve(&mut self, words: &[&str], config: &str) {
         let log = fs::File::create(self.path(&format!("{config}.log"))).unwrap();
         let mut serve = Command::new(self.path("bin/sidecore"));
-        serve.args(["serve", "--config", config]).current_dir(&self.scratch).stderr(log);
+        serve.args(words).args(["--config", config]).current_dir(&self.scratch).stderr(log);
         self.services.push(serve.spawn().unwrap());
         let log = || fs::read_to_string(self.path(&format!("{config}.log"))).unwrap();
         for _ in 0..3000 {

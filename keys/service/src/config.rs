@@ -40,7 +40,7 @@ pub use sidecore_ipc::environment::{
 const FOREIGN: [(&str, &str); 3] = [
     ("disturb", "is gone: no setting makes a service that holds keys compute wrong results; leave it out"),
     ("slow_after", "is gone: no setting makes a device slower as a drill; leave it out"),
-    ("sockets", "has a service of its own: write it in a file of that service, without keys and devices"),
+    ("sockets", "is for a service of its own: start that with `sidecore sockets serve --config FILE`"),
 ];
 
 /// All of it. Every key has a default.

@@ -64,8 +64,8 @@ pub(super) fn connect(socket: &Path, users: &[String], timeout: Nanos) -> io::Re
 pub enum ListError {
     /// No trusted service answers.
     #[error(
-        "no service of sockets at {}: {error}; start one with `sidecore serve --config FILE`, where FILE has a section \
-         [sockets], or name its socket in SIDECORE_SOCKETS",
+        "no service of sockets at {}: {error}; start one with `sidecore sockets serve`, or name its socket in \
+         SIDECORE_SOCKETS",
         .socket.display()
     )]
     NoService {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Deserializer, de};
 use sidecore_core::policy::notify::Notify;
 use sidecore_daemon::config::{
-    ConfigError, SandboxConfig, Sidecores, check_socket, in_file, names, octal, read, require, text_of, within,
+    ConfigError, SandboxConfig, Sidecores, check_socket, in_file, octal, read, require, text_of, within,
 };
 use sidecore_daemon::sandbox::Directories;
 use sidecore_daemon::tenants::{SUBUID, Subordinates, SubordinatesError};
@@ -12,8 +12,6 @@ use sidecore_streams::layout::{MAX_RING, MIN_RING};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// The section that makes a file one of a service of sockets.
-const SECTION: &str = "sockets";
 const MAX_WEIGHT: u32 = 100;
 
 /// Of the service of keys: an ignored key would mislead its author.
@@ -138,14 +136,6 @@ impl From<SocketsConfigError> for ConfigError {
 }
 
 impl Config {
-    /// Whether this file is for a service of sockets: whether it has the section.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn is_in(path: &Path) -> Result<bool, ConfigError> {
-        Ok(names(&text_of(path).map_err(in_file(path))?, SECTION))
-    }
-
     /// Reads and checks a file.
     ///
     /// # Errors

@@ -7,14 +7,13 @@ use super::openssl::{OpenSsl, module_directory};
 use super::service::{Owned, Service};
 use super::topology;
 use super::waiting::{self, Waiting};
-use crate::error::{CliError, failed};
+use crate::error::CliError;
 use rustix::process::{Resource, geteuid, getrlimit};
 use sidecore::client::{Client, Options};
 use sidecore::config::Config;
 use sidecore::sys::features;
 use sidecore_counters::Snapshot;
 use sidecore_daemon::sys::cpu;
-use sidecore_sockets::ask;
 use sidecore_terminal::programs;
 use std::collections::BTreeSet;
 use std::fs;
@@ -64,15 +63,9 @@ pub(super) fn memory() -> Memory {
     }
 }
 
-/// `of_sockets`: it serves sockets, not keys.
-pub(super) fn service(config: &Config, of_sockets: bool) -> (Service, Option<Snapshot>) {
-    let socket = config.socket.clone();
-    let answer = if of_sockets {
-        ask::listens(&socket).map_err(failed(format_args!("no service of sockets at {}", socket.display())))
-    } else {
-        let options = Options { socket, slots: 2, arena_bytes: 4096, ..Options::default() };
-        Client::connect(&options).map(drop).map_err(Into::into)
-    };
+pub(super) fn service(config: &Config) -> (Service, Option<Snapshot>) {
+    let options = Options { socket: config.socket.clone(), slots: 2, arena_bytes: 4096, ..Options::default() };
+    let answer = Client::connect(&options).map(drop).map_err(Into::into);
     // A dead service's counter file names a process id that another program may have by now.
     let counters = answer.as_ref().ok().and_then(|()| Snapshot::read(&config.counters_path()).ok());
     let service = Service {

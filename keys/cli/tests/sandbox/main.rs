@@ -6,7 +6,6 @@ mod check;
 mod example;
 mod remote;
 mod service;
-mod sockets;
 mod start;
 mod unit;
 mod work;

@@ -1,21 +1,15 @@
 //! A real service process.
 
-use rustix::io::Errno;
-use rustix::process::{Pid, Signal, kill_process};
 use sidecore::client::{Admin, Client, Options};
+pub(crate) use sidecore_testing::Running;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitStatus, Output, Stdio};
-use std::thread;
-use std::time::Duration;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
 pub(crate) const USER: &str = "nobody";
 pub(crate) const USER_ID: u32 = 65534;
-
-/// Number of polls, 10 ms apart, for steps that take milliseconds.
-const MAX_POLLS: u32 = 3000;
 
 pub(crate) fn sidecore() -> Command {
     Command::new(env!("CARGO_BIN_EXE_sidecore"))
@@ -51,12 +45,8 @@ impl ServiceFolder {
     }
 
     pub(crate) fn start_by(&self, mut command: Command) -> Running {
-        let log = self.file("log");
-        let stderr = fs::File::create(&log).unwrap();
-        let child = command.arg("serve").arg("--config").arg(self.config()).stderr(stderr).spawn().unwrap();
-        let mut running = Running { child, log };
-        running.await_serving();
-        running
+        command.arg("serve").arg("--config").arg(self.config());
+        Running::start(command, self.file("log"))
     }
 
     pub(crate) fn refusal(&self, mut command: Command) -> String {
@@ -83,80 +73,4 @@ impl ServiceFolder {
         let service_users = vec![USER.to_owned()];
         Options { socket: self.socket(), service_users, name: "test".to_owned(), ..Options::default() }
     }
-}
-
-pub(crate) struct Running {
-    child: Child,
-    log: PathBuf,
-}
-
-impl Running {
-    fn await_serving(&mut self) {
-        for _ in 0..MAX_POLLS {
-            if self.said().contains("serving at") {
-                return;
-            }
-            assert_eq!(self.child.try_wait().unwrap(), None, "{}", self.said());
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("it does not serve: {}", self.said());
-    }
-
-    pub(crate) fn said(&self) -> String {
-        fs::read_to_string(&self.log).unwrap()
-    }
-
-    pub(crate) fn pid(&self) -> Pid {
-        Pid::from_child(&self.child)
-    }
-
-    pub(crate) fn status(&self, key: &str) -> String {
-        value(&format!("/proc/{}/status", self.child.id()), key)
-    }
-
-    pub(crate) fn status_of_threads(&self, key: &str) -> Vec<String> {
-        let tasks = fs::read_dir(format!("/proc/{}/task", self.child.id())).unwrap();
-        // A thread that closes a client's lane may end meanwhile.
-        let files = tasks.map(|task| task.unwrap().path().join("status"));
-        let values: Vec<_> = files.filter_map(|file| Some(value_in(&of_thread(&file)?, key))).collect();
-        assert!(!values.is_empty(), "it has no threads");
-        values
-    }
-
-    pub(crate) fn end(mut self, signal: Signal) -> ExitStatus {
-        kill_process(self.pid(), signal).unwrap();
-        for _ in 0..MAX_POLLS {
-            if let Some(status) = self.child.try_wait().unwrap() {
-                return status;
-            }
-            thread::sleep(Duration::from_millis(10));
-        }
-        panic!("{signal:?} does not end it");
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// `None`: the thread has ended.
-fn of_thread(status: &Path) -> Option<String> {
-    match fs::read_to_string(status) {
-        // The thread ended before or after the file was opened.
-        Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::NOENT | Errno::SRCH)) => None,
-        other => Some(other.unwrap()),
-    }
-}
-
-fn value(file: &str, key: &str) -> String {
-    value_in(&fs::read_to_string(file).unwrap(), key)
-}
-
-fn value_in(status: &str, key: &str) -> String {
-    let line = status.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(':'));
-    line.unwrap_or_else(|| panic!("no {key} in {status}")).trim().to_owned()
 }

@@ -12,17 +12,6 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn a_file_without_the_section_is_of_another_service() {
-    let scratch = tempfile::tempdir().unwrap();
-    let path = scratch.path().join("config");
-    for (text, is_of_sockets) in [("", false), ("socket = 's'", false), ("[sockets]", true), ("sockets = 7", true)] {
-        std::fs::write(&path, text).unwrap();
-        assert_eq!(Config::is_in(&path).unwrap(), is_of_sockets, "{text}");
-    }
-    assert!(Config::is_in(&scratch.path().join("none")).unwrap_err().to_string().starts_with("cannot read "));
-}
-
-#[test]
 fn a_misspelled_section_is_named_with_the_nearest() {
     assert_eq!(error("[sockts]"), "line 1: unknown key \"sockts\"; did you mean \"sockets\"?");
     assert_eq!(error("sockets = 7"), "line 1: sockets: write a section, not 7");

@@ -11,7 +11,7 @@ use crate::source::Source;
 use crate::tree::Tree;
 
 /// Each crate of ours, and those of ours it may depend on.
-const ALLOWED: [(&str, &[&str]); 33] = [
+const ALLOWED: [(&str, &[&str]); 34] = [
     // Base: what all parts share.
     ("sidecore-core", &[]),
     // Programs and services: no key, no request.
@@ -46,18 +46,7 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     // It sees messages to sign, and no private key.
     ("sidecore-agent", &["sidecore-client", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
     // What root runs links nothing that simulates or measures.
-    (
-        "sidecore-cli",
-        &[
-            "sidecore",
-            "sidecore-counters",
-            "sidecore-sockets-service",
-            "sidecore-sockets",
-            "sidecore-daemon",
-            "sidecore-ipc",
-            "sidecore-terminal",
-        ],
-    ),
+    ("sidecore-cli", &["sidecore", "sidecore-counters", "sidecore-daemon", "sidecore-ipc", "sidecore-terminal"]),
     // It has no key, and reads what the service counts.
     (
         "sidecore-watch",
@@ -79,6 +68,10 @@ const ALLOWED: [(&str, &[&str]); 33] = [
     (
         "sidecore-sockets-service",
         &["sidecore-sockets", "sidecore-streams", "sidecore-daemon", "sidecore-ipc", "sidecore-core"],
+    ),
+    (
+        "sidecore-sockets-command",
+        &["sidecore-sockets-service", "sidecore-sockets", "sidecore-daemon", "sidecore-core", "sidecore-terminal"],
     ),
     // Farm.
     // What a dispatcher decides and says, without NATS.
@@ -109,7 +102,6 @@ const ALLOWED: [(&str, &[&str]); 33] = [
         &[
             "sidecore",
             "sidecore-counters",
-            "sidecore-openssl",
             "sidecore-farm",
             "sidecore-assign",
             "sidecore-sockets-service",
@@ -117,9 +109,10 @@ const ALLOWED: [(&str, &[&str]); 33] = [
             "sidecore-preload",
             "sidecore-streams",
             "sidecore-sim",
+            "sidecore-openssl",
+            "sidecore-libcrypto",
             "sidecore-measure",
             "sidecore-report",
-            "sidecore-libcrypto",
             "sidecore-nats",
             "sidecore-daemon",
             "sidecore-ipc",

@@ -1,6 +1,6 @@
 //! Erlang's connections, alone and in ejabberd, both from Debian packages.
 
-use super::{BOUND, Ending, MESSAGES, TestFolder, library, wait_until_listening};
+use super::{BOUND, Ending, MESSAGES, TestFolder, preload, wait_until_listening};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -32,7 +32,7 @@ const GEN_TCP: &str = r#"
 
 fn erlang(folder: &TestFolder) -> Command {
     let mut run = Command::new("erl");
-    run.arg("-noinput").env("LD_PRELOAD", library::built("sidecore-preload"));
+    run.arg("-noinput").env("LD_PRELOAD", preload());
     run.env("SIDECORE_SOCKETS", folder.file("socket")).current_dir(folder.0.path());
     run.env("HOME", folder.0.path()).env("ERL_CRASH_DUMP_BYTES", "0").stdin(Stdio::null());
     run

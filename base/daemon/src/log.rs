@@ -1,4 +1,4 @@
-//! The log of `sidecore serve`: the service's events as lines on standard error.
+//! The log of a service: its events as lines on standard error.
 //!
 //! A slow or missing reader must not stop the service: a bounded [`Queue`] passes lines to a separate thread. Lines
 //! that do not fit are counted, and a line reports the count. The thread starts after the sandbox, which needs a
@@ -7,12 +7,10 @@
 mod line;
 mod queue;
 
-use crate::args::{LogFormat, LogLevel, Serve};
-use crate::error::{CliError, failed};
+use crate::events::Level;
 use line::{Format, Lines};
 use queue::Queue;
 use rustix::fs::fstat;
-use sidecore_daemon::events::Level;
 use std::env;
 use std::fs::File;
 use std::io;
@@ -21,36 +19,43 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// Longest wait for the last lines when the command ends.
+/// Longest wait for the last lines when the process ends.
 const PARTING: Duration = Duration::from_secs(1);
 
 /// The log of this process. Dropping it waits for its last lines, for [`PARTING`] at most.
-pub(crate) struct Log {
+pub struct Log {
     queue: Arc<Queue>,
     format: Format,
 }
 
 impl Log {
-    pub(crate) fn collect(args: &Serve) -> Result<Self, CliError> {
-        let level = tracing::Level::from(args.log_level.level());
-        let format = Format { json: args.log == LogFormat::Json, journal: journal_listens() };
+    /// Takes the events of this process, down to this level. `json`: one object a line, in place of text.
+    ///
+    /// # Errors
+    /// Something else takes them already.
+    pub fn collect(json: bool, level: Level) -> io::Result<Self> {
+        let format = Format { json, journal: journal_listens() };
         let queue = Arc::new(Queue::default());
-        let lines = Lines { queue: queue.clone(), format, level };
-        tracing::subscriber::set_global_default(lines).map_err(failed("the log"))?;
+        let lines = Lines { queue: queue.clone(), format, level: level.into() };
+        tracing::subscriber::set_global_default(lines).map_err(io::Error::other)?;
         Ok(Self { queue, format })
     }
 
-    pub(crate) fn write(&self) -> Result<(), CliError> {
+    /// Begins to write. The thread that does it takes no other with it into the sandbox, so the sandbox comes before.
+    ///
+    /// # Errors
+    /// No descriptor or no thread is left.
+    pub fn write(&self) -> io::Result<()> {
         // A separate descriptor: other writers to standard error do not wait for a lock of this thread.
-        let to = File::from(io::stderr().as_fd().try_clone_to_owned().map_err(failed("the log"))?);
+        let to = File::from(io::stderr().as_fd().try_clone_to_owned()?);
         let (queue, format) = (self.queue.clone(), self.format);
         let writer = thread::Builder::new().name("log".to_owned());
-        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost))).map_err(failed("the log"))?;
+        writer.spawn(move || queue.write_to(to, |lost| format.lost(lost)))?;
         Ok(())
     }
 
     /// Waits for all events so far, for [`PARTING`] at most: the caller is about to end the process.
-    pub(crate) fn flusher(&self) -> impl Fn() + Send + Sync + 'static {
+    pub fn flusher(&self) -> impl Fn() + Send + Sync + 'static {
         let queue = self.queue.clone();
         move || queue.flush(PARTING)
     }
@@ -59,18 +64,6 @@ impl Log {
 impl Drop for Log {
     fn drop(&mut self) {
         self.queue.flush(PARTING);
-    }
-}
-
-impl LogLevel {
-    fn level(self) -> Level {
-        match self {
-            Self::Error => Level::Error,
-            Self::Warning => Level::Warning,
-            Self::Notice => Level::Notice,
-            Self::Info => Level::Info,
-            Self::Debug => Level::Debug,
-        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! nginx whose clients read too slowly: it resets them, and goes on with others.
 
-use super::{BOUND, Ending, TestFolder, library, wait_until_listening};
+use super::{BOUND, Ending, TestFolder, preload, wait_until_listening};
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::sockopt::socket_error;
 use rustix::time::Timespec;
@@ -38,7 +38,7 @@ fn nginx(folder: &TestFolder, upstream: u16) -> (Ending, u16) {
     fs::write(folder.file("nginx.conf"), config).unwrap();
     let mut command = Command::new("nginx");
     command.arg("-p").arg(folder.0.path()).arg("-c").arg(folder.file("nginx.conf")).stderr(Stdio::null());
-    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LD_PRELOAD", library::built("sidecore-preload"));
+    command.env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("LD_PRELOAD", preload());
     command.env("SIDECORE_SOCKETS", folder.file("socket"));
     let server = Ending(command.spawn().expect("no nginx here: apt-get install nginx"));
     wait_until_listening(port, &folder.file("errors"));

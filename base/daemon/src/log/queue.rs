@@ -1,6 +1,6 @@
 //! A bounded queue of lines from the service's threads to the writing thread: no producer waits.
 
-use sidecore_daemon::events::Level;
+use crate::events::Level;
 use std::collections::VecDeque;
 use std::io::{self, Write};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -3,10 +3,10 @@
 //! Text of a client cannot break a line: letters that end it, colour it or change its direction are escaped.
 
 use super::queue::{Lost, Queue};
+use crate::events::{Level, TARGET};
 use der::DateTime;
 use serde::ser::{SerializeMap, Serializer};
 use serde_json::Value;
-use sidecore_daemon::events::{Level, TARGET};
 use std::fmt::{Debug, Write};
 use std::sync::Arc;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

@@ -1,6 +1,6 @@
 //! `sidecore sockets` lists sockets in rings, never in one, recently closed, and of a program that has ended.
 
-use super::{TestFolder, library, out};
+use super::{COMMAND, TestFolder, out, preload};
 use serde_json::{Value, json};
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{TcpListener, TcpStream};
@@ -33,9 +33,9 @@ impl Kinds {
         thread::spawn(move || {
             listener.incoming().map(Result::unwrap).for_each(|one| drop(thread::spawn(|| peer(one))));
         });
-        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
-        run.arg("--socket-of-sockets").arg(folder.file("socket")).arg("--");
+        let mut run = Command::new(COMMAND);
+        run.args(["sockets", "run", "--preload"]).arg(preload());
+        run.arg("--socket").arg(folder.file("socket")).arg("--");
         run.arg(folder.program("kinds", include_str!("kinds.c"), &["-w"])).arg(port);
         let mut child = run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let (orders, answers) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
@@ -106,10 +106,7 @@ fn each_socket_is_listed_with_its_reason_wherever_it_is() {
     assert_eq!(of(&rows, answers).unwrap()["kernel_bytes"], 40);
     assert_eq!(of(&rows, datagrams).unwrap()["kernel_bytes"], 0);
     assert_eq!(rows.len(), expected.len() + 1, "and the other end of the last: {rows:?}");
-    let top = Command::new(env!("CARGO_BIN_EXE_sidecore"))
-        .args(["top", "--once", "--sockets"])
-        .arg(folder.file("socket"))
-        .output();
+    let top = Command::new(COMMAND).args(["sockets", "top", "--once", "--socket"]).arg(folder.file("socket")).output();
     let top = out(&top.unwrap());
     assert!(top.contains("programs: 1; connections in rings: 1, on the kernel: 9"), "{top}");
     drop(program.orders);

@@ -1,58 +1,70 @@
-//! `sidecore run --sockets`: a command whose small messages go through the service of sockets.
+//! `sidecore sockets run`: a command whose small messages go through the service of sockets. The system stays unchanged.
 
-use super::{PLACES, program};
 use crate::args::Run;
-use crate::error::{CliError, unusable};
+use crate::error::CommandError;
+use crate::program;
 use sidecore_sockets::ask;
 use sidecore_sockets::protocol::{SOCKET_VARIABLE, USERS_VARIABLE};
 use sidecore_terminal::{output, programs};
 use std::env;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// Names of the library's file: installed, and built by cargo.
 const NAMES: [&str; 2] = ["sidecore-preload.so", "libsidecore_preload.so"];
+const PLACES: [&str; 2] = [".", "../lib/sidecore"];
 const PRELOAD: &str = "LD_PRELOAD";
 
+/// Becomes the command, with the library for its sockets. Returns only on failure.
+pub(crate) fn run(args: &Run) -> CommandError {
+    prepared(args).map_or_else(
+        |error| error,
+        |mut command| {
+            let source = command.exec();
+            CommandError::Command { program: command.get_program().into(), source }
+        },
+    )
+}
+
 /// An obstacle that leaves connections on the kernel is a warning, not an error.
-pub(super) fn prepare(command: &mut Command, args: &Run, name: &OsStr) -> Result<(), CliError> {
+fn prepared(args: &Run) -> Result<Command, CommandError> {
     let library = match &args.preload {
-        Some(path) => path.canonicalize().map_err(unusable(path.display(), "name libsidecore_preload.so"))?,
-        None => programs::find(&NAMES, &PLACES).ok_or_else(|| {
-            CliError::usage(
-                "no library for sockets beside this program or in ../lib/sidecore: build it with `cargo build --release -p \
-                 sidecore-preload`, or name it with --preload",
-            )
-        })?,
+        Some(path) => path.canonicalize().map_err(|source| CommandError::Library { path: path.clone(), source })?,
+        None => programs::find(&NAMES, &PLACES).ok_or(CommandError::NoLibrary)?,
     };
-    let looked = program::look(name);
+    // The parser demands a command.
+    let (name, rest) =
+        args.command.split_first().map_or((Default::default(), &[][..]), |(name, rest)| (name.clone(), rest));
+    let mut command = Command::new(&name);
+    command.args(rest);
+    let looked = program::look(&name);
     if let Some(obstacle) = &looked.obstacle {
-        let name = Path::new(name).display();
+        let name = Path::new(&name).display();
         output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
     }
-    command.env(SOCKET_VARIABLE, &args.socket_of_sockets).env(USERS_VARIABLE, ask::trusted_users());
+    command.env(SOCKET_VARIABLE, &args.socket).env(USERS_VARIABLE, ask::trusted_users());
     // A program that cannot load the library would end. Programs that it starts may be able to.
     if looked.loads {
         command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);
     }
-    if let Err(error) = ask::listens(&args.socket_of_sockets) {
-        let socket = args.socket_of_sockets.display();
+    if let Err(error) = ask::listens(&args.socket) {
+        let socket = args.socket.display();
         output::tell(format_args!(
             "no service of sockets at {socket}: {error}; connections stay on the kernel until one answers there: start it with \
-             `sidecore serve --config FILE`, where FILE has a section [sockets]"
+             `sidecore sockets serve`"
         ));
     }
-    Ok(())
+    Ok(command)
 }
 
 /// Appends the library to the list. Listed libraries come first: they intercepted the program's calls before, and some
 /// require the first place.
-fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, CliError> {
+fn preloaded(before: Option<OsString>, library: &Path) -> Result<OsString, CommandError> {
     if library.as_os_str().as_bytes().iter().any(|byte| b": ".contains(byte)) {
-        let why = "holds no path with a colon or a space; move it, and name it with --preload";
-        return Err(CliError::Usage(format!("{}: {PRELOAD} {why}", library.display())));
+        return Err(CommandError::Unlistable(PathBuf::from(library)));
     }
     let mut list = before.unwrap_or_default();
     if !list.is_empty() {

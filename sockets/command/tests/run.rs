@@ -1,13 +1,11 @@
-//! `sidecore run --sockets`: a program with messages through a service, the environment of a command, and warnings
+//! `sidecore sockets run`: a program with messages through a service, the environment of a command, and warnings
 //! about programs that stay on the kernel.
 
-#[path = "sockets/erlang.rs"]
+#[path = "run/erlang.rs"]
 mod erlang;
-#[path = "servers/library.rs"]
-mod library;
-#[path = "sockets/listed.rs"]
+#[path = "run/listed.rs"]
 mod listed;
-#[path = "sockets/nginx.rs"]
+#[path = "run/nginx.rs"]
 mod nginx;
 
 use rustix::process::{Pid, Signal, geteuid, kill_process};
@@ -22,6 +20,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
+
+const COMMAND: &str = env!("CARGO_BIN_EXE_sidecore-sockets");
 
 /// Limit for what must come, as a server's start. No result depends on it.
 const BOUND: Duration = Duration::from_secs(120);
@@ -49,17 +49,18 @@ impl TestFolder {
     }
 
     fn run_with(&self, command: &[&str], variables: &[(&str, &str)]) -> Output {
-        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(self.library());
-        run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").args(command);
+        let mut run = Command::new(COMMAND);
+        run.args(["sockets", "run", "--preload"]).arg(self.library());
+        run.arg("--socket").arg(self.file("socket")).arg("--").args(command);
         run.env_remove("LD_PRELOAD").envs(variables.iter().copied()).output().unwrap()
     }
 
     fn serve(&self) -> Ending {
         let config = self.file("sockets.toml");
         fs::write(&config, format!("socket = '{}'\n[sockets]\n", self.file("socket").display())).unwrap();
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-        let mut child = command.arg("serve").arg("--config").arg(config).stderr(Stdio::piped()).spawn().unwrap();
+        let mut command = Command::new(COMMAND);
+        let mut child =
+            command.args(["sockets", "serve", "--config"]).arg(config).stderr(Stdio::piped()).spawn().unwrap();
         let mut lines = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
         assert!(lines.any(|line| line.contains("serving at")), "it does not serve");
         Ending(child)
@@ -68,15 +69,15 @@ impl TestFolder {
     fn feed(&self, listener: &TcpListener, connections: usize, messages: usize) -> Child {
         let program = self.program("feed", FEED, &[]);
         let port = listener.local_addr().unwrap().port();
-        let mut run = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-        run.args(["run", "--module", "/dev/null", "--sockets", "--preload"]).arg(library::built("sidecore-preload"));
-        run.arg("--socket-of-sockets").arg(self.file("socket")).arg("--").arg(program);
+        let mut run = Command::new(COMMAND);
+        run.args(["sockets", "run", "--preload"]).arg(preload());
+        run.arg("--socket").arg(self.file("socket")).arg("--").arg(program);
         run.args([port.to_string(), connections.to_string(), messages.to_string()]);
         run.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap()
     }
 
     fn rows(&self) -> Vec<Value> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_sidecore"));
+        let mut command = Command::new(COMMAND);
         let output = command.args(["sockets", "--json", "--socket"]).arg(self.file("socket")).output().unwrap();
         assert!(output.status.success(), "{}", told(&output));
         out(&output).lines().map(|line| serde_json::from_str(line).unwrap()).collect()
@@ -110,6 +111,10 @@ fn wait_until_listening(port: u16, log: &Path) {
     }
 }
 
+fn preload() -> PathBuf {
+    sidecore_testing::built_library(COMMAND, "sidecore-preload")
+}
+
 fn out(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
@@ -119,37 +124,39 @@ fn told(output: &Output) -> String {
 }
 
 #[test]
-fn the_command_has_the_library_the_socket_and_its_keys() {
+fn the_command_has_the_library_and_the_socket() {
     let folder = TestFolder::new();
-    let script = "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; echo $SIDECORE_SOCKETS_USERS; cat $OPENSSL_CONF";
+    let script = "echo $LD_PRELOAD; echo $SIDECORE_SOCKETS; echo $SIDECORE_SOCKETS_USERS";
     let output = folder.run_with(&["sh", "-c", script], &[("SIDECORE_SERVICE_USER", "no-such-user, root,7")]);
     let lines = format!("{}\n{}\n0,7\n", folder.library().display(), folder.file("socket").display());
-    assert!(out(&output).starts_with(&lines) && out(&output).contains("module = /dev/null"), "{}", out(&output));
+    assert_eq!(out(&output), lines);
     let told = told(&output);
-    assert!(told.contains("no service of sockets at") && told.contains("[sockets]"), "{told}");
+    assert!(told.contains("no service of sockets at") && told.contains("sidecore sockets serve"), "{told}");
     assert!(!told.contains("stay on the kernel: it"), "a shell has nothing in the way: {told}");
 }
 
 #[test]
-fn without_a_provider_sockets_are_served_and_without_a_library_nothing_is_run() {
-    let folder = TestFolder::new();
-    // A command alone in its directory finds no library.
+fn without_a_library_nothing_is_run() {
+    // A command alone in its directory finds none.
     let target = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let alone = target.path().join("sidecore");
-    fs::hard_link(env!("CARGO_BIN_EXE_sidecore"), &alone).unwrap();
-    let run = |arguments: &[&str]| Command::new(&alone).arg("run").args(arguments).output().unwrap();
-    let library = folder.library();
-    let shell = ["--", "sh", "-c", "echo \"[$OPENSSL_CONF]\""];
-    let output = run(&[&["--sockets", "--preload", library.to_str().unwrap()][..], &shell].concat());
-    assert_eq!((output.status.code(), out(&output).as_str()), (Some(0), "[]\n"));
-    assert!(told(&output).contains("no provider beside this program"), "{}", told(&output));
-    let output = run(&[&["--sockets", "--module", "/dev/null"][..], &shell].concat());
+    let alone = target.path().join("sidecore-sockets");
+    fs::hard_link(COMMAND, &alone).unwrap();
+    let output = Command::new(&alone).args(["sockets", "run", "--", "echo", "hello"]).output().unwrap();
     assert_eq!((output.status.code(), out(&output).as_str()), (Some(2), ""));
     assert!(
         told(&output).contains("no library for sockets") && told(&output).contains("--preload"),
         "{}",
         told(&output)
     );
+}
+
+#[test]
+fn a_command_that_is_not_there_ends_as_a_shell_says() {
+    let folder = TestFolder::new();
+    let output = folder.run(&["/no/such/command"]);
+    assert_eq!(output.status.code(), Some(127), "{}", told(&output));
+    assert_eq!(folder.run(&["/dev/null"]).status.code(), Some(126));
+    assert_eq!(folder.run(&["sh", "-c", "exit 7"]).status.code(), Some(7));
 }
 
 /// The warning about a program. The program must run nevertheless: it ends with 7.
@@ -305,17 +312,12 @@ fn what_goes_through_rings_is_told_live_and_to_prometheus() {
     let mut said = BufReader::new(program.stdout.take().unwrap()).lines().map(Result::unwrap);
     assert_eq!(said.next().as_deref(), Some("sent"));
     let socket = folder.file("socket");
-    for option in ["--sockets", "--socket"] {
-        let output = Command::new(env!("CARGO_BIN_EXE_sidecore")).args(["top", "--once", option]).arg(&socket).output();
-        let text = out(&output.unwrap());
-        assert!(
-            text.starts_with("service of sockets; programs: 1; connections in rings: 8, on the kernel: 0\n"),
-            "{text}"
-        );
-        assert!(text.lines().any(|line| line.starts_with("feed ")), "{text}");
-    }
-    let mut export = Command::new(env!("CARGO_BIN_EXE_sidecore"));
-    export.args(["export", "--listen", "127.0.0.1:0", "--counters", "/none", "--sockets"]).arg(&socket);
+    let output = Command::new(COMMAND).args(["sockets", "top", "--once", "--socket"]).arg(&socket).output();
+    let text = out(&output.unwrap());
+    assert!(text.starts_with("service of sockets; programs: 1; connections in rings: 8, on the kernel: 0\n"), "{text}");
+    assert!(text.lines().any(|line| line.starts_with("feed ")), "{text}");
+    let mut export = Command::new(COMMAND);
+    export.args(["sockets", "export", "--listen", "127.0.0.1:0", "--socket"]).arg(&socket);
     let mut export = Ending(export.stderr(Stdio::piped()).spawn().unwrap());
     let line = BufReader::new(export.0.stderr.take().unwrap()).lines().next().unwrap().unwrap();
     let address = line.split_once("http://").and_then(|(_, rest)| rest.split_once('/')).unwrap().0.to_owned();
@@ -364,13 +366,11 @@ const TORTURE: [&str; 2] = ["60", "1"];
 #[test]
 fn under_kills_of_the_service_a_peer_gets_all_or_no_clean_end() {
     let folder = TestFolder::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../sockets/preload/tests/calls");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../preload/tests/calls");
     let text = fs::read_to_string(source.join("torture.c")).unwrap();
     let program = folder.program("torture", &text, &["-I", source.to_str().unwrap(), "-w", "-lpthread"]);
     let mut run = Command::new(program);
-    run.args(TORTURE)
-        .env("LD_PRELOAD", library::built("sidecore-preload"))
-        .env("SIDECORE_SOCKETS", folder.file("socket"));
+    run.args(TORTURE).env("LD_PRELOAD", preload()).env("SIDECORE_SOCKETS", folder.file("socket"));
     let mut torture = Ending(run.stdout(Stdio::piped()).spawn().unwrap());
     let (mut kills, mut most) = (0_u32, 0);
     while torture.0.try_wait().unwrap().is_none() {
