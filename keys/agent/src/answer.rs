@@ -2,14 +2,16 @@
 //! our own.
 //!
 //! All else is answered with a failure, and the log says what was declined. No key enters or leaves. Our extensions sign
-//! for TLS, so they are for programs of this machine: a connection from another one gets a failure.
+//! for TLS, so they are for programs of this machine: a connection from another one gets a failure. A failure of one of
+//! ours names its kind by the number of [`Reason`].
 
 use crate::binding::Bindings;
 use crate::frame::MAX;
 use crate::log::{Declined, Event, Log};
-use crate::services::Services;
+use crate::services::{Services, Signer};
 use crate::wire::{Malformed, Reader, Writer};
 use sidecore_client::keyops::failure::Reason;
+use std::sync::Arc;
 
 const FAILURE: u8 = 5;
 const SUCCESS: u8 = 6;
@@ -123,7 +125,8 @@ fn signature(
     Ok(signature.map(|signature| Writer::message(SIGNATURE).string(signature)))
 }
 
-/// A known extension that fails has another reply than an unknown one.
+/// A known extension that fails has another reply than an unknown one. It has the number of the failure's [`Reason`] behind its
+/// type, where the draft has nothing and OpenSSH's programs read nothing.
 fn extension(
     services: &Services,
     log: &Log,
@@ -134,21 +137,27 @@ fn extension(
     let response = || Writer::message(EXTENSION_RESPONSE).string(name);
     let answered = match name {
         BIND => return Ok(bind(services, log, bindings, request)),
-        QUERY => request.end().map(|()| Some(response().string(QUERY).string(BIND).string(KEYS).string(SIGN_TLS))),
+        QUERY => request
+            .end()
+            .map_err(malformed)
+            .map(|()| response().string(QUERY).string(BIND).string(KEYS).string(SIGN_TLS)),
         KEYS | SIGN_TLS if bindings.is_forwarded() => {
             let text = "refused to a connection from another machine, or one that could not be bound to its session";
             log.tell(Event::Forwarded, format_args!("{name}: {text}: programs of this machine connect by themselves"));
-            Ok(None)
+            Err(Reason::NotAllowed)
         }
-        KEYS => request.end().map(|()| {
-            let signers = services.signers(log).ok()?;
-            Some(signers.iter().fold(response(), |list, signer| list.string(&signer.name).string(&signer.spki)))
+        KEYS => keys(services, log, request).map(|signers| {
+            signers.iter().fold(response(), |list, signer| list.string(&signer.name).string(&signer.spki))
         }),
-        SIGN_TLS => sign_tls(services, log, request).map(|signature| Some(response().string(signature?))),
+        SIGN_TLS => sign_tls(services, log, request).map(|signature| response().string(signature)),
         _ => return Ok(None),
     };
-    let answered = answered.ok().flatten().filter(|reply| reply.len() <= MAX);
-    Ok(Some(answered.unwrap_or_else(|| Writer::message(EXTENSION_FAILURE))))
+    let answered = answered.and_then(|reply| if reply.len() <= MAX { Ok(reply) } else { Err(Reason::Limit) });
+    Ok(Some(answered.unwrap_or_else(|reason| Writer::message(EXTENSION_FAILURE).raw(&[reason as u8]))))
+}
+
+fn malformed(_: Malformed) -> Reason {
+    Reason::Input
 }
 
 /// OpenSSH expects the plain replies.
@@ -164,10 +173,30 @@ fn bind(services: &Services, log: &Log, bindings: &mut Bindings, request: Reader
     }
 }
 
-fn sign_tls(services: &Services, log: &Log, mut request: Reader<'_>) -> Result<Option<Vec<u8>>, Malformed> {
-    let (name, spki, scheme, input) = (request.text()?, request.string()?, request.u32()?, request.string()?);
-    request.end()?;
-    Ok(services.sign_tls(log, name, spki, scheme, input))
+fn keys(services: &Services, log: &Log, request: Reader<'_>) -> Result<Vec<Arc<Signer>>, Reason> {
+    request.end().map_err(malformed)?;
+    services.signers(log).map_err(|failure| failure.reason)
+}
+
+struct TlsRequest<'a> {
+    name: &'a str,
+    spki: &'a [u8],
+    scheme: u32,
+    input: &'a [u8],
+}
+
+impl<'a> TlsRequest<'a> {
+    fn read(mut request: Reader<'a>) -> Result<Self, Malformed> {
+        let read =
+            Self { name: request.text()?, spki: request.string()?, scheme: request.u32()?, input: request.string()? };
+        request.end()?;
+        Ok(read)
+    }
+}
+
+fn sign_tls(services: &Services, log: &Log, request: Reader<'_>) -> Result<Vec<u8>, Reason> {
+    let TlsRequest { name, spki, scheme, input } = TlsRequest::read(request).map_err(malformed)?;
+    services.sign_tls(log, name, spki, scheme, input)
 }
 
 #[cfg(test)]
@@ -208,9 +237,16 @@ mod tests {
     fn without_a_service_known_requests_fail() {
         assert_eq!(answered(Writer::message(LIST)), [FAILURE]);
         assert_eq!(answered(Writer::message(SIGN).string([1; 51]).string("data").u32(0)), [FAILURE]);
-        assert_eq!(answered(Writer::message(EXTENSION).string(KEYS)), [EXTENSION_FAILURE]);
+        let failed = |reason: Reason| [EXTENSION_FAILURE, reason as u8];
+        assert_eq!(
+            answered(Writer::message(EXTENSION).string(KEYS)),
+            failed(Reason::Hidden),
+            "its directory is missing, too"
+        );
         let sign = Writer::message(EXTENSION).string(SIGN_TLS).string("www").string([1; 44]).u32(0x0807);
-        assert_eq!(answered(sign.string("message")), [EXTENSION_FAILURE]);
+        assert_eq!(answered(sign.string("message")), failed(Reason::Hidden));
+        let broken = Writer::message(EXTENSION).string(SIGN_TLS).string("www");
+        assert_eq!(answered(broken), failed(Reason::Input));
     }
 
     proptest! {

@@ -223,6 +223,7 @@ impl Services {
             }
             Ok(sign::ssh(options, &signer.key, message, flags)?)
         })
+        .ok()
     }
 
     /// Whether this is a signature of the message by a host key. The first service that answers verifies it.
@@ -237,38 +238,57 @@ impl Services {
         Err(last)
     }
 
-    /// Signs with the key of this name and public part, by a scheme of TLS. A failure is logged.
-    pub(crate) fn sign_tls(&self, log: &Log, name: &str, spki: &[u8], scheme: u32, input: &[u8]) -> Option<Vec<u8>> {
+    /// Signs with the key of this name and public part, by a scheme of TLS.
+    ///
+    /// # Errors
+    /// The failure's kind. The log has the failure.
+    pub(crate) fn sign_tls(
+        &self,
+        log: &Log,
+        name: &str,
+        spki: &[u8],
+        scheme: u32,
+        input: &[u8],
+    ) -> Result<Vec<u8>, Reason> {
         let is = |signer: &Signer| signer.name == name && signer.spki == spki;
-        self.sign(log, is, |signer, options| Ok(sign::tls(options, &signer.key, scheme, input)?))
+        let signed = self.sign(log, is, |signer, options| Ok(sign::tls(options, &signer.key, scheme, input)?));
+        signed.map_err(|reason| if reason == Reason::NoKey && self.has(name) { Reason::Replaced } else { reason })
+    }
+
+    /// Whether the last list had a key of this name.
+    fn has(&self, name: &str) -> bool {
+        self.sources.iter().any(|source| source.known().keys.iter().any(|key| key.name == name))
     }
 
     /// Takes the key from the last list. If it is missing there, or the service refuses it, from a new one.
+    ///
+    /// # Errors
+    /// The failure's kind. The log has the failure.
     fn sign(
         &self,
         log: &Log,
         is: impl Fn(&Signer) -> bool,
         sign: impl Fn(&Signer, &Options) -> Result<Vec<u8>, NotSigned>,
-    ) -> Option<Vec<u8>> {
+    ) -> Result<Vec<u8>, Reason> {
         let with = |signer: &Signer| sign(signer, &self.sources[signer.source].options);
         let known = self.sources.iter().find_map(|source| source.known().keys.iter().find(|key| is(key)).cloned());
         if let Some(signer) = known {
             match with(&signer) {
-                Ok(signature) => return Some(signature),
+                Ok(signature) => return Ok(signature),
                 // The list may be an old one.
                 Err(NotSigned::Denied(Denied::NotForSsh)) => {}
                 Err(NotSigned::Failed(failure))
                     if matches!(failure.reason, Reason::NoKey | Reason::Replaced | Reason::NotAllowed) => {}
-                Err(why) => return failed(log, &signer, &why),
+                Err(why) => return Err(failed(log, &signer, &why)),
             }
         }
-        let signers = self.signers(log).ok()?;
+        let signers = self.signers(log).map_err(|failure| failure.reason)?;
         let Some(signer) = signers.iter().find(|signer| is(signer)) else {
             let text = "a signature with a key that the agent has not, or no more: see sidecore keys list";
             log.tell(Event::Failed(Reason::NoKey), text);
-            return None;
+            return Err(Reason::NoKey);
         };
-        with(signer).map_or_else(|why| failed(log, signer, &why), Some)
+        with(signer).map_err(|why| failed(log, signer, &why))
     }
 }
 
@@ -292,14 +312,19 @@ enum NotSigned {
     Failed(#[from] Failure),
 }
 
-fn failed(log: &Log, signer: &Signer, why: &NotSigned) -> Option<Vec<u8>> {
+fn failed(log: &Log, signer: &Signer, why: &NotSigned) -> Reason {
     let what = format_args!("a signature with the key {}", signer.name);
     match why {
-        NotSigned::Failed(failure) => log.failed(what, failure),
-        NotSigned::Denied(denied @ Denied::NotForSsh) => log.tell(Event::NotForSsh, format_args!("{what}: {denied}")),
-        NotSigned::Denied(denied) => log.tell(Event::Forwarded, format_args!("{what}: {denied}")),
+        NotSigned::Failed(failure) => {
+            log.failed(what, failure);
+            failure.reason
+        }
+        NotSigned::Denied(denied) => {
+            let event = if matches!(denied, Denied::NotForSsh) { Event::NotForSsh } else { Event::Forwarded };
+            log.tell(event, format_args!("{what}: {denied}"));
+            Reason::NotAllowed
+        }
     }
-    None
 }
 
 #[cfg(test)]

@@ -181,7 +181,7 @@ func (c *Client) ask(ctx context.Context, wait time.Duration, name string, parts
 	}
 	switch kind, rest := reply[0], reply[1:]; kind {
 	case extensionFailure:
-		return nil, c.failed(Refused, nil)
+		return nil, c.failed(kindOf(rest), nil)
 	case extensionResponse:
 		if same, ok := next(&rest); ok && string(same) == name {
 			return rest, nil

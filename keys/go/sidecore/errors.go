@@ -42,6 +42,24 @@ var texts = map[Kind][2]string{
 	Canceled:    {"the program's context ended the request", "ask again with another context"},
 }
 
+// agentKinds are the failures by their numbers in the agent's answers.
+var agentKinds = map[byte]Kind{
+	3:  Unsupported,
+	8:  NoKey,
+	10: Replaced,
+}
+
+// kindOf reads what follows the type of a failed extension: nothing from an agent of an earlier version. A number that has
+// no kind of its own here, or is of a later version, is Refused.
+func kindOf(code []byte) Kind {
+	if len(code) == 1 {
+		if kind, is := agentKinds[code[0]]; is {
+			return kind
+		}
+	}
+	return Refused
+}
+
 func (k Kind) Error() string { return texts[k][0] + ": " + texts[k][1] }
 
 // Error is a failure. Its text has the fault, its cause and the remedy, each once: no cause is itself an Error.

@@ -172,6 +172,38 @@ func TestSignaturesOfAnotherKeyOrMessageAreDiscarded(t *testing.T) {
 	}
 }
 
+func TestTheAgentsCodeNamesTheKindOfAFailure(t *testing.T) {
+	public, _ := ed25519Key(t)
+	for _, test := range []struct {
+		// Of the signature and of the list after it.
+		code, list []byte
+		kind       Kind
+	}{
+		{[]byte{3}, nil, Unsupported},
+		{[]byte{8}, response(listKeys), NoKey},
+		{[]byte{10}, response(listKeys, appendString(nil, []byte("www")), appendString(nil, []byte("other"))), Replaced},
+		// A limit is no kind here, 200 is of a later version, and agents of earlier ones have no code.
+		{[]byte{11}, []byte{extensionFailure, 11}, Refused},
+		{[]byte{200}, []byte{extensionFailure, 200}, Refused},
+		{nil, []byte{extensionFailure}, Refused},
+	} {
+		client := New(Options{RestartWait: -1, Socket: agentOf(t, func(conn net.Conn) {
+			request(conn)
+			reply(conn, append([]byte{extensionFailure}, test.code...))
+			if request(conn) != nil {
+				reply(conn, test.list)
+			}
+		})})
+		signer, err := client.SignerOf("www", public)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = signer.Sign(nil, []byte("message"), crypto.Hash(0))
+		expect(t, err, test.kind)
+		client.Close()
+	}
+}
+
 func TestAListWithRestIsRefused(t *testing.T) {
 	part := appendString(nil, []byte("www"))
 	for _, rest := range [][]byte{part, append(part, 0, 0), append(part, 0, 0, 1, 0, 7), {1}} {

@@ -114,8 +114,11 @@ func (s *Signer) sign(input []byte, options crypto.SignerOpts) ([]byte, error) {
 		return nil, &Error{Unsupported, s.name, err}
 	}
 	rest, err := s.request(scheme, input)
-	if errors.Is(err, Refused) {
+	if mayBeRenamed(err) {
 		rest, err = s.refused(scheme, input)
+	}
+	if errors.Is(err, Unsupported) {
+		err = &Error{Unsupported, s.name, nil}
 	}
 	if err != nil {
 		return nil, err
@@ -140,6 +143,11 @@ func (s *Signer) request(scheme uint32, input []byte) ([]byte, error) {
 	return s.client.ask(s.ctx, wait, signTLS, name, spki, appendUint32(nil, scheme), appendString(nil, input))
 }
 
+// mayBeRenamed tells whether a refusal may be that of a key which has another name by now.
+func mayBeRenamed(err error) bool {
+	return errors.Is(err, Refused) || errors.Is(err, NoKey) || errors.Is(err, Replaced)
+}
+
 // refused looks for the key under the name that a renewal gave it, or else for a reason that the list of keys shows.
 func (s *Signer) refused(scheme uint32, input []byte) ([]byte, error) {
 	before := s.stored.Load()
@@ -151,7 +159,7 @@ func (s *Signer) refused(scheme uint32, input []byte) ([]byte, error) {
 	switch after := s.stored.Load(); {
 	case is && (before == nil && *after != s.name || before != nil && *before != *after):
 		rest, err := s.request(scheme, input)
-		if errors.Is(err, Refused) {
+		if mayBeRenamed(err) {
 			err = &Error{Refused, s.name, nil}
 		}
 		return rest, err

@@ -12,7 +12,8 @@ use std::process::{Child, Command, Stdio};
 
 const BIND: &str = "session-bind@openssh.com";
 const SUCCESS: [u8; 1] = [6];
-const EXTENSION_FAILURE: [u8; 1] = [28];
+/// With the code for "not allowed".
+const EXTENSION_FAILURE: [u8; 2] = [28, 9];
 
 /// What a server signs in TLS 1.3.
 fn certificate_verify() -> Vec<u8> {

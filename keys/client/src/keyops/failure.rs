@@ -238,6 +238,34 @@ mod tests {
     use super::*;
     use std::path::PathBuf;
 
+    /// Numbers as C's programs, OpenSSL's error queue and clients of the agent know them. A new one comes behind; none of these
+    /// changes.
+    #[test]
+    fn the_numbers_of_kinds_are_frozen() {
+        let frozen = [
+            (1, "Service"),
+            (2, "Key"),
+            (3, "Unsupported"),
+            (4, "Input"),
+            (5, "Private"),
+            (6, "Internal"),
+            (7, "Absent"),
+            (8, "NoKey"),
+            (9, "NotAllowed"),
+            (10, "Replaced"),
+            (11, "Limit"),
+            (12, "Late"),
+            (13, "Hidden"),
+            (14, "OtherVersion"),
+        ];
+        let page = include_str!("../../../../docs/guide/ssh.md");
+        assert_eq!(Reason::ALL.map(|reason| reason as u32), frozen.map(|(number, _)| number));
+        for (reason, (number, name)) in Reason::ALL.into_iter().zip(frozen) {
+            assert_eq!(format!("{reason:?}"), name);
+            assert!(page.contains(&format!("| {number} | {name} |")), "{number}");
+        }
+    }
+
     #[test]
     fn a_failure_names_its_fault_and_one_remedy() {
         for reason in Reason::ALL {
