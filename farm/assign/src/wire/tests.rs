@@ -46,6 +46,26 @@ fn what_was_said_is_understood() {
     assert_eq!(Lead::decode(&encode(&lead, 0)), Some(lead));
 }
 
+/// Each side decides by these numbers, and a reason is only shown. A new one comes behind; none of these changes.
+#[test]
+fn the_numbers_of_outcomes_and_of_refusals_are_frozen() {
+    let page = include_str!("../../../../docs/farm.md");
+    let Some(NodeMessage::Answers(Answers { list, .. })) = ups().into_iter().nth(2) else { panic!() };
+    let number = |of: &Bytes| of[1];
+    for (answer, name) in list.iter().zip(["Done", "Failed", "Refused", "DoneLarge"]) {
+        let row = format!("| `Outcome` | {} | {name} |", number(&encode(&answer.outcome, 0)));
+        assert!(page.contains(&row), "{row}");
+    }
+    let names = ["Welcome", "Events", "JoinAgain", "Full", "Gone", "ReportStart", "LargeEvents"];
+    for (place, (down, name)) in downs().iter().zip(names).enumerate() {
+        assert_eq!(usize::from(number(&encode(down, 0))), place);
+        if let DispatcherMessage::JoinAgain | DispatcherMessage::Full { .. } | DispatcherMessage::Gone = down {
+            let row = format!("| `DispatcherMessage` | {place} | {name} |");
+            assert!(page.contains(&row), "{row}");
+        }
+    }
+}
+
 #[test]
 fn octets_are_read_where_they_lie() {
     let message = encode(&downs()[1], 64);
