@@ -59,7 +59,7 @@ pub(crate) enum CliError {
         "{why}; {key}. A server that runs goes on with its former key; where its certificate's file is the new one already, run \
          this again before the server starts anew"
     )]
-    NotRenewed { why: String, key: String },
+    NotRenewed { why: Cause, key: String },
     #[error("{0}")]
     NotSent(String),
     #[error("{refused} of {of} sealed keys were refused; the others are stored")]

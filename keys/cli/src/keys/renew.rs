@@ -4,7 +4,7 @@
 //! Each key of NAME is stored as `NAME.SECONDS`, the time of its import, so the list of keys shows the former keys and
 //! their age. A key that the service already has is used again: after a kill, running the command again completes it.
 
-use super::key_file::{Access, Id, KeyFile};
+use super::key_file::{Access, Id, KeyFile, KeyFileError};
 use super::terms::Terms;
 use super::{all, called, key_of, list, new_key, pem, read, requests, terms};
 use crate::args::keys::Renewal;
@@ -34,16 +34,41 @@ const DAY_SECONDS: u64 = 24 * 60 * 60;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 const NEW_FILE: Access = Access { mode: 0o644, uid: None, gid: None };
 
-/// Why a renewal failed, and whether the server's file is as before.
-struct Failure {
-    why: String,
-    put_back: bool,
+/// Why the server was not switched to the new key.
+#[derive(Debug, thiserror::Error)]
+enum NotSwitched {
+    /// Before its file was changed.
+    #[error(transparent)]
+    Unready(#[from] CliError),
+    /// Its file was not changed.
+    #[error(transparent)]
+    Unwritten(#[from] KeyFileError),
+    /// Its file, if it has one, is as it was.
+    #[error("{reload}{}", file.as_ref().map_or_else(String::new, |file| format!("; {file} is as it was")))]
+    Undone { reload: NotReloaded, file: Option<String> },
+    /// As before, too late.
+    #[error("{reload}; {}programs use the new key", file.as_ref().map_or_else(String::new, |file| format!("{file} is as it was, but ")))]
+    InUse { reload: NotReloaded, file: Option<String> },
+    #[error("{reload}; {file} names the new key still: {why}")]
+    NotUndone { reload: NotReloaded, file: String, why: KeyFileError },
 }
 
-impl<E: ToString> From<E> for Failure {
-    fn from(error: E) -> Self {
-        Self { why: error.to_string(), put_back: true }
+impl NotSwitched {
+    /// Whether the server may use the new key, which is kept then.
+    fn needs_new_key(&self) -> bool {
+        matches!(self, Self::InUse { .. } | Self::NotUndone { .. })
     }
+}
+
+/// Why the server did not read its files anew.
+#[derive(Debug, thiserror::Error)]
+enum NotReloaded {
+    #[error("`{command}` failed ({status})")]
+    Failed { command: String, status: ExitStatus },
+    #[error("`{command}` took more than {seconds} s and was ended")]
+    Late { command: String, seconds: u16 },
+    #[error("`{command}`: sh: {why}")]
+    Shell { command: String, why: io::Error },
 }
 
 pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
@@ -91,13 +116,13 @@ pub(super) fn run(socket: &Path, renewal: &Renewal) -> Result<(), CliError> {
         key
     };
     if let Err(failure) = switch(socket, renewal, key_file.as_ref(), &mut service, &key) {
-        let kept = known.is_some() || !failure.put_back;
+        let kept = known.is_some() || failure.needs_new_key();
         let key = match (!kept).then(|| delete(&mut service, &key)) {
             None => format!("the key {key} is kept"),
             Some(Ok(())) => format!("the key {key} is deleted again"),
             Some(Err(error)) => error.to_string(),
         };
-        return Err(CliError::NotRenewed { why: failure.why, key });
+        return Err(CliError::NotRenewed { why: failure.into(), key });
     }
     tell(socket, &mut service, renewal, &key)
 }
@@ -146,7 +171,7 @@ fn switch(
     key_file: Option<&KeyFile>,
     service: &mut Admin,
     key: &str,
-) -> Result<(), Failure> {
+) -> Result<(), NotSwitched> {
     let mut put = None;
     if let Some(key_file) = key_file {
         let text = pem::text(service, key)?;
@@ -156,13 +181,15 @@ fn switch(
     }
     let Some(command) = &renewal.reload else { return Ok(()) };
     let before = requests(socket, key);
-    let why = match reload(command, Duration::from_secs(renewal.reload_timeout.into())) {
+    let seconds = renewal.reload_timeout;
+    let shown = command.clone();
+    let failed = match reload(command, Duration::from_secs(seconds.into())) {
         Ok(Some(status)) if status.success() => return Ok(()),
-        Ok(Some(status)) => format!("`{command}` failed ({status})"),
-        Ok(None) => format!("`{command}` took more than {} s and was ended", renewal.reload_timeout),
-        Err(error) => format!("`{command}`: sh: {error}"),
+        Ok(Some(status)) => NotReloaded::Failed { command: shown, status },
+        Ok(None) => NotReloaded::Late { command: shown, seconds },
+        Err(why) => NotReloaded::Shell { command: shown, why },
     };
-    Err(undone(put, &why, requests(socket, key) != before))
+    Err(undone(put, failed, requests(socket, key) != before))
 }
 
 /// Exit status of the reload command. `None`: it exceeded the timeout, and its process group was killed.
@@ -181,19 +208,14 @@ fn reload(command: &str, timeout: Duration) -> io::Result<Option<ExitStatus>> {
 }
 
 /// A server may use the new key although its reload failed. It then keeps the key.
-fn undone(put: Option<(&KeyFile, Id)>, why: &str, asked: bool) -> Failure {
-    let Some((key_file, put)) = put else {
-        let why = if asked { format!("{why}; programs use the new key") } else { why.to_owned() };
-        return Failure { why, put_back: !asked };
-    };
-    let output = key_file.shown();
-    match key_file.undo(put) {
-        Ok(()) if asked => {
-            Failure { why: format!("{why}; {output} is as it was, but programs use the new key"), put_back: false }
-        }
-        Ok(()) => Failure { why: format!("{why}; {output} is as it was"), put_back: true },
-        Err(error) => Failure { why: format!("{why}; {output} names the new key still: {error}"), put_back: false },
+fn undone(put: Option<(&KeyFile, Id)>, reload: NotReloaded, asked: bool) -> NotSwitched {
+    let file = put.map(|(key_file, _)| key_file.shown().to_string());
+    if let Some((key_file, put)) = put
+        && let Err(why) = key_file.undo(put)
+    {
+        return NotSwitched::NotUndone { reload, file: key_file.shown().to_string(), why };
     }
+    if asked { NotSwitched::InUse { reload, file } } else { NotSwitched::Undone { reload, file } }
 }
 
 /// Locks the file: two simultaneous renewals of one key would undo each other's changes.

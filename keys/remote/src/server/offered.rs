@@ -95,6 +95,7 @@ impl Keys {
             admin: None,
             unowned: Unowned::default(),
             told: BTreeSet::new(),
+            outages: BTreeSet::new(),
         };
         let watching = thread::Builder::new().name("keys".to_owned()).spawn(move || watch_keys(look, &sender, &pokes));
         watching.map_err(RemoteError::system("cannot start a thread"))?;
@@ -120,14 +121,14 @@ fn watch_keys(mut look: Look, sender: &watch::Sender<Arc<Offered>>, pokes: &Rece
             Ok(offered) => (offered, INTERVAL),
             Err(why) => {
                 look.admin = None;
-                look.tell(format!("no key is offered: {why}"));
+                tell_once(&mut look.outages, format!("no key is offered: {why}"));
                 (Offered::default(), PAUSE)
             }
         };
         if !now.is(&before) {
             let sealed = if now.route.is_some() { ", and carries sealed requests to its service" } else { "" };
             tell(format_args!("offers {} keys{sealed}", now.keys.len()));
-            look.told.retain(|said| !said.starts_with("no key is offered"));
+            look.outages.clear();
             sender.send_replace(Arc::new(now));
         }
         match pokes.recv_timeout(wait) {
@@ -145,6 +146,8 @@ struct Look {
     admin: Option<Admin>,
     unowned: Unowned,
     told: BTreeSet<String>,
+    /// What was told since keys were offered last.
+    outages: BTreeSet<String>,
 }
 
 /// Keys that no user had made for itself. Others are not offered: their users chose the names, and asked for no offer. A key that changed while the service listed them may be missing.
@@ -209,9 +212,13 @@ impl Look {
     }
 
     fn tell(&mut self, what: String) {
-        if self.told.len() < 4 * MAX_KEYS && self.told.insert(what.clone()) {
-            tell(what);
-        }
+        tell_once(&mut self.told, what);
+    }
+}
+
+fn tell_once(told: &mut BTreeSet<String>, what: String) {
+    if told.len() < 4 * MAX_KEYS && told.insert(what.clone()) {
+        tell(what);
     }
 }
 
