@@ -414,6 +414,30 @@ impl Refusal {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::format;
+
+    /// Numbers in lanes, in sealed answers and in gateways' messages. A new one comes behind; none of these changes.
+    #[test]
+    fn the_numbers_of_refusals_are_frozen() {
+        let frozen = [
+            (1, "NoSession"),
+            (2, "Unsupported"),
+            (3, "InputLength"),
+            (4, "OutputLength"),
+            (5, "Authentication"),
+            (6, "TooLarge"),
+            (7, "NoDevice"),
+            (8, "Shutdown"),
+            (9, "Internal"),
+            (10, "KeyElsewhere"),
+            (11, "KeyDenied"),
+            (12, "KeyLimit"),
+        ];
+        assert_eq!(Refusal::ALL.len(), frozen.len());
+        for (number, name) in frozen {
+            assert_eq!(Refusal::from_u8(number).map(|refusal| format!("{refusal:?}")).as_deref(), Some(name));
+        }
+    }
 
     #[test]
     fn classes_and_names_are_unique_and_invertible() {

@@ -3,15 +3,17 @@
 //!
 //! Decoding is total: any packet is a message or an error. Key bytes in a packet's buffer are wiped after use.
 
+mod refusal;
+
 use crate::gateway::{Hello, Welcome};
 use crate::keys::transfer::{Address, Received};
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey};
 use crate::spec::{KeyToken, Secret, SessionSpec};
 use serde::{Deserialize, Serialize};
-use sidecore_ipc::versions::{OTHER_LAYOUT, SIDECORE, other_layout};
+use sidecore_ipc::versions::{SIDECORE, other_layout};
 use std::fmt;
-use std::ops::Deref;
 
+pub use refusal::{RefusalCode, Refused};
 pub use sidecore_ipc::message::{decode, encode, read, receive, room, send, stated_layout};
 
 /// Proof that a process inherited a lane's client by `fork`: allows the child to take over the sessions.
@@ -128,10 +130,31 @@ impl Request {
     const CONTINUED: u8 = 0x80;
 
     /// The refusal of a packet that cannot be decoded and is a request of another version. `None`: it is no request.
-    pub fn of_other_version(packet: &[u8]) -> Option<String> {
-        stated_layout(packet).and_then(other_layout).or_else(|| {
-            Self::is_of_later_version(packet).then(|| format!("{UNKNOWN_REQUEST}; the service is sidecore {SIDECORE}"))
-        })
+    pub fn of_other_version(packet: &[u8]) -> Option<Refused> {
+        stated_layout(packet)
+            .and_then(Self::of_other_layout)
+            .or_else(|| Self::is_of_later_version(packet).then(Self::unknown))
+    }
+
+    /// The refusal of a lane for a client with this layout. `None`: it is the service's own.
+    pub fn of_other_layout(theirs: u32) -> Option<Refused> {
+        other_layout(theirs).map(|text| Refused::new(RefusalCode::OtherVersion, text))
+    }
+
+    fn unknown() -> Refused {
+        let text = format!(
+            "the service is of an older version and does not know this request: update it and start it anew; the service is \
+             sidecore {SIDECORE}"
+        );
+        Refused::new(RefusalCode::UnknownRequest, text)
+    }
+
+    /// The refusal of a packet that is no request of any version.
+    pub fn of_no_message() -> Refused {
+        let text = format!(
+            "no message of this protocol: client and service must be of one version; the service is sidecore {SIDECORE}"
+        );
+        Refused::new(RefusalCode::NoRequest, text)
     }
 
     fn is_of_later_version(packet: &[u8]) -> bool {
@@ -140,79 +163,6 @@ impl Request {
             [request, ..] => (Self::COUNT..Self::CONTINUED).contains(request),
             [] => false,
         }
-    }
-}
-
-/// Kind of a refusal, as far as programs report it to their users.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Ground {
-    /// Any other; the text has the reason.
-    Other,
-    /// No key has this name.
-    NoKey,
-    /// The user may not use the key.
-    NotAllowed,
-    /// A limit of the service is reached.
-    Limit,
-    /// The service has no such channel with another one, which is to set one up again.
-    NoChannel,
-}
-
-/// Beginning of the refusal of a request that only later versions know. The connection stays.
-pub const UNKNOWN_REQUEST: &str =
-    "the service is of an older version and does not know this request: update it and start it anew";
-/// Beginning of the refusal of a packet that is no request. The first versions say it of later requests, too. The connection
-/// ends.
-pub const NO_MESSAGE: &str = "no message of this protocol: client and service must be of one version";
-
-/// A refusal by the service. A plain text becomes one with [`Ground::Other`].
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Refused {
-    /// Its kind.
-    pub ground: Ground,
-    /// The error and its remedy.
-    pub text: String,
-}
-
-impl Refused {
-    /// A refusal of this kind.
-    pub fn new(ground: Ground, text: impl Into<String>) -> Self {
-        Self { ground, text: text.into() }
-    }
-
-    /// A refusal for a limit, which the text names.
-    pub fn limit(text: impl Into<String>) -> Self {
-        Self::new(Ground::Limit, text)
-    }
-
-    /// Whether the service does not know the request, because it is of an older version.
-    pub fn is_of_older_version(&self) -> bool {
-        [UNKNOWN_REQUEST, NO_MESSAGE].iter().any(|text| self.text.starts_with(text))
-    }
-
-    /// Whether the service gives no lane because it has another layout than this client.
-    pub fn is_of_other_layout(&self) -> bool {
-        self.text.starts_with(OTHER_LAYOUT)
-    }
-}
-
-impl<T: Into<String>> From<T> for Refused {
-    fn from(text: T) -> Self {
-        Self::new(Ground::Other, text)
-    }
-}
-
-impl Deref for Refused {
-    type Target = str;
-
-    fn deref(&self) -> &str {
-        &self.text
-    }
-}
-
-impl fmt::Display for Refused {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.text)
     }
 }
 
@@ -385,7 +335,7 @@ mod tests {
         // A later version may add fields, remove all or change them.
         for later in [&buffer[..=len], &buffer[..3], &buffer[..len - 1]] {
             assert!(decode::<Request>(later).is_err());
-            assert_eq!(Request::of_other_version(later), other_layout(ABI + 300), "{later:?}");
+            assert_eq!(Request::of_other_version(later), Request::of_other_layout(ABI + 300), "{later:?}");
         }
         let len = encode(&attach(ABI), &mut buffer).unwrap().len();
         assert_eq!(Request::of_other_version(&buffer[..=len]), None);

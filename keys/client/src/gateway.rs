@@ -198,7 +198,7 @@ pub struct Answer<'a> {
 pub enum Outcome<'a> {
     /// Done: the result, at most [`MAX_RESULT`] bytes.
     Done(&'a [u8]),
-    /// The machine that holds the key refuses, for the reason with this number: see [`Outcome::refused`]. Another
+    /// The machine that holds the key refuses, for the [`Refusal`] with this number: see [`Outcome::refusal`]. Another
     /// machine would refuse as well.
     Refused(u8),
     /// No machine of this gateway carried it out: none has the key now, or the machines that had the request are lost.
@@ -206,26 +206,26 @@ pub enum Outcome<'a> {
     Elsewhere,
 }
 
-/// The number of a refusal for the key's limit. Older services take that of [`Refusal::KeyLimit`] for a hostile gateway's,
-/// and this one for [`Refusal::KeyElsewhere`]; no machine with a key refuses for it otherwise.
-const KEY_LIMIT: Refusal = Refusal::NoDevice;
-
 impl Outcome<'_> {
     /// A refusal with this reason.
     pub fn refused(reason: Refusal) -> Self {
-        Self::Refused(if reason == Refusal::KeyLimit { KEY_LIMIT } else { reason } as u8)
+        Self::Refused(reason as u8)
     }
 
-    /// The reason of a refusal, if this version knows it.
+    /// The reason of a refusal. `None`: it is none, or its number is 0, which no version has. A reason that only later
+    /// versions know is [`Refusal::Internal`].
     pub fn refusal(&self) -> Option<Refusal> {
         match self {
-            Self::Refused(reason) => {
-                Refusal::from_u8(*reason).map(|reason| if reason == KEY_LIMIT { Refusal::KeyLimit } else { reason })
-            }
-            _ => None,
+            Self::Refused(KEY_LIMIT_BEFORE) => Some(Refusal::KeyLimit),
+            Self::Refused(number @ 1..) => Some(Refusal::from_u8(*number).unwrap_or(Refusal::Internal)),
+            Self::Refused(0) | Self::Done(_) | Self::Elsewhere => None,
         }
     }
 }
+
+/// Gateways and key servers built before the codes of version 0.1.0 have this number, that of [`Refusal::NoDevice`], for the
+/// key's limit. No machine with a key refuses for a missing device. To be removed in 0.2.0.
+const KEY_LIMIT_BEFORE: u8 = Refusal::NoDevice as u8;
 
 /// Decodes a service's message. It borrows from the packet, and must fill it.
 ///

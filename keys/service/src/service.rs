@@ -5,7 +5,7 @@
 macro_rules! ensure {
     ($holds:expr, $($why:tt)+) => {
         if !$holds {
-            return Err(format!($($why)+).into());
+            return Err(crate::control::Refused::other(format_args!($($why)+)));
         }
     };
 }

@@ -15,11 +15,12 @@ use crate::built::cargo;
 
 const DIRECTORY: &str = "target/upgrade";
 /// Messages, memory and keys at rest.
-const SHARED: [&str; 7] = [
+const SHARED: [&str; 8] = [
     "base/core/src/layout.rs",
     "base/core/src/wire.rs",
     "base/ipc/src/message.rs",
     "keys/client/src/control.rs",
+    "keys/client/src/control",
     "keys/client/src/keys.rs",
     "keys/client/src/spec.rs",
     "keys/service/src/keys/vault",

@@ -11,7 +11,7 @@ use crate::error::{CliError, failed, unusable};
 use courier::{Carried, carry};
 use nix::unistd::{Gid, Group, Uid, User};
 use sidecore::client::{Admin, Error};
-use sidecore::control::Ground;
+use sidecore::control::RefusalCode;
 use sidecore::keys::transfer::{AclNames, Address, MAX_ADDRESS_FILE, sealed_to_pem};
 use sidecore::keys::{KeyEntry, Site};
 use sidecore_ipc::named_file::NamedFile;
@@ -87,7 +87,7 @@ fn seal(service: &mut Admin, names: &[String], if_changed: bool, way: &Way) -> R
         let sealed = match service.seal(name, to, if_changed, of_here.get(name).cloned().unwrap_or_default()) {
             Ok(Some(sealed)) => sealed,
             Ok(None) => continue,
-            Err(Error::Service(why)) if why.ground == Ground::NoKey && names.len() > 1 => {
+            Err(Error::Service(why)) if why.code == RefusalCode::NoKey && names.len() > 1 => {
                 load.gone.push(why.text);
                 continue;
             }

@@ -7,7 +7,7 @@ mod transfer;
 
 use super::lane::{after, question};
 use super::{ConnectError, Error, MadeKey, Options, trust};
-use crate::control::{Reply, Request};
+use crate::control::{Refused, Reply, Request};
 use crate::keys::transfer::Address;
 use crate::keys::{KeyCommand, KeyEntry, KeyInfo, Kind, UsableKey, UsableKeys};
 use crate::spec::Secret;
@@ -155,7 +155,7 @@ impl Admin {
     /// whose keys changed between its pages, at each attempt.
     ///
     /// # Errors
-    /// The service is of an older version ([`Refused::is_of_older_version`](crate::control::Refused::is_of_older_version)),
+    /// The service is of an older version ([`Refused::is_of_older_version`]),
     /// or it is gone.
     pub fn my_keys(&mut self, known: Option<u64>) -> Result<Option<UsableKeys>, Error> {
         for number in 1..=LIST_TRIES {
@@ -165,7 +165,7 @@ impl Admin {
                 Pages::Torn => {}
             }
         }
-        Err(Error::Service("the service lists no keys".into()))
+        Err(Error::Service(Refused::other("the service lists no keys")))
     }
 
     /// `is_last`: pages of different revisions are accepted, too.
@@ -189,7 +189,7 @@ impl Admin {
             }
             let rises = page.first().is_some_and(|first| keys.last().is_none_or(|last| last.name < first.name));
             if !rises || keys.len() > MAX_LIST {
-                return Err(Error::Service("the service lists keys in no order".into()));
+                return Err(Error::Service(Refused::other("the service lists keys in no order")));
             }
             keys.extend(page);
             more = rest;
@@ -218,7 +218,7 @@ impl Admin {
         }
         // The answer says why.
         self.key_info(name)?;
-        Err(Error::Service("the key changes again and again while it is looked up".into()))
+        Err(Error::Service(Refused::other("the key changes again and again while it is looked up")))
     }
 
     /// A certificate that is stored with the key, DER; `index` 0 is that of the key itself.
@@ -250,7 +250,7 @@ impl Admin {
                 return Ok(all);
             }
             if page.iter().any(|(name, _)| *name <= after) || all.len() > MAX_LIST {
-                return Err(Error::Service("the service lists identifiers in no order".into()));
+                return Err(Error::Service(Refused::other("the service lists identifiers in no order")));
             }
             all.extend(page);
         }

@@ -163,7 +163,7 @@ impl Error {
     pub(crate) fn unexpected(reply: Reply) -> Self {
         match reply {
             Reply::Refused(reason) if reason.is_of_older_version() => {
-                Self::Service(format!("{reason}; this program has sidecore {SIDECORE}").into())
+                Self::Service(Refused::new(reason.code, format!("{reason}; this program has sidecore {SIDECORE}")))
             }
             Reply::Refused(reason) | Reply::TooLarge(reason) => Self::Service(reason),
             Reply::Ended(fault) => Self::Gone(format!("the service ended the lane: {fault}")),

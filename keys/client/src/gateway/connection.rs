@@ -14,8 +14,8 @@ pub enum ConnectError {
     #[error(transparent)]
     Service(#[from] client::ConnectError),
     /// The service does not accept this process as gateway for this device: error and remedy.
-    #[error("{0}")]
-    Refused(String),
+    #[error(transparent)]
+    Refused(Error),
 }
 
 /// A connection that serves a remote device. It never blocks: wait for its descriptor.
@@ -37,8 +37,8 @@ impl Gateway {
             Ok(Reply::Gateway(welcome)) => {
                 Ok((Self { socket: socket.into_owned().map_err(client::ConnectError::from)? }, welcome))
             }
-            Ok(other) => Err(ConnectError::Refused(Error::unexpected(other).to_string())),
-            Err(error) => Err(ConnectError::Refused(error.to_string())),
+            Ok(other) => Err(ConnectError::Refused(Error::unexpected(other))),
+            Err(error) => Err(ConnectError::Refused(error)),
         }
     }
 

@@ -60,12 +60,22 @@ fn operations_are_those_of_requests_that_take_a_private_key() {
     for op in [Op::Noop, Op::Encrypt, Op::Digest, Op::Verify, Op::Encapsulate] {
         assert_eq!(Operation::of(op), None);
     }
-    assert_eq!(Outcome::refused(Refusal::Authentication).refusal(), Some(Refusal::Authentication));
-    assert_eq!(Outcome::refused(Refusal::KeyLimit).refusal(), Some(Refusal::KeyLimit));
-    // Services that know eleven reasons end a gateway's connection for the twelfth.
-    let Outcome::Refused(number) = Outcome::refused(Refusal::KeyLimit) else { panic!("no refusal") };
-    assert!((1..=11).contains(&number), "{number}");
-    assert_eq!((Outcome::Refused(250).refusal(), Outcome::Elsewhere.refusal()), (None, None));
+}
+
+#[test]
+fn a_refusal_is_a_number_that_each_version_reads() {
+    let page = include_str!("../../../../docs/errors.md");
+    for reason in (1..=u8::MAX).map_while(Refusal::from_u8) {
+        let row = format!("| {} | {reason:?} |", reason as u8);
+        assert!(page.contains(&row), "{row}");
+    }
+    for reason in (1..=u8::MAX).map_while(Refusal::from_u8).filter(|reason| *reason != Refusal::NoDevice) {
+        let Outcome::Refused(number) = Outcome::refused(reason) else { panic!("no refusal") };
+        assert_eq!((number, Outcome::Refused(number).refusal()), (reason as u8, Some(reason)));
+    }
+    assert_eq!(Outcome::Refused(7).refusal(), Some(Refusal::KeyLimit), "of a gateway from before the codes");
+    assert_eq!(Outcome::Refused(250).refusal(), Some(Refusal::Internal), "of a later one");
+    assert_eq!((Outcome::Refused(0).refusal(), Outcome::Elsewhere.refusal()), (None, None));
 }
 
 proptest! {

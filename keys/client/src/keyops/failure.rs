@@ -1,7 +1,7 @@
 //! Reasons for a failed operation, as the interfaces report them to programs.
 
 use crate::client::ConnectError;
-use crate::control::{Ground, Refused};
+use crate::control::{RefusalCode, Refused};
 use sidecore_core::session::Refusal;
 use sidecore_ipc::sys::verified_fd::closed;
 use std::ffi::CStr;
@@ -147,14 +147,14 @@ impl Failure {
 
     /// The service refused. `reason` is the kind, unless the refusal has a more exact one.
     pub fn refused(reason: Reason, refused: &Refused) -> Self {
-        let reason = match refused.ground {
-            Ground::Other if refused.is_of_older_version() => Reason::OtherVersion,
-            Ground::Other => reason,
+        let reason = match refused.code {
+            RefusalCode::Other => reason,
+            RefusalCode::OtherVersion | RefusalCode::UnknownRequest | RefusalCode::NoRequest => Reason::OtherVersion,
             // Its opening is of a channel that ended.
-            Ground::NoChannel => Reason::Replaced,
-            Ground::NoKey => Reason::NoKey,
-            Ground::NotAllowed => Reason::NotAllowed,
-            Ground::Limit => Reason::Limit,
+            RefusalCode::NoChannel => Reason::Replaced,
+            RefusalCode::NoKey => Reason::NoKey,
+            RefusalCode::NotAllowed => Reason::NotAllowed,
+            RefusalCode::Limit => Reason::Limit,
         };
         Self::new(reason, refused.to_string())
     }
@@ -185,9 +185,6 @@ impl From<ConnectError> for Failure {
             ConnectError::Starting(_) => Self { starting: true, ..Self::new(Reason::Absent, error.to_string()) },
             ConnectError::NoPermission(_) => Self::new(Reason::NotAllowed, error.to_string()),
             ConnectError::Protocol(_) => Self::new(Reason::OtherVersion, error.to_string()),
-            ConnectError::Refused(refused) if refused.is_of_other_layout() => {
-                Self::new(Reason::OtherVersion, error.to_string())
-            }
             ConnectError::Refused(refused) | ConnectError::TooLarge(refused) => {
                 Self { text: error.to_string(), ..Self::refused(Reason::Service, refused) }
             }

@@ -12,6 +12,7 @@ pub use parked::Parked;
 pub use sessions::Sessions;
 
 use crate::client::{Client, ConnectError, Error, Options};
+use crate::control::RefusalCode;
 use crate::keyops::credentials::Credentials;
 use crate::keyops::failure::{Failure, FailureKind, Reason};
 use crate::keyops::large_stack::on_large_stack;
@@ -240,7 +241,7 @@ impl Pool {
                 self.ended();
                 // A limit of the service or of this process: lanes in use will be returned.
                 let limited = match &error {
-                    ConnectError::Refused(refused) => !refused.is_of_other_layout(),
+                    ConnectError::Refused(refused) => refused.code != RefusalCode::OtherVersion,
                     error => matches!(error, ConnectError::System(_)),
                 };
                 if limited && others {

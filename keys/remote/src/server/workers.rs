@@ -4,7 +4,7 @@
 use crate::error::RemoteError;
 use sidecore_client::channel::{MAX_ANSWER, Relayed};
 use sidecore_client::client::{Admin, Error, Options};
-use sidecore_client::control::Ground;
+use sidecore_client::control::RefusalCode;
 use sidecore_client::gateway::{Operation, Outcome, Request, Task};
 use sidecore_client::keyops::call::{Outcome as CallOutcome, Request as Call, call};
 use sidecore_client::keyops::failure::{Failure, Reason};
@@ -214,7 +214,7 @@ fn control_done(message: &[u8], options: &Options, admin: &mut Option<Admin>) ->
     let Ok(mut connected) = admin.take().map_or_else(|| Admin::connect(options), Ok) else { return Done::Elsewhere };
     let done = match connected.serve(message) {
         Ok(answer) => Done::Result(answer),
-        Err(Error::Service(refused)) if refused.ground == Ground::NoChannel => Done::Refused(Refusal::NoSession),
+        Err(Error::Service(refused)) if refused.code == RefusalCode::NoChannel => Done::Refused(Refusal::NoSession),
         Err(Error::Service(refused)) => Done::Declined(Refusal::KeyDenied, refused.text),
         Err(_) => return Done::Elsewhere,
     };

@@ -3,7 +3,7 @@
 use super::cipher::{ANSWER_LABEL, Cipher, Flow, Plain, SET_UP_LABEL, answer_info, set_up_info};
 use super::near::QUESTION;
 use super::{Acceptance, Accepted, LINE, Message, Offer, Opening, Page, Purpose, Question, Verdict, decode, encode};
-use crate::control::{Ground, Refused};
+use crate::control::{RefusalCode, Refused};
 use crate::ffi::hpke::Context;
 use crate::keys::{Limiter, Transfer};
 use aws_lc_rs::rand;
@@ -133,13 +133,13 @@ pub enum ServeError {
 
 impl From<ServeError> for Refused {
     fn from(error: ServeError) -> Self {
-        let ground = match error {
-            ServeError::NoChannel => Ground::NoChannel,
-            ServeError::NotServed(_) | ServeError::NotPermitted { .. } => Ground::NotAllowed,
-            ServeError::AnotherKey(_) => Ground::NoKey,
-            _ => Ground::Other,
+        let code = match error {
+            ServeError::NoChannel => RefusalCode::NoChannel,
+            ServeError::NotServed(_) | ServeError::NotPermitted { .. } => RefusalCode::NotAllowed,
+            ServeError::AnotherKey(_) => RefusalCode::NoKey,
+            _ => RefusalCode::Other,
         };
-        Self::new(ground, error.to_string())
+        Self::new(code, error.to_string())
     }
 }
 

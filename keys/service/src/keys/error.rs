@@ -4,7 +4,7 @@ use super::sealed::{PartnerError, TransferError};
 use super::vault::VaultError;
 use crate::channel::ServeError;
 use crate::config::{PassphraseError, UnfitPassphrase};
-use crate::control::{Ground, Refused};
+use crate::control::{RefusalCode, Refused};
 use crate::engine::crypto::SessionError;
 use sidecore_client::keys::{
     DateError, Kind, MAX_ACL, MAX_CERTIFICATE, MAX_CERTIFICATES, MAX_ID, MAX_RATE, NameError, Usage,
@@ -281,13 +281,13 @@ fn kinds() -> String {
 
 impl From<StoreError> for Refused {
     fn from(why: StoreError) -> Self {
-        let ground = match why {
+        let code = match why {
             StoreError::Serve(why) => return why.into(),
-            StoreError::NoKey(_) => Ground::NoKey,
-            StoreError::NotAllowed { .. } | StoreError::Usage { .. } => Ground::NotAllowed,
-            _ => Ground::Other,
+            StoreError::NoKey(_) => RefusalCode::NoKey,
+            StoreError::NotAllowed { .. } | StoreError::Usage { .. } => RefusalCode::NotAllowed,
+            _ => RefusalCode::Other,
         };
-        Self::new(ground, why.to_string())
+        Self::new(code, why.to_string())
     }
 }
 

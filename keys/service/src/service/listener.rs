@@ -33,7 +33,7 @@ mod waiting;
 
 use super::command::{Event, Lane, LaneKey};
 use super::jobs::ControlJob;
-use crate::control::{self, NO_MESSAGE, Refused, Reply, Request};
+use crate::control::{self, Refused, Reply, Request};
 use crate::events;
 use connections::receive_request;
 use limits::LIMITS_INTERVAL_NS;
@@ -42,7 +42,6 @@ use sidecore_counters::LaneCounter;
 use sidecore_daemon::sys::peer::Credentials;
 use sidecore_daemon::sys::poller::{BATCH, Poller};
 use sidecore_ipc::sys::clock;
-use sidecore_ipc::versions::SIDECORE;
 use state::{LISTENER, Listener, WAKE, Work};
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -190,13 +189,11 @@ impl Listener {
                 Err(why) => self.refuse_for_good(key, why),
             },
             Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
-                self.reply(key, &Reply::Refused(error.to_string().into()))
-            }
             Err(error) if error.kind() == io::ErrorKind::InvalidData => {
-                self.refuse_for_good(key, format!("{NO_MESSAGE}; the service is sidecore {SIDECORE}").into())
+                self.refuse_for_good(key, Request::of_no_message())
             }
-            Err(error) => Err(error),
+            // A request of another version comes as its refusal.
+            Err(error) => error.downcast().and_then(|refused: Refused| self.reply(key, &Reply::Refused(refused))),
         };
         if answered.and_then(|()| self.listen_again(key)).is_err() {
             self.disconnect(key);

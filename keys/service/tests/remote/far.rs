@@ -51,7 +51,9 @@ impl Line {
                 Ok((gateway, welcome)) => {
                     return Self { gateway, welcome, wrong: Vec::new(), buffer: vec![0; MAX_PACKET] };
                 }
-                Err(ConnectError::Refused(why)) if why.contains("has a gateway already") && Instant::now() < end => {
+                Err(ConnectError::Refused(why))
+                    if why.to_string().contains("has a gateway already") && Instant::now() < end =>
+                {
                     thread::sleep(Duration::from_millis(1));
                 }
                 Err(error) => panic!("{error}"),

@@ -151,7 +151,7 @@ fn what_is_no_message_ends_the_connection() {
         });
     }
     harmless(|line, ticket, _| {
-        let _ = line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Refused(200) }));
+        let _ = line.tell(&Tell::Answer(Answer { ticket, outcome: Outcome::Refused(0) }));
     });
 }
 

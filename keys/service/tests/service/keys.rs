@@ -3,7 +3,7 @@
 use crate::common::{administer, connect, start};
 use sidecore::client::{Admin, Client, Error};
 use sidecore::config::{Config, KeysConfig, LimitsConfig};
-use sidecore::control::Ground;
+use sidecore::control::RefusalCode;
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{Hash, KeyMaterial, SaltLength, Scheme, Secret, SessionSpec, SignaturePadding};
 use sidecore::keys::{Acl, KeyCommand, KeyEntry, Kind};
@@ -155,7 +155,7 @@ fn a_replaced_key_signs_for_no_lane_any_more() {
     let broken = KeyCommand::Replace { name: "www".to_owned(), pkcs8: Secret::from(&RSA[1..]) };
     assert!(matches!(admin.keys(broken), Err(Error::Service(_))));
     let nobody = KeyCommand::Replace { name: "nobody".to_owned(), pkcs8: Secret::from(RSA) };
-    assert!(matches!(admin.keys(nobody), Err(Error::Service(refused)) if refused.ground == Ground::NoKey));
+    assert!(matches!(admin.keys(nobody), Err(Error::Service(refused)) if refused.code == RefusalCode::NoKey));
     two.call(again, Op::Sign, 0, b"m", 256).unwrap();
 }
 

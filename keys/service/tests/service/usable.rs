@@ -8,11 +8,13 @@ use rustix::net::{
 };
 use sidecore::client::{Admin, Error};
 use sidecore::config::Config;
-use sidecore::control::{Ground, Reply, Request, decode, encode};
+use sidecore::control::{Attach, RefusalCode, Reply, Request, decode, encode};
+use sidecore::core::layout::ABI;
 use sidecore::engine::crypto::Secret;
 use sidecore::keys::{
     Acl, KeyCommand, Kind, MAX_CERTIFICATE, MAX_CERTIFICATES, Site, UsableKeys, Usage, read_certificates,
 };
+use sidecore_client::gateway::{Hello, VERSION};
 use std::fs::{Permissions, set_permissions};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::PermissionsExt;
@@ -176,6 +178,7 @@ fn whatever_a_cursor_says_only_what_is_permitted_comes_back() {
     for broken in [&[10, 0xff, 0xff, 3, b'm'][..], &[10, 1, b'm', 2], &[11, 0xff, 0xff, 0xff, 0xff, 15, b'm', 0]] {
         let raw = Raw::to(&service);
         let Reply::Refused(refused) = decode(&raw.say(broken)).unwrap() else { panic!("{broken:?}") };
+        assert_eq!(refused.code, RefusalCode::NoRequest);
         assert!(refused.contains("no message of this protocol"), "{refused}");
     }
     assert!(service.is_alive());
@@ -189,6 +192,7 @@ fn a_request_of_a_later_version_is_refused_and_the_connection_goes_on() {
     let raw = Raw::to(&service);
     for later in [&[0x60][..], &[100, 0, 1, 2], &[6, 0x60, 3, b'w', b'w', b'w'], &[0x7f; 100]] {
         let Reply::Refused(refused) = decode(&raw.say(later)).unwrap() else { panic!("{later:?}") };
+        assert_eq!(refused.code, RefusalCode::UnknownRequest);
         assert!(refused.contains("of an older version"), "{refused}");
     }
     assert!(matches!(raw.ask(&Request::KeyInfo { name: named("www") }), Reply::KeyInfo(_)));
@@ -314,12 +318,23 @@ fn a_user_sees_its_own_keys_only_and_not_even_that_others_change() {
     assert!(hears(&mut one, "certificate www").contains("may not use"));
 }
 
+/// Clients from before the codes know the numbers from 0 to 4, and programs of another layout get one of theirs.
 #[test]
-fn a_ground_of_a_refusal_is_one_that_older_clients_know() {
+fn a_refusal_begins_with_its_number_and_the_number_of_its_kind() {
     let service = start(Config::default());
-    let mut admin = administer(&service);
-    match admin.certificate("none", 0) {
-        Err(Error::Service(refused)) => assert_eq!(refused.ground, Ground::NoKey),
-        other => panic!("{other:?}"),
+    let attach = |abi| {
+        let (name, slots, arena_bytes) = (named("test"), 64, 4096);
+        Request::Attach(Attach { abi, slots, arena_bytes, name, adopt: None, reclaimable: false })
+    };
+    let mut buffer = [0; 64];
+    for (request, number) in [
+        (Request::Certificate { name: named("none"), index: 0 }, 1),
+        (Request::Gateway(Hello { version: VERSION + 1, device: named("none") }), 5),
+        (attach(ABI + 1), 5),
+        (attach(ABI - 1), 5),
+        (Request::CloseSession { handle: 7 }, 0),
+    ] {
+        let said = Raw::to(&service).say(encode(&request, &mut buffer).unwrap());
+        assert_eq!(said[..2], [3, number], "{request:?}");
     }
 }

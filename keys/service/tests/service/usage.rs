@@ -3,7 +3,7 @@
 use crate::common::{administer, connect, start};
 use sidecore::client::{Admin, Client, Error, Session};
 use sidecore::config::{Config, KeysConfig};
-use sidecore::control::{Ground, Request, encode};
+use sidecore::control::{RefusalCode, Request, encode};
 use sidecore::core::session::{Op, Refusal};
 use sidecore::engine::crypto::{
     DecryptionPadding, EncryptionPadding, Hash, KeyMaterial, Scheme, Secret, SessionSpec, SignaturePadding,
@@ -41,7 +41,7 @@ fn open(client: &mut Client, scheme: Scheme, name: &str) -> Result<Session, Erro
 fn refused(result: Result<Session, Error>) -> String {
     match result {
         Err(Error::Service(refused)) => {
-            assert_eq!(refused.ground, Ground::NotAllowed);
+            assert_eq!(refused.code, RefusalCode::NotAllowed);
             refused.text
         }
         other => panic!("{other:?}"),

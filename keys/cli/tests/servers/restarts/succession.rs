@@ -10,7 +10,7 @@ use rustix::fs::{FlockOperation, flock};
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, bind, connect, listen, socket_with};
 use rustix::process::Signal;
 use sidecore::client::Error;
-use sidecore::control::{self, Refused, Reply, Request, Succession, UNKNOWN_REQUEST};
+use sidecore::control::{self, RefusalCode, Refused, Reply, Request, Succession};
 use sidecore::keys::{Acl, KeyCommand, Kind as KeyKind};
 use sidecore_counters::{Snapshot, counters_beside};
 use std::fs::{self, File};
@@ -218,7 +218,7 @@ fn a_service_of_an_older_version_is_left_alone_and_told_by_the_exit_code() {
         let client = rustix::net::accept(&socket).unwrap();
         let (asked, _) = control::receive::<Request>(&client).unwrap();
         assert_eq!(asked, Request::Succeed(Succession::Keys));
-        control::send(&client, &Reply::Refused(Refused::from(UNKNOWN_REQUEST)), &[]).unwrap();
+        control::send(&client, &Reply::Refused(Refused::new(RefusalCode::UnknownRequest, "it is older")), &[]).unwrap();
         let end = control::receive::<Request>(&client).unwrap_err();
         assert_eq!(end.kind(), std::io::ErrorKind::UnexpectedEof, "nothing else is asked of it");
     });

@@ -1,6 +1,6 @@
 //! Attachment of lanes to connections.
 
-use super::connection::{Attached, Claim};
+use super::connection::{Attached, Claim, not_connected};
 use super::descriptors::no_descriptor;
 use super::state::Listener;
 use crate::config::Sidecores;
@@ -35,10 +35,10 @@ impl Listener {
         key: LaneKey,
         &Attach { slots, arena_bytes, .. }: &Attach,
     ) -> Result<(ClientKey, Layout), Refused> {
-        let connection = self.connections.get(&key).ok_or("not connected")?;
+        let connection = self.connections.get(&key).ok_or_else(not_connected)?;
         ensure!(connection.attached.is_none(), "this connection has its lane already: connect again for another");
         ensure!(connection.own.is_none(), "this connection has its key: connect again for a lane");
-        Ok((connection.client, Layout::new(slots, arena_bytes).map_err(|error| error.to_string())?))
+        Ok((connection.client, Layout::new(slots, arena_bytes).map_err(Refused::other)?))
     }
 
     fn make_lane(
@@ -50,7 +50,8 @@ impl Listener {
     ) -> Result<(Reply, [OwnedFd; 4]), Refused> {
         let master = self.setup.store.is_master(client.0);
         self.watch(key, client)?;
-        let system = |error: io::Error| format!("{error}: the service is short of memory or descriptors");
+        let system =
+            |error: io::Error| Refused::other(format_args!("{error}: the service is short of memory or descriptors"));
         let (memory, file) = LaneMemory::create(layout).map_err(system)?;
         self.setup.advice.give(&memory, self.setup.config.notify.client);
         let ((doorbell, ring), (reader, writer)) = (wake::pipe().map_err(system)?, wake::pipe().map_err(system)?);
@@ -59,7 +60,10 @@ impl Listener {
             return Err(no_descriptor());
         }
         let sidecore = self.near(client.1).unwrap_or_else(|| self.least_loaded());
-        let block = *self.blocks.last().ok_or("the service has as many lanes as limits.lanes allows")?;
+        let block = *self
+            .blocks
+            .last()
+            .ok_or_else(|| Refused::limit("the service has as many lanes as limits.lanes allows"))?;
         let token = Token(random().map_err(system)?);
         let counters = self.setup.counters.lane(block);
         counters.open(client.1, client.0, sidecore as u32, name).map_err(system)?;
@@ -167,7 +171,7 @@ impl Listener {
         let process = match process {
             Ok(process) => process,
             Err(Errno::SRCH | Errno::INVAL) => {
-                return Err("the process that connected has ended: connect again".into());
+                return Err(Refused::other("the process that connected has ended: connect again"));
             }
             // Not available on this system: the end of its sockets tells, unless a child holds them.
             Err(_) => return Ok(()),

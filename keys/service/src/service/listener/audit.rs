@@ -73,7 +73,7 @@ impl Listener {
     }
 
     pub(super) fn tell_refused(&mut self, (uid, pid): ClientKey, why: &Refused) {
-        let what = Complaint::Refused(why.ground);
+        let what = Complaint::Refused(why.code);
         if let Some(suppressed) = self.complains(what, uid) {
             refused(uid, pid, what.name(), &why.text, suppressed);
         }

@@ -1,6 +1,6 @@
 //! Certificates of stored keys: they come one by one, and are stored together.
 
-use super::connection::Chain;
+use super::connection::{Chain, not_connected};
 use super::state::Listener;
 use crate::control::Refused;
 use crate::keys::{CertificateError, Changed};
@@ -16,7 +16,7 @@ impl Listener {
         (certificate, more): (Vec<u8>, bool),
         now: Option<Moment>,
     ) -> Result<Option<Changed<u16>>, Refused> {
-        let connection = self.connections.get_mut(&key).ok_or("not connected")?;
+        let connection = self.connections.get_mut(&key).ok_or_else(not_connected)?;
         let begun = connection.chain.take().filter(|chain| chain.name == name);
         let mut chain = begun.unwrap_or_else(|| Chain { name, certificates: Vec::new() });
         let (place, size) = (chain.certificates.len() + 1, certificate.len());

@@ -1,12 +1,12 @@
 //! Kinds of complaints: the log reports them at a bounded rate for each user.
 
-use crate::control::Ground;
+use crate::control::RefusalCode;
 use sidecore_core::policy::rate::RateLimit;
 use sidecore_daemon::events::{PACE, Source};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Complaint {
-    Refused(Ground),
+    Refused(RefusalCode),
     /// Of a request in a lane.
     Request,
     Fault,
@@ -18,11 +18,7 @@ pub(super) enum Complaint {
 impl Complaint {
     pub(super) fn name(self) -> &'static str {
         match self {
-            Self::Refused(Ground::NoKey) => "no-key",
-            Self::Refused(Ground::NotAllowed) => "not-allowed",
-            Self::Refused(Ground::Limit) => "limit",
-            Self::Refused(Ground::NoChannel) => "no-channel",
-            Self::Refused(Ground::Other) => "other",
+            Self::Refused(code) => code.name(),
             Self::Request => "request",
             Self::Fault => "protocol",
             Self::Gateway => "gateway",

@@ -2,7 +2,7 @@
 
 use super::transfer::Transfers;
 use crate::config::DeviceConfig;
-use crate::control::Token;
+use crate::control::{Refused, Token};
 use crate::device::Control;
 use crate::service::command::ClientKey;
 use crate::service::jobs::MadeKey;
@@ -139,6 +139,11 @@ impl Claim {
         }
         self.used_at
     }
+}
+
+/// The refusal of a request whose connection ended meanwhile.
+pub(super) fn not_connected() -> Refused {
+    Refused::other("not connected")
 }
 
 #[cfg(test)]

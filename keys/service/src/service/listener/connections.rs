@@ -28,7 +28,7 @@ const HIDDEN: &str = "the service cannot see this process, which is in another P
 ///
 /// # Errors
 /// Those of the socket, or `InvalidData`; `UnexpectedEof`: the client is gone; `PermissionDenied` where the kernel
-/// does not name the sender; `Unsupported`, with the refusal as text: it is a request of another version.
+/// does not name the sender; a [`Refused`]: it is a request of another version.
 pub(super) fn receive_request(socket: impl AsFd, room: &mut [u8]) -> io::Result<(Request, Credentials)> {
     let ReceivedMessage { len, speaker } = match message::receive(socket, room) {
         Ok(heard) => heard,
@@ -79,9 +79,9 @@ impl Listener {
 
     fn accepted(&mut self, socket: OwnedFd) {
         let client = match peer::credentials(&socket) {
-            Ok(Credentials { pid: 0, uid, .. }) => return self.decline((uid, 0), socket, HIDDEN.into()),
+            Ok(Credentials { pid: 0, uid, .. }) => return self.decline((uid, 0), socket, Refused::other(HIDDEN)),
             Ok(Credentials { pid, uid, .. }) => (uid, pid),
-            Err(error) => return self.decline((u32::MAX, 0), socket, error.to_string().into()),
+            Err(error) => return self.decline((u32::MAX, 0), socket, Refused::other(error)),
         };
         if socket.as_raw_fd() >= self.reserved && !self.setup.store.is_master(client.0) {
             return self.decline(client, socket, no_descriptor());

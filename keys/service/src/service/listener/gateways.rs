@@ -3,10 +3,10 @@
 //! The control thread stops reading a connection that became a gateway's. Its link reads it, and reports news.
 
 use super::complaints::Complaint;
-use super::connection::Gateway;
+use super::connection::{Gateway, not_connected};
 use super::state::Listener;
 use crate::config::{DeviceConfig, DeviceKind};
-use crate::control::{Refused, Reply};
+use crate::control::{RefusalCode, Refused, Reply};
 use crate::device::{Fault, LinkOptions, Remote, Said};
 use crate::events;
 use crate::service::command::{Event, LaneKey};
@@ -20,18 +20,21 @@ use std::collections::BTreeMap;
 impl Listener {
     pub(super) fn gateway(&mut self, key: LaneKey, hello: &Hello) -> Result<(), Refused> {
         let Hello { version, device: name } = hello;
-        ensure!(*version == VERSION, "{}", other_version("the gateway speaks protocol", *version, VERSION));
+        if *version != VERSION {
+            let why = other_version("the gateway speaks protocol", *version, VERSION);
+            return Err(Refused::new(RefusalCode::OtherVersion, why));
+        }
         let device = self.device_of_gateway(key, name)?;
         if let Some(other) = self.gateways.iter().find(|(_, other)| other.device.name == *name).map(|(key, _)| key) {
             let process = self.connections.get(other).map_or(0, |connection| connection.client.1);
-            return Err(format!(
+            return Err(Refused::other(format_args!(
                 "device {name:?} has a gateway already, process {process}: stop that one, or give this one a device of its own"
-            ).into());
+            )));
         }
-        let connection = self.connections.get(&key).ok_or("not connected")?;
+        let connection = self.connections.get(&key).ok_or_else(not_connected)?;
         let free = connection.attached.is_none() && connection.own.is_none();
         ensure!(free, "this connection has a lane or a key already: connect again for a gateway");
-        let socket = connection.socket.try_clone().map_err(|error| error.to_string())?;
+        let socket = connection.socket.try_clone().map_err(Refused::other)?;
         let (user, process) = connection.client;
         let timeout_ms = self.setup.config.limits.device_timeout_ms;
         let with: Vec<usize> = match device.sidecore {
@@ -40,7 +43,7 @@ impl Listener {
         };
         let farm = device.farm.clone().unwrap_or_default();
         let welcome = Welcome { farm, depth: device.depth() * with.len() as u32, timeout_ms };
-        self.reply(key, &Reply::Gateway(welcome)).map_err(|error| error.to_string())?;
+        self.reply(key, &Reply::Gateway(welcome)).map_err(Refused::other)?;
         let far = self.setup.store.far_services()?;
         let allowed = cpu::allowed();
         let (tell, bell) = (self.setup.tell.clone(), self.setup.wake.clone());
@@ -60,7 +63,7 @@ impl Listener {
             }),
         };
         let bells: Vec<_> = with.iter().map(|sidecore| self.setup.sidecores[*sidecore].bell()).collect();
-        let (control, ports) = Remote::start(options, bells.into_iter()).map_err(|error| error.to_string())?;
+        let (control, ports) = Remote::start(options, bells.into_iter()).map_err(Refused::other)?;
         for (sidecore, port) in with.into_iter().zip(ports) {
             let device = device.clone();
             // Without room for one more device, the port is dropped and with it the link.
@@ -81,20 +84,23 @@ impl Listener {
         let name: String = name.chars().take(80).collect();
         let mut remote = self.setup.config.devices.iter().filter(|device| device.kind == DeviceKind::Remote);
         let device = remote.find(|device| device.name == name).ok_or_else(|| {
-            format!(
+            Refused::other(format_args!(
                 "there is no remote device {name:?}: add one to the configuration, with kind = \"remote\" and its farm"
-            )
+            ))
         })?;
         let asker = self.asker(key)?;
         let stranger =
             asker.peers().find(|peer| !self.setup.store.is_master(peer.uid) && device.user != Some(peer.uid));
         match stranger {
             None => Ok(device.clone()),
-            Some(peer) => Err(format!(
-                "user {} may not be the gateway of device {name:?}: name that user in the device's configuration (user), or run \
-                 the gateway as the one that is named there",
-                peer.uid
-            ).into()),
+            Some(peer) => {
+                let why = format!(
+                    "user {} may not be the gateway of device {name:?}: name that user in the device's configuration (user), or run \
+                     the gateway as the one that is named there",
+                    peer.uid
+                );
+                Err(Refused::new(RefusalCode::NotAllowed, why))
+            }
         }
     }
 

@@ -5,9 +5,9 @@
 //! process that asked for it does not end it.
 
 use super::attach::random;
-use super::connection::{Connection, MadeState, OwnKey};
+use super::connection::{Connection, MadeState, OwnKey, not_connected};
 use super::state::Listener;
-use crate::control::{Ground, Refused, Reply};
+use crate::control::{RefusalCode, Refused, Reply};
 use crate::engine::crypto::Session;
 use crate::events;
 use crate::keys::{
@@ -57,7 +57,7 @@ impl Listener {
         if master {
             return Ok(());
         }
-        Err(Refused::new(Ground::NotAllowed, format!("only root and the service's own user may {what}")))
+        Err(Refused::new(RefusalCode::NotAllowed, format!("only root and the service's own user may {what}")))
     }
 
     pub(super) fn administers_keys(&self, key: LaneKey) -> Result<(), Refused> {
@@ -271,9 +271,9 @@ impl Listener {
         if let Some(place) = self.setup.store.place(name) {
             if let Err(error) = self.setup.counters.open_key(place.into(), name) {
                 self.setup.store.delete(name)?;
-                return Err(
-                    format!("{error}: the counter file has no room for the key; make room on its file system").into()
-                );
+                return Err(Refused::other(format_args!(
+                    "{error}: the counter file has no room for the key; make room on its file system"
+                )));
             }
             self.usage.begin(place.into(), clock::now());
         }
@@ -297,9 +297,9 @@ impl Listener {
     }
 
     pub(super) fn asker(&self, key: LaneKey) -> Result<Asker, Refused> {
-        let connection = self.connections.get(&key).ok_or("not connected")?;
+        let connection = self.connections.get(&key).ok_or_else(not_connected)?;
         let asker = Asker::of(&connection.socket, connection.speaker);
-        asker.map_err(|error| format!("the kernel does not say who asks: {error}").into())
+        asker.map_err(|error| Refused::other(format_args!("the kernel does not say who asks: {error}")))
     }
 
     /// Keeps the sessions of a parent's lane that its child may use: its user is the same, its groups need not be.
@@ -355,7 +355,7 @@ impl Listener {
     }
 
     pub(super) fn make_key(&mut self, key: LaneKey, kind: Kind) -> Result<(), Refused> {
-        let connection = self.connections.get_mut(&key).ok_or("not connected")?;
+        let connection = self.connections.get_mut(&key).ok_or_else(not_connected)?;
         let free = connection.attached.is_none() && connection.own.is_none();
         ensure!(free, "this connection has a lane or a key already: connect again for a key");
         let long = matches!(kind, Kind::Rsa6144 | Kind::Rsa8192);
@@ -372,8 +372,10 @@ impl Listener {
 
     pub(super) fn key_made(&mut self, key: LaneKey, material: Material) -> Result<Reply, Refused> {
         let own =
-            self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or("not connected")?;
-        let token = KeyToken(random().map_err(|error| format!("{error}: the system gives no random numbers"))?);
+            self.connections.get_mut(&key).and_then(|connection| connection.own.as_mut()).ok_or_else(not_connected)?;
+        let token =
+            random().map_err(|error| Refused::other(format_args!("{error}: the system gives no random numbers")))?;
+        let token = KeyToken(token);
         own.token = Some(token);
         let public = material.public.clone();
         let made = MadeKey { material: Arc::new(material), limiter: Arc::new(Limiter::new(None)) };
@@ -440,11 +442,11 @@ impl Listener {
             Some(MadeState::Live(made)) => Ok(made),
             Some(MadeState::Stored(name)) => {
                 let text = format!("the key that was made for this program is stored as {name:?}: use it by that name");
-                Err(Refused::new(Ground::NoKey, text))
+                Err(Refused::new(RefusalCode::NoKey, text))
             }
             None => {
                 let gone = "the service has no such key: it is gone with the program that had it made, or the service was started anew";
-                Err(Refused::new(Ground::NoKey, gone))
+                Err(Refused::new(RefusalCode::NoKey, gone))
             }
         }
     }

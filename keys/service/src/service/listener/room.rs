@@ -9,14 +9,13 @@
 use super::connection::Ending;
 use super::state::{Listener, Work};
 use super::waiting::{ROOM_INTERVAL_NS, Waiting};
-use crate::control::{self, Reply};
+use crate::control::{self, Reply, Request};
 use crate::events;
 use crate::service::command::{ClientKey, LaneKey};
 use crate::service::quotas::{NoRoom, Short};
 use sidecore_core::time::Nanos;
 use sidecore_daemon::tenants::Tenant;
 use sidecore_ipc::sys::clock;
-use sidecore_ipc::versions::other_layout;
 use std::collections::{HashMap, HashSet};
 use std::io;
 use std::os::fd::AsFd;
@@ -35,8 +34,8 @@ struct Holder {
 
 impl Listener {
     pub(super) fn give_lane(&mut self, key: LaneKey, mut waiting: Waiting) -> io::Result<()> {
-        if let Some(refusal) = other_layout(waiting.attach.abi) {
-            return self.reply(key, &Reply::Refused(refusal.into()));
+        if let Some(refusal) = Request::of_other_layout(waiting.attach.abi) {
+            return self.reply(key, &Reply::Refused(refusal));
         }
         if let Err(reason) = self.beyond_limits(key, &waiting.attach) {
             return self.reply(key, &Reply::TooLarge(reason));

@@ -1,6 +1,6 @@
 //! Sessions of lanes: checked first, opened by a job, entered, closed.
 
-use super::connection::Attached;
+use super::connection::{Attached, not_connected};
 use super::state::Listener;
 use crate::channel::Asked;
 use crate::config::DeviceKind;
@@ -17,7 +17,7 @@ impl Listener {
     pub(super) fn open_session(&mut self, key: LaneKey, spec: SessionSpec) -> Result<Option<Reply>, Refused> {
         self.has_room(key)?;
         let (user, mut scheme) = (self.tenant(key), spec.scheme);
-        let client = self.connections.get(&key).ok_or("not connected")?.client;
+        let client = self.connections.get(&key).ok_or_else(not_connected)?.client;
         // A key is tested here, in its user's turn, and not on a path where others wait.
         let gathers = self.setup.config.devices.iter().any(|device| device.kind == DeviceKind::Batch);
         let key_of_session = match spec.key {
@@ -44,7 +44,10 @@ impl Listener {
 
     pub(super) fn close_session(&mut self, key: LaneKey, handle: u32) -> Result<(), Refused> {
         let attached = self.attached(key)?;
-        let session = attached.sessions.close(handle).ok_or_else(|| format!("this lane has no session {handle}"))?;
+        let session = attached
+            .sessions
+            .close(handle)
+            .ok_or_else(|| Refused::other(format_args!("this lane has no session {handle}")))?;
         let (sidecore, bytes) = (attached.sidecore, session.heap_bytes());
         attached.session_bytes -= bytes;
         if let Some(connection) = self.connections.get(&key) {
@@ -65,12 +68,13 @@ impl Listener {
         self.has_room(key)?;
         let limit = self.setup.config.limits.sessions_per_lane;
         let bytes = session.heap_bytes();
-        let connection = self.connections.get_mut(&key).ok_or("not connected")?;
-        let attached = connection.attached.as_mut().ok_or("attach first")?;
+        let connection = self.connections.get_mut(&key).ok_or_else(not_connected)?;
+        let attached = connection.attached.as_mut().ok_or_else(attach_first)?;
         self.quotas.open(connection.client, bytes, &self.setup.config.limits)?;
         attached.session_bytes += bytes;
         // There is room, as checked above.
-        let handle = attached.sessions.open(session.clone(), limit).ok_or("no room for a session")?;
+        let handle =
+            attached.sessions.open(session.clone(), limit).ok_or_else(|| Refused::other("no room for a session"))?;
         self.setup.sidecores[attached.sidecore].send(move |reactor| {
             if let Some(sessions) = reactor.sessions(key) {
                 sessions.insert(handle, session);
@@ -81,6 +85,10 @@ impl Listener {
 
     fn attached(&mut self, key: LaneKey) -> Result<&mut Attached, Refused> {
         let connection = self.connections.get_mut(&key);
-        connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(|| "attach first".into())
+        connection.and_then(|connection| connection.attached.as_mut()).ok_or_else(attach_first)
     }
+}
+
+fn attach_first() -> Refused {
+    Refused::other("attach first")
 }

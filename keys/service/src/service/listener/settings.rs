@@ -67,7 +67,7 @@ impl From<NotSet> for Refused {
     fn from(why: NotSet) -> Self {
         match why {
             NotSet::Refused(refused) => refused,
-            other => other.to_string().into(),
+            other => Self::other(other),
         }
     }
 }

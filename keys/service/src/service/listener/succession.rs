@@ -24,7 +24,9 @@ impl Listener {
     pub(super) fn succeed(&mut self, key: LaneKey, step: Succession, now: Nanos) -> Result<Option<Reply>, Refused> {
         self.administers(key, "take the place of the service")?;
         ensure!(self.setup.legacy.is_some(), "it is part of another program: stop that one");
-        ensure!(self.succeeding.next.is_none_or(|next| next == key), "{}", not_now(NotNow::Another));
+        if self.succeeding.next.is_some_and(|next| next != key) {
+            return Err(not_now(NotNow::Another));
+        }
         let mut former = self.succeeding.former;
         let due = match step {
             Succession::Keys => Step::Keys,
@@ -33,14 +35,14 @@ impl Listener {
         };
         former.ask(due, now).map_err(not_now)?;
         if step == Succession::Keys {
-            self.setup.store.release().map_err(|why| why.to_string())?;
+            self.setup.store.release().map_err(Refused::other)?;
             let client = self.connections.get(&key).map_or((0, 0), |connection| connection.client);
             events::next_service_reads(client.0, client.1);
         }
         (self.succeeding.former, self.succeeding.next) = (former, Some(key));
         match step {
             Succession::Keys => Ok(Some(Reply::Done)),
-            Succession::Socket => self.give_socket(key).map(|()| None).map_err(|error| error.to_string().into()),
+            Succession::Socket => self.give_socket(key).map(|()| None).map_err(Refused::other),
             Succession::End => {
                 self.succeeding.next = None;
                 let _ = self.reply(key, &Reply::Done);
@@ -112,9 +114,9 @@ impl Listener {
     }
 }
 
-fn not_now(why: NotNow) -> &'static str {
-    match why {
+fn not_now(why: NotNow) -> Refused {
+    Refused::other(match why {
         NotNow::Another => "another service is taking its place already: wait until that one serves or has ended",
         NotNow::OutOfTurn => "this step of a succession is not due: use one version of both services",
-    }
+    })
 }

@@ -1,5 +1,6 @@
 //! Keys to and from other machines' services: sealed keys are longer than a message, and go in parts.
 
+use super::connection::not_connected;
 use super::keys::Keep;
 use super::state::Listener;
 use crate::control::{Refused, Reply};
@@ -48,7 +49,7 @@ impl Transfers {
 
 impl Listener {
     fn transfers(&mut self, key: LaneKey) -> Result<&mut Transfers, Refused> {
-        let connection = self.connections.get_mut(&key).ok_or("not connected")?;
+        let connection = self.connections.get_mut(&key).ok_or_else(not_connected)?;
         Ok(connection.transfers.get_or_insert_default())
     }
 
@@ -103,10 +104,11 @@ impl Listener {
     /// Goes on with the sealed key that waits, for users and groups with these numbers here.
     pub(super) fn receive_for(&mut self, key: LaneKey, numbers: &Acl) -> Result<Option<Reply>, Refused> {
         let waits = self.transfers(key)?.waits.take();
-        let (sealed, replace) = waits.ok_or("no sealed key waits for its users: send it again")?;
+        let (sealed, replace) =
+            waits.ok_or_else(|| Refused::other("no sealed key waits for its users: send it again"))?;
         let mut opened = self.setup.store.open_sealed(&sealed, clock::wall_ms())?;
         let mapped = opened.names.mapped(&opened.attributes.acl, numbers);
-        opened.attributes.acl = mapped.map_err(|error| error.to_string())?;
+        opened.attributes.acl = mapped.map_err(Refused::other)?;
         self.try_opened(key, opened, replace);
         Ok(None)
     }
