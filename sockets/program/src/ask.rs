@@ -1,6 +1,6 @@
 //! Questions to a service of sockets: whether a trusted one listens, and which sockets it knows.
 
-use super::protocol::{Ask, DEFAULT_SERVICE_USER, Reply, Row};
+use super::protocol::{Ask, DEFAULT_SERVICE_USER, RefusalCode, Refused, Reply, Row};
 use sidecore_core::time::Nanos;
 use sidecore_ipc::environment::service_users_or;
 use sidecore_ipc::message::{decode, encode};
@@ -76,7 +76,7 @@ pub enum ListError {
     },
     /// The service refuses, for this reason.
     #[error("the service of sockets gives no list: {0}")]
-    Refused(String),
+    Refused(Refused),
     /// The answer is of another version.
     #[error(
         "no list came, the service is of another version than this command (sidecore {SIDECORE}): restart it after an upgrade or rollback"
@@ -144,7 +144,9 @@ fn page(socket: &Path, from: u64) -> Result<(Vec<Row>, Option<u64>), ListError> 
 
 fn no_list(reply: Reply) -> ListError {
     match reply {
-        Reply::Refused(why) => ListError::Refused(why),
+        Reply::Refused(Refused { code: RefusalCode::OtherVersion | RefusalCode::Protocol, .. }) => ListError::Version,
+        Reply::Refused(refused) => ListError::Refused(refused),
+        Reply::NoBank(why) => ListError::Refused(Refused::other(why)),
         _ => ListError::Version,
     }
 }
@@ -209,6 +211,18 @@ mod tests {
         }
     }
 
+    fn limited(_: Ask) -> Reply {
+        Reply::Refused(Refused::limit("not now"))
+    }
+
+    fn without_a_code(_: Ask) -> Reply {
+        Reply::NoBank("not now".to_owned())
+    }
+
+    fn foreign(_: Ask) -> Reply {
+        Reply::Refused(Refused::protocol("no message of this protocol"))
+    }
+
     #[test]
     fn all_pages_are_asked_for_and_reasons_are_told() {
         let scratch = tempfile::tempdir().unwrap();
@@ -234,8 +248,16 @@ mod tests {
             let service = scope.spawn(|| answers(&listener, 2, |_| Reply::Sockets { rows: Vec::new(), next: Some(5) }));
             assert_eq!(rows(&path).unwrap(), [], "who is sent back and forth has seen all");
             service.join().unwrap();
-            let service = scope.spawn(|| answers(&listener, 1, |_| Reply::Refused("not now".to_owned())));
-            assert!(rows(&path).unwrap_err().to_string().ends_with("no list: not now"));
+            for refusal in [limited as fn(Ask) -> Reply, without_a_code] {
+                let service = scope.spawn({
+                    let listener = &listener;
+                    move || answers(listener, 1, refusal)
+                });
+                assert!(rows(&path).unwrap_err().to_string().ends_with("no list: not now"));
+                service.join().unwrap();
+            }
+            let service = scope.spawn(|| answers(&listener, 1, foreign));
+            assert!(matches!(rows(&path), Err(ListError::Version)));
             service.join().unwrap();
         });
     }

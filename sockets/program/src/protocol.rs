@@ -1,7 +1,11 @@
 //! Messages between a program and the service of sockets: one packet each, encoded with `postcard`.
 
+mod refusal;
+
 use serde::{Deserialize, Serialize};
 use std::net::SocketAddr;
+
+pub use refusal::{RefusalCode, Refused};
 
 /// Bytes of a program's name that are kept.
 pub const MAX_NAME: usize = 31;
@@ -88,8 +92,9 @@ pub enum Reply {
         /// Start of the next page, beyond the start of this one; `None`: there are no more.
         next: Option<u64>,
     },
-    /// The request was refused: error and remedy.
-    Refused(String),
+    /// There is no further bank: error and remedy. The connection goes on. Services built before the codes of version 0.1.0
+    /// say it of all that they refuse.
+    NoBank(String),
     /// Requests a [`Report`]. Not repeated before that has arrived.
     Describe,
     /// The answer to [`Ask::Reports`].
@@ -99,6 +104,8 @@ pub enum Reply {
         /// Sockets above [`MAX_REPORTED`] per program.
         others: u64,
     },
+    /// The request was refused, and the connection ends.
+    Refused(Refused),
 }
 
 /// Sockets of a program that are in no ring, as its library sees them.

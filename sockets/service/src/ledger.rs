@@ -1,6 +1,7 @@
 //! Resources of one user in the service: a permit for each object, released once the object is closed and not before.
 
 use crate::SocketsConfig;
+use sidecore_sockets::protocol::Refused;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,7 +45,7 @@ impl Ledger {
     ///
     /// # Errors
     /// The limit, by its name in the configuration.
-    pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: u64) -> Result<Permit, String> {
+    pub(super) fn take(self: &Arc<Self>, kind: Kind, amount: u64) -> Result<Permit, Refused> {
         let limits = &self.limits;
         let (key, number, limit, what) = match kind {
             Kind::Programs => ("max_programs", limits.max_programs, limits.max_programs.into(), "programs"),
@@ -56,7 +57,9 @@ impl Ledger {
         let more = |held: u64| held.checked_add(amount).filter(|held| *held <= limit);
         let taken = self.held[kind as usize].fetch_update(Ordering::AcqRel, Ordering::Acquire, more);
         taken.map(|_| Permit { ledger: self.clone(), kind, amount }).map_err(|_| {
-            format!("this user has all the {what} that sockets.{key} = {number} allows: end some, or raise it")
+            Refused::limit(format_args!(
+                "this user has all the {what} that sockets.{key} = {number} allows: end some, or raise it"
+            ))
         })
     }
 
@@ -79,9 +82,9 @@ mod tests {
         let limits = SocketsConfig { max_programs: 2, max_mib: 1, max_sockets: 1, ..SocketsConfig::default() };
         let ledger = Ledger::new(limits);
         let programs = [Kind::Programs; 2].map(|kind| ledger.take(kind, 1).unwrap());
-        assert!(ledger.take(Kind::Programs, 1).unwrap_err().contains("sockets.max_programs = 2"));
+        assert!(ledger.take(Kind::Programs, 1).unwrap_err().text.contains("sockets.max_programs = 2"));
         let bytes = ledger.take(Kind::Bytes, 1 << 20).unwrap();
-        assert!(ledger.take(Kind::Bytes, 1).unwrap_err().contains("sockets.max_mib = 1"));
+        assert!(ledger.take(Kind::Bytes, 1).unwrap_err().text.contains("sockets.max_mib = 1"));
         assert!(ledger.take(Kind::Bytes, u64::MAX).is_err());
         drop((programs, bytes));
         assert!(ledger.is_empty());

@@ -13,7 +13,7 @@ use sidecore_daemon::sys::poller::Poller;
 use sidecore_daemon::sys::{packet, peer, wake};
 use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
-use sidecore_sockets::protocol::Reply;
+use sidecore_sockets::protocol::{Refused, Reply};
 use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -157,7 +157,7 @@ impl Listener {
     fn accept_without_descriptors(&mut self, error: Errno) -> Result<(), Errno> {
         drop(self.spare.take());
         let socket = packet::accept(&self.door)?;
-        self.decline(socket, "the service has no descriptor left: end some programs".to_owned());
+        self.decline(socket, Refused::limit("the service has no descriptor left: end some programs"));
         self.warn(error);
         Ok(())
     }
@@ -185,11 +185,11 @@ impl Listener {
         ));
     }
 
-    fn admit(&mut self, socket: OwnedFd) -> Result<(), (OwnedFd, String)> {
+    fn admit(&mut self, socket: OwnedFd) -> Result<(), (OwnedFd, Refused)> {
         let mut socket = socket;
         let uid = match peer::credentials(&socket) {
             Ok(peer) => peer.uid,
-            Err(error) => return Err((socket, error.to_string())),
+            Err(error) => return Err((socket, Refused::other(error))),
         };
         loop {
             let user = match self.user(uid) {
@@ -208,7 +208,7 @@ impl Listener {
         }
     }
 
-    fn user(&mut self, uid: u32) -> Result<Arc<User>, String> {
+    fn user(&mut self, uid: u32) -> Result<Arc<User>, Refused> {
         if let Some(user) = self.users.get(&uid).filter(|user| !user.has_ended()) {
             return Ok(user.clone());
         }
@@ -218,21 +218,25 @@ impl Listener {
             self.users.retain(|_, user| !user.dismiss_if_idle());
         }
         if self.users.len() >= most as usize {
-            return Err(format!("the service has all the users that sockets.max_users = {most} allows: raise it"));
+            let why = format_args!("the service has all the users that sockets.max_users = {most} allows: raise it");
+            return Err(Refused::limit(why));
         }
-        let user = User::start(uid, &self.shared, &self.alive)
-            .map_err(|error| format!("the service has no means for one more user: {error}; end some programs, or raise its limits on files and threads"))?;
+        let user = User::start(uid, &self.shared, &self.alive).map_err(|error| {
+            Refused::limit(format_args!(
+                "the service has no means for one more user: {error}; end some programs, or raise its limits on files and threads"
+            ))
+        })?;
         self.users.insert(uid, user.clone());
         Ok(user)
     }
 
     /// Sends the reason of a refused connection. A program without room for even that gets none.
-    fn decline(&mut self, socket: OwnedFd, why: String) {
+    fn decline(&mut self, socket: OwnedFd, why: Refused) {
         let (uid, pid) = peer::credentials(&socket).map_or((NOBODY, 0), |peer| (peer.uid, peer.pid));
         if let Some(suppressed) =
             self.declines.tell(clock::now(), Source { what: (), uid, tenant: self.shared.subordinates.tenant(uid) })
         {
-            events::refused(uid, pid, REASON, &why, suppressed);
+            events::refused(uid, pid, REASON, &why.text, suppressed);
         }
         let _ = message::send(&socket, &Reply::Refused(why), &[]);
         self.door.wasted(1);

@@ -17,7 +17,7 @@ use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
 use sidecore_ipc::sys::packet::{MAX_PACKET, receive};
 use sidecore_ipc::versions::{SIDECORE, other_version};
-use sidecore_sockets::protocol::{Ask, MAX_NAME, Reply};
+use sidecore_sockets::protocol::{Ask, MAX_NAME, RefusalCode, Refused, Reply};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_streams::layout::{ABI, Bank, MAX_BANKS, PLACES};
 use sidecore_streams::own::Recent;
@@ -79,7 +79,7 @@ struct Slot {
 enum End {
     Gone,
     /// The service hangs up, after sending this.
-    Refused(String),
+    Refused(Refused),
 }
 
 impl Program {
@@ -168,8 +168,10 @@ impl Program {
                 // It ended without reading an answer. Its earlier messages come next.
                 io::ErrorKind::ConnectionReset => return Ok(true),
                 io::ErrorKind::InvalidData | io::ErrorKind::QuotaExceeded => {
-                    return Err(End::Refused("more than a message of this protocol, or no descriptor left: program and service must be of one version; else \
-                         raise the service's limit on files".to_owned()));
+                    return Err(End::Refused(Refused::protocol(
+                        "more than a message of this protocol, or no descriptor left: program and service must be of one version; else \
+                         raise the service's limit on files",
+                    )));
                 }
                 _ => return Err(End::Gone),
             },
@@ -197,10 +199,12 @@ impl Program {
                 if let Some(socket) = socket {
                     context.close(socket);
                 }
-                let what = message::stated_layout(&buffer[..len]).filter(|layout| *layout != ABI).map_or_else(
-                    || format!("no message of this protocol: restart the program; the service is sidecore {SIDECORE}"),
-                    |layout| other_version("the program speaks socket layout", layout, ABI),
-                );
+                let other = message::stated_layout(&buffer[..len]).and_then(of_other_layout);
+                let what = other.unwrap_or_else(|| {
+                    Refused::protocol(format_args!(
+                        "no message of this protocol: restart the program; the service is sidecore {SIDECORE}"
+                    ))
+                });
                 return Err(End::Refused(what));
             }
         }
@@ -212,7 +216,7 @@ impl Program {
             (Ask::Hello { abi, name }, Role::New) => self.welcome(context, abi, &name).map_err(End::Refused),
             (Ask::Bank, Role::Sending(_)) => match self.add_bank(context) {
                 Ok(memory) => self.reply(&Reply::Bank, &[memory.as_fd()]).map_err(End::Refused),
-                Err(why) => self.reply(&Reply::Refused(why), &[]).map_err(End::Refused),
+                Err(why) => self.reply(&Reply::NoBank(why.text), &[]).map_err(End::Refused),
             },
             (Ask::List { from }, Role::New | Role::Asking) => {
                 self.role = Role::Asking;
@@ -225,29 +229,31 @@ impl Program {
                 self.reply(&Reply::Reports { pending, others }, &[]).map_err(End::Refused)
             }
             (Ask::Report(report), Role::Sending(sending)) => {
-                sending.listed.reports.take(report).map_err(|why| End::Refused(why.to_owned()))
+                sending.listed.reports.take(report).map_err(|why| End::Refused(Refused::protocol(why)))
             }
-            _ => Err(End::Refused("out of turn: connect, say hello, and ask for sockets or about them".to_owned())),
+            _ => Err(End::Refused(Refused::protocol(
+                "out of turn: connect, say hello, and ask for sockets or about them",
+            ))),
         }
     }
 
     /// Sends an answer. A program that does not read its answers loses its connection. One that is gone may have sent
     /// messages before.
-    fn reply(&self, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), String> {
+    fn reply(&self, reply: &Reply, fds: &[BorrowedFd<'_>]) -> Result<(), Refused> {
         match message::send(&self.socket, reply, fds) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err("answers are not read".to_owned()),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Err(Refused::protocol("answers are not read")),
             _ => Ok(()),
         }
     }
 
-    fn welcome(&mut self, context: &mut UserContext, abi: u32, name: &str) -> Result<(), String> {
-        if abi != ABI {
-            return Err(other_version("the program speaks socket layout", abi, ABI));
+    fn welcome(&mut self, context: &mut UserContext, abi: u32, name: &str) -> Result<(), Refused> {
+        if let Some(refusal) = of_other_layout(abi) {
+            return Err(refusal);
         }
         let system = |error: io::Error| {
-            format!(
+            Refused::limit(format_args!(
                 "the service has no means for one more program: {error}; end some, or raise its limits on files and memory"
-            )
+            ))
         };
         let peer = peer::credentials(&self.socket).map_err(system)?;
         let (reader, writer) = wake::pipe().map_err(system)?;
@@ -272,14 +278,15 @@ impl Program {
         self.reply(&Reply::Welcome { ring_bytes }, &[memory.as_fd(), writer.as_fd(), given.map_err(system)?.as_fd()])
     }
 
-    fn add_bank(&mut self, context: &mut UserContext) -> Result<OwnedFd, String> {
+    fn add_bank(&mut self, context: &mut UserContext) -> Result<OwnedFd, Refused> {
         if self.banks.len() == MAX_BANKS as usize {
-            return Err(format!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel"));
+            let why = format_args!("a program has {MAX_BANKS} banks at most: its other connections stay on the kernel");
+            return Err(Refused::limit(why));
         }
-        let bank = Bank::new(context.shared.limits.ring_bytes()).ok_or("no such ring")?;
+        let bank = Bank::new(context.shared.limits.ring_bytes()).ok_or_else(|| Refused::other("no such ring"))?;
         let permit = context.ledger.take(Kind::Bytes, bank.total_bytes() as u64)?;
-        let (memory, file) =
-            BankMemory::create(bank).map_err(|error| format!("the service has no memory for it: {error}"))?;
+        let (memory, file) = BankMemory::create(bank)
+            .map_err(|error| Refused::limit(format_args!("the service has no memory for it: {error}")))?;
         let memory = Arc::new(memory);
         if let Role::Sending(sending) = &self.role {
             sending.listed.add(memory.clone());
@@ -298,7 +305,7 @@ impl Program {
         socket: OwnedFd,
         to: Option<SocketAddr>,
     ) -> Result<(), End> {
-        let refused = |why: &str| Err(End::Refused(why.to_owned()));
+        let refused = |why: &str| Err(End::Refused(Refused::protocol(why)));
         let Some(slot) = self.slots.get_mut(place as usize).filter(|slot| slot.stream.is_none()) else {
             context.close(socket);
             return refused("a stream where there is no place for one");
@@ -447,7 +454,7 @@ impl Program {
 
     /// Ends the connection of a program that broke the protocol, which continues alone. Streams that it left before
     /// are still sent.
-    pub(super) fn hang_up(&mut self, context: &mut UserContext, why: String) {
+    pub(super) fn hang_up(&mut self, context: &mut UserContext, why: Refused) {
         self.silence();
         let _ = self.reply(&Reply::Refused(why), &[]);
         context.poller.remove(&self.socket);
@@ -508,6 +515,11 @@ impl Program {
     pub(super) fn disarm(&self) {
         self.banks.iter().take(1).for_each(|first| first.doorbell().disarm());
     }
+}
+
+fn of_other_layout(theirs: u32) -> Option<Refused> {
+    let why = (theirs != ABI).then(|| other_version("the program speaks socket layout", theirs, ABI));
+    why.map(|why| Refused::new(RefusalCode::OtherVersion, why))
 }
 
 fn cut(name: &str) -> String {

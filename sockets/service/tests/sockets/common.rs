@@ -9,11 +9,10 @@ use sidecore_ipc::message;
 use sidecore_ipc::sys::clock;
 use sidecore_ipc::sys::packet::{connect_by, receive};
 use sidecore_ipc::sys::wake::ring_pipe;
-use sidecore_sockets::protocol::{Ask, Reply, Row};
+use sidecore_sockets::protocol::{Ask, Refused, Reply, Row};
 use sidecore_sockets::shm::BankMemory;
 use sidecore_sockets::sys::{tcp, udp};
-use sidecore_sockets_service::{Config, NotifyConfig};
-use sidecore_sockets_service::{Sockets, SocketsConfig};
+use sidecore_sockets_service::{Config, NotifyConfig, Sockets, SocketsConfig};
 use sidecore_streams::bell::Rung;
 use sidecore_streams::cursor::{Cursors, pieces, word};
 use sidecore_streams::layout::{
@@ -191,6 +190,11 @@ pub(crate) fn answer(control: &OwnedFd) -> Option<(Reply, Vec<OwnedFd>)> {
 
 /// Waits until the service has hung up. Returns the text of its refusal, if it sent one.
 pub(crate) fn hung_up(control: &OwnedFd) -> Option<String> {
+    refusal(control).map(|refused| refused.text)
+}
+
+/// Waits until the service has hung up. Returns its refusal, if it sent one.
+pub(crate) fn refusal(control: &OwnedFd) -> Option<Refused> {
     let mut why = None;
     while let Some((reply, _)) = answer(control) {
         if let Reply::Refused(said) = reply {
@@ -398,7 +402,7 @@ impl Program {
                 self.banks.push(BankMemory::open(&fds[0], self.banks[0].layout()).unwrap());
                 Ok(())
             }
-            (Reply::Refused(why), _) => Err(why),
+            (Reply::NoBank(why), _) => Err(why),
             other => panic!("{other:?}"),
         }
     }

@@ -1,9 +1,9 @@
 //! Limits of one user: each refusal names the key, and released resources are available again.
 
-use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, say, until};
+use crate::common::{Apart, Program, answer, connect, connection, got, hung_up, limited, refusal, say, until};
 use sidecore_ipc::message::encode;
 use sidecore_ipc::sys::packet;
-use sidecore_sockets::protocol::{Ask, Reply};
+use sidecore_sockets::protocol::{Ask, RefusalCode, Refused, Reply};
 use sidecore_sockets_service::SocketsConfig;
 use sidecore_streams::layout::ABI;
 use sidecore_streams::place::{LeaveRequest, PlaceState};
@@ -110,7 +110,8 @@ fn another_layout_is_refused() {
         for first in [hello, longer] {
             let control = connect(service.socket());
             packet::send(&control, &first, &[]).unwrap();
-            let said = hung_up(&control).unwrap();
+            let Refused { code, text: said } = refusal(&control).unwrap();
+            assert_eq!(code, RefusalCode::OtherVersion);
             assert!(said.contains(&format!("socket layout {abi}, the service")) && said.contains(older), "{said}");
         }
     }
