@@ -30,12 +30,11 @@ pub(crate) fn run(args: &Check) -> Result<bool, CliError> {
     // A service with another socket may have another configuration.
     let installed = || Some(PathBuf::from(INSTALLED)).filter(|path| args.socket.is_none() && path.exists());
     let path = args.config.clone().or_else(installed);
-    let config = match &path {
-        Some(path) => Config::read(path, default_socket(None)).map_err(CliError::library)?,
-        None => {
-            let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
-            Config { socket, ..Config::default() }
-        }
+    let config = if let Some(path) = &path {
+        Config::read(path, default_socket(None)).map_err(CliError::library)?
+    } else {
+        let socket = args.socket.clone().unwrap_or_else(|| default_socket(None));
+        Config { socket, ..Config::default() }
     };
     let mut findings = findings(&config);
     if let Some(path) = &path {
