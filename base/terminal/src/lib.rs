@@ -8,6 +8,7 @@
 //! | `programs` | programs and libraries in the directories around this program |
 //! | `screen`, `table` | a live view of the whole terminal, a table in it |
 //! | `units` | amounts and times with few digits |
+//! | `users` | names of users |
 //! | `metrics` | metrics over HTTP |
 
 pub mod arguments;
@@ -21,3 +22,5 @@ pub mod screen;
 #[cfg(feature = "watch")]
 pub mod table;
 pub mod units;
+#[cfg(feature = "watch")]
+pub mod users;

@@ -10,14 +10,11 @@ mod tests;
 use crate::args::watch::Export;
 use crate::error::FarmError;
 use crate::status_watch::{StatusWatch, View, Words};
-use sidecore_terminal::metrics::{Answer, Server, Wanted};
+use sidecore_terminal::metrics::{Exporter, Server, answer};
 use sidecore_terminal::output;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 use tokio::task::spawn_blocking;
-
-const LINKS: &str = "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore farm</title>\n<h1>sidecore farm</h1>\n\
-                     <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n";
 
 pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
     let server = Server::bind(args.listen).map_err(FarmError::output)?;
@@ -25,7 +22,7 @@ pub(crate) async fn run(args: &Export) -> Result<u8, FarmError> {
     output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let watch = Arc::new(Mutex::new(StatusWatch::default()));
     let known = Arc::clone(&watch);
-    let mut server = spawn_blocking(move || server.run(&|wanted| answer(&view(&known), wanted)));
+    let mut server = spawn_blocking(move || server.run(&|wanted| answer(&mut view(&known), wanted)));
     loop {
         tokio::select! {
             word = words.next() => lock(&watch).take(word?, Instant::now()),
@@ -45,11 +42,10 @@ fn lock(watch: &Mutex<StatusWatch>) -> std::sync::MutexGuard<'_, StatusWatch> {
     watch.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-fn answer(view: &View, wanted: &Wanted) -> Answer {
-    let format = wanted.format;
-    match wanted.path.as_str() {
-        "/metrics" => Answer { status: "200 OK", kind: format.kind(), body: format.of(metrics::page(view)) },
-        "/" => Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: LINKS.to_owned() },
-        _ => Answer::text("404 Not Found", "there are / and /metrics\n"),
+impl Exporter for View {
+    const TITLE: &'static str = "sidecore farm";
+
+    fn metrics(&mut self) -> String {
+        metrics::page(self)
     }
 }

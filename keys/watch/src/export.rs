@@ -6,52 +6,52 @@
 
 use crate::args::Export;
 use crate::error::WatchError;
-use crate::users::Users;
-use account::Accounts;
-use family::{Family, Labels, encode};
+use families::Sum;
 use sidecore_counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
-use sidecore_terminal::metrics::{Answer, Server, Wanted};
-use sidecore_terminal::output;
+use sidecore_terminal::metrics::{self, Accounts, Family, Labels, OTHERS, encode};
+use sidecore_terminal::users::Users;
 use sockets::Sockets;
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-mod account;
 mod families;
-mod family;
 mod sockets;
 #[cfg(test)]
 mod tests;
 
-/// Label of all clients or keys without metrics of their own. No key can have this name.
-const OTHERS: &str = "(other)";
+/// Prefix of each metric's name.
+const PREFIX: &str = "sidecore";
 
 #[derive(Debug)]
 struct Exporter {
     file: PathBuf,
     last: Option<Snapshot>,
-    clients: Accounts<LaneCounter>,
-    keys: Accounts<KeyCounter>,
+    clients: Accounts<Sum<LaneCounter>>,
+    keys: Accounts<Sum<KeyCounter>>,
     users: Users,
     sockets: Sockets,
 }
 
 pub(crate) fn run(args: &Export) -> Result<(), WatchError> {
-    let server = Server::bind(args.listen)?;
-    output::tell(format_args!("metrics at http://{}/metrics", server.address()));
     let sockets = Sockets::new(&args.sockets, args.clients as usize);
     let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);
-    let exporter = Mutex::new(exporter);
-    Ok(server.run(&|wanted| answer(&mut exporter.lock().unwrap_or_else(PoisonError::into_inner), wanted))?)
+    Ok(metrics::export(args.listen, exporter)?)
 }
 
-fn answer(exporter: &mut Exporter, wanted: &Wanted) -> Answer {
-    let format = wanted.format;
-    match wanted.path.as_str() {
-        "/metrics" => Answer { status: "200 OK", kind: format.kind(), body: format.of(exporter.metrics()) },
-        "/" => Answer { status: "200 OK", kind: "text/html; charset=utf-8", body: exporter.links() },
-        _ => Answer::text("404 Not Found", "there are / and /metrics\n"),
+impl metrics::Exporter for Exporter {
+    const TITLE: &'static str = "sidecore";
+
+    /// Without a service: only the metric that reports its absence.
+    fn metrics(&mut self) -> String {
+        self.sockets.ask(Instant::now());
+        self.page()
+    }
+
+    fn state(&self) -> String {
+        match self.read() {
+            Ok(now) => format!("The service runs, as process {}.", now.start.pid),
+            Err(why) => format!("The service does not run: {why}."),
+        }
     }
 }
 
@@ -63,31 +63,14 @@ impl Exporter {
         Self { file, last: None, clients, keys, users: Users::default(), sockets }
     }
 
-    /// All metrics as `OpenMetrics` text. Without a service: only the metric that reports its absence.
-    fn metrics(&mut self) -> String {
-        self.sockets.ask(Instant::now());
-        self.page()
-    }
-
     fn page(&mut self) -> String {
         let mut all = match self.read() {
             Ok(now) => self.families(now),
             Err(_) => vec![families::up(false)],
         };
-        all.push(families::build());
+        all.push(Family::build());
         all.extend(self.sockets.families());
-        encode(all)
-    }
-
-    fn links(&self) -> String {
-        let state = match self.read() {
-            Ok(now) => format!("The service runs, as process {}.", now.start.pid),
-            Err(why) => format!("The service does not run: {}.", escaped(&why.to_string())),
-        };
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\"><title>sidecore</title>\n<h1>sidecore</h1>\n<p>{state}</p>\n\
-             <p><a href=\"/metrics\">Metrics</a></p>\n</html>\n"
-        )
+        encode(PREFIX, all)
     }
 
     fn read(&self) -> Result<Snapshot, WatchError> {
@@ -98,8 +81,8 @@ impl Exporter {
     fn families(&mut self, now: Snapshot) -> Vec<Family> {
         let recent = self.last.as_ref().map_or_else(|| now.clone(), |last| now.since(last));
         let labels = |lane: &LaneStats| client(&lane.name, lane.pid.to_string(), self.users.name(lane.uid));
-        self.clients.take(recent.lanes.iter().map(|lane| (labels(lane), lane)).collect());
-        self.keys.take(recent.keys.iter().map(|stored| (key(&stored.name), stored)).collect());
+        self.clients.take(recent.lanes.iter().map(|lane| (labels(lane), lane)).collect(), Sum::add);
+        self.keys.take(recent.keys.iter().map(|stored| (key(&stored.name), stored)).collect(), Sum::add);
         let mut all = vec![families::up(true)];
         all.extend(families::service(&now));
         all.extend(families::limits(&now.limits, &self.users));
@@ -119,8 +102,4 @@ fn client(name: &str, pid: String, user: String) -> Labels {
 
 fn key(name: &str) -> Labels {
     vec![("key", name.to_owned())]
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }

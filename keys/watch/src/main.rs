@@ -7,7 +7,6 @@
 //! |`top`|live view of a service|
 //! |`export`|metrics for Prometheus|
 //! |`sockets`|paths of programs' sockets|
-//! |`users`|names of users|
 
 // The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -17,7 +16,6 @@ mod error;
 mod export;
 mod sockets;
 mod top;
-mod users;
 
 use args::{Cli, Command};
 use clap::CommandFactory;

@@ -2,7 +2,6 @@
 
 use crate::args::Sockets;
 use crate::error::WatchError;
-use crate::users::Users;
 use programs::Counts;
 use serde_json::json;
 use sidecore_core::text::shown;
@@ -12,6 +11,7 @@ use sidecore_streams::rule::PathReason;
 use sidecore_terminal::output;
 use sidecore_terminal::table::Rows;
 use sidecore_terminal::units::{amount, count, known, signed_time};
+use sidecore_terminal::users::Users;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;

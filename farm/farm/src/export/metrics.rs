@@ -2,24 +2,11 @@
 
 use crate::status::{Node, NodeState, Quantiles, Stages, Status};
 use crate::status_watch::View;
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, MetricEncoder, NoLabelSet};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
-use std::fmt;
+use sidecore_terminal::metrics::{Family, Kind, Labels, Value, encode};
+
+use Kind::{BytesLevel, Count, Level, TimeLevel};
 
 const PREFIX: &str = "sidecore_farm";
-
-type Labels = Vec<(&'static str, String)>;
-
-#[derive(Clone, Copy, PartialEq)]
-enum Kind {
-    Count,
-    Level,
-    Bytes,
-    Seconds,
-}
-use Kind::{Bytes, Count, Level, Seconds};
 
 type Row<T> = (&'static str, &'static str, Kind, fn(&T) -> f64);
 
@@ -35,7 +22,7 @@ const FARM: [Row<Status>; 15] = [
         flag(!farm.holds.is_empty())
     }),
     ("held_events", "Events that wait for a node or are with one.", Level, |farm| farm.held as f64),
-    ("held", "Bytes of these events.", Bytes, |farm| farm.held_bytes as f64),
+    ("held", "Bytes of these events.", BytesLevel, |farm| farm.held_bytes as f64),
     ("waiting_events", "Events that no node has yet.", Level, |farm| farm.waiting as f64),
     ("committing_results", "Results under way to the result stream.", Level, |farm| farm.committing as f64),
     ("events", "Events taken from the work queue.", Count, |farm| farm.totals.seen as f64),
@@ -64,13 +51,13 @@ const NODE: [Row<Node>; 12] = [
         flag(matches!(node.state, NodeState::Up | NodeState::Suspect))
     }),
     ("node_slots", "Events that the node does at a time.", Level, |node| node.slots.into()),
-    ("node_credit", "Work that the node still asks for; below 0 it has more.", Seconds, |node| {
+    ("node_credit", "Work that the node still asks for; below 0 it has more.", TimeLevel, |node| {
         node.credit_ns as f64 / 1e9
     }),
-    ("node_window", "Work that the node is to have.", Seconds, |node| node.window_ns as f64 / 1e9),
-    ("node_way", "Time that an event and its answer take on their way.", Seconds, |node| node.way_us as f64 / 1e6),
+    ("node_window", "Work that the node is to have.", TimeLevel, |node| node.window_ns as f64 / 1e9),
+    ("node_way", "Time that an event and its answer take on their way.", TimeLevel, |node| node.way_us as f64 / 1e6),
     ("node_in_flight", "Events that the node has.", Level, |node| node.in_flight.into()),
-    ("node_lag", "From being fed until the answer, of the last event, by two clocks.", Seconds, |node| {
+    ("node_lag", "From being fed until the answer, of the last event, by two clocks.", TimeLevel, |node| {
         node.lag_ms / 1e3
     }),
     ("node_done", "Events that the node has done.", Count, |node| node.done as f64),
@@ -90,58 +77,48 @@ const STAGES: [Stage; 4] = [
 ];
 
 pub(super) fn page(view: &View) -> String {
-    let mut registry = Registry::with_prefix(PREFIX);
-    registry.register_collector(Box::new(Page(view.clone())));
-    let mut text = String::new();
-    // Writing to a string does not fail.
-    let _ = prometheus_client::encoding::text::encode(&mut text, &registry);
-    text
-}
-
-#[derive(Debug)]
-struct Page(View);
-
-impl Collector for Page {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let encoder = &mut encoder;
-        let View { active, standing_by } = &self.0;
-        let up = [(Labels::new(), flag(active.is_some()))];
-        family(encoder, "up", "Whether a dispatcher hands out: 1 or 0.", Level, up)?;
-        let others = [(Labels::new(), *standing_by as f64)];
-        family(encoder, "standing_by", "Dispatchers that stand by.", Level, others)?;
-        match active {
-            Some(status) => farm(encoder, status),
-            None => Ok(()),
-        }
+    let others = Value::Decimal(view.standing_by as f64);
+    let mut all = vec![
+        Family::single(
+            "up",
+            "Whether a dispatcher hands out: 1 or 0.",
+            Level,
+            Value::Decimal(flag(view.active.is_some())),
+        ),
+        Family::single("standing_by", "Dispatchers that stand by.", Level, others),
+    ];
+    if let Some(status) = &view.active {
+        all.extend(farm(status));
     }
+    encode(PREFIX, all)
 }
 
-fn farm(encoder: &mut DescriptorEncoder<'_>, status: &Status) -> fmt::Result {
+fn farm(status: &Status) -> Vec<Family> {
     let info = vec![("farm", status.farm.clone()), ("balance", status.balance.clone())];
-    family(encoder, "info", "Always 1, labelled with the farm's name and policy.", Level, [(info, 1.0)])?;
-    for (name, help, kind, number) in FARM {
-        family(encoder, name, help, kind, [(Labels::new(), number(status))])?;
-    }
-    for (name, help, number) in QUEUE {
-        let known = number(status).map(|number| (Labels::new(), number as f64));
-        family(encoder, name, help, Level, known)?;
-    }
-    let turned_away = status.totals.turned_away as f64;
-    family(encoder, "nodes_turned_away", "Nodes that found no room.", Count, [(Labels::new(), turned_away)])?;
-    for (name, help, kind, number) in NODE {
-        family(encoder, name, help, kind, status.nodes.iter().map(|node| (named(node), number(node))))?;
-    }
+    let help = "Always 1, labelled with the farm's name and policy.";
+    let mut all = vec![Family::new("info", help, Level, [(info, Value::Decimal(1.0))])];
+    let number = |(name, help, kind, of): &Row<Status>| Family::single(*name, help, *kind, Value::Decimal(of(status)));
+    all.extend(FARM.iter().map(number));
+    all.extend(QUEUE.iter().map(|(name, help, of)| {
+        Family::new(*name, help, Level, of(status).map(|number| (Labels::new(), Value::Decimal(number as f64))))
+    }));
+    let turned_away = Value::Decimal(status.totals.turned_away as f64);
+    all.push(Family::single("nodes_turned_away", "Nodes that found no room.", Count, turned_away));
+    all.extend(NODE.iter().map(|(name, help, kind, of)| {
+        Family::new(*name, help, *kind, status.nodes.iter().map(|node| (named(node), Value::Decimal(of(node)))))
+    }));
     let help = "Time of events in each stage, of the last seconds.";
-    family(encoder, "node_stage", help, Seconds, status.nodes.iter().flat_map(stages))
+    all.push(Family::new("node_stage", help, TimeLevel, status.nodes.iter().flat_map(stages)));
+    all
 }
 
-fn stages(node: &Node) -> impl Iterator<Item = (Labels, f64)> + '_ {
+fn stages(node: &Node) -> impl Iterator<Item = (Labels, Value)> + '_ {
     STAGES.into_iter().flat_map(|(stage, of)| {
         let times = of(&node.stages);
         [("0.5", times.p50_us), ("0.99", times.p99_us)].map(|(quantile, micros)| {
             let mut labels = named(node);
             labels.extend([("stage", stage.to_owned()), ("quantile", quantile.to_owned())]);
-            (labels, micros as f64 / 1e6)
+            (labels, Value::Decimal(micros as f64 / 1e6))
         })
     })
 }
@@ -152,39 +129,4 @@ fn named(node: &Node) -> Labels {
 
 fn flag(is_so: bool) -> f64 {
     f64::from(u8::from(is_so))
-}
-
-fn family(
-    encoder: &mut DescriptorEncoder<'_>,
-    name: &str,
-    help: &str,
-    kind: Kind,
-    samples: impl IntoIterator<Item = (Labels, f64)>,
-) -> fmt::Result {
-    let mut samples = samples.into_iter().peekable();
-    if samples.peek().is_none() {
-        return Ok(());
-    }
-    let unit = match kind {
-        Bytes => Some(Unit::Bytes),
-        Seconds => Some(Unit::Seconds),
-        Count | Level => None,
-    };
-    let metric_type = if kind == Count { MetricType::Counter } else { MetricType::Gauge };
-    let mut metric = encoder.encode_descriptor(name, help, unit.as_ref(), metric_type)?;
-    for (labels, number) in samples {
-        if labels.is_empty() {
-            write(&mut metric, kind, number)?;
-        } else {
-            write(&mut metric.encode_family(&labels)?, kind, number)?;
-        }
-    }
-    Ok(())
-}
-
-fn write(metric: &mut MetricEncoder<'_>, kind: Kind, number: f64) -> fmt::Result {
-    match kind {
-        Count => metric.encode_counter::<NoLabelSet, f64, f64>(&number, None),
-        Level | Bytes | Seconds => metric.encode_gauge(&number),
-    }
 }

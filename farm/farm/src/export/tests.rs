@@ -1,10 +1,9 @@
 //! Exported pages of a made-up farm, and a server on loopback.
 
-use super::answer;
 use super::metrics::page;
 use crate::status::{Node, Quantiles, Stages, Status, Totals};
 use crate::status_watch::View;
-use sidecore_terminal::metrics::Server;
+use sidecore_terminal::metrics::{Server, answer};
 use sidecore_testing::scraped::{number, parsed};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -122,7 +121,7 @@ fn it_answers_over_http() {
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(Duration::from_secs(60));
     let address = server.address();
     // The thread ends with the test program.
-    std::thread::spawn(move || server.run(&|wanted| answer(&view(), wanted)));
+    std::thread::spawn(move || server.run(&|wanted| answer(&mut view(), wanted)));
     let page = asked(address, "GET /metrics HTTP/1.1\r\nHost: a\r\n\r\n");
     assert!(page.starts_with("HTTP/1.1 200 OK\r\n") && page.contains("sidecore_farm_up 1.0\n"), "{page}");
     assert!(asked(address, "GET / HTTP/1.1\r\n\r\n").contains("<a href=\"/metrics\">"));
@@ -134,7 +133,7 @@ fn connections_that_ask_nothing_keep_no_scraper_out() {
     let server = Server::bind(SocketAddr::from(([127, 0, 0, 1], 0))).unwrap().patience(Duration::from_secs(600));
     let address = server.address();
     // The thread ends with the test program.
-    std::thread::spawn(move || server.run(&|wanted| answer(&view(), wanted)));
+    std::thread::spawn(move || server.run(&|wanted| answer(&mut view(), wanted)));
     let mut idle: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(address).unwrap()).collect();
     for _ in 0..20 {
         let page = asked(address, "GET /metrics HTTP/1.1\r\n\r\n");

@@ -1,40 +1,64 @@
 //! The exported metrics: the tables of the counters, and single values about the service.
 
-use super::account::Accounts;
-use super::family::{Family, Labels, Value};
-use crate::users::Users;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::in_force;
-use sidecore_counters::{
-    ClassStats, Counter, DeviceStats, Kind, LaneCounter, LimitUse, SidecoreStats, Snapshot, Stats,
-};
+use sidecore_counters::{ClassStats, Counter, DeviceStats, LaneCounter, LimitUse, SidecoreStats, Snapshot, Stats};
+use sidecore_terminal::metrics::{Account, Accounts, Family, Kind, Labels, Value};
+use sidecore_terminal::users::Users;
 
 type Labelled<'a, C> = Vec<(Labels, &'a Stats<C>)>;
 
 /// Label values of the hops. `client_hop`, because `client` is the label of a client.
 const HOPS: [&str; 4] = ["service", "to_device", "from_device", "client_hop"];
 
-pub(super) fn up(is_up: bool) -> Family {
-    single("up", "Whether the service runs: 1 or 0.", Kind::Level, is_up.into())
+/// The numbers of a client's lanes, or of a key.
+#[derive(Debug)]
+pub(super) struct Sum<C: Counter> {
+    /// Counters add up; levels hold the current value.
+    stats: Stats<C>,
+    members: u64,
 }
 
-pub(super) fn build() -> Family {
-    let help = "Always 1, labelled with the version of the exporter.";
-    let labels = vec![("version", env!("CARGO_PKG_VERSION").to_owned())];
-    Family::new("build_info", help, Kind::Level, [(labels, Value::Number(1))])
+impl<C: Counter> Sum<C> {
+    pub(super) fn add(&mut self, recent: &Stats<C>) {
+        self.members += 1;
+        self.stats.merge(recent);
+    }
+}
+
+impl<C: Counter<About: Default>> Default for Sum<C> {
+    fn default() -> Self {
+        Self { stats: Stats::new(0, C::About::default()), members: 0 }
+    }
+}
+
+impl<C: Counter<About: Default>> Account for Sum<C> {
+    fn clear_levels(&mut self) {
+        self.members = 0;
+        self.stats.clear_levels();
+    }
+
+    fn is_empty(&self) -> bool {
+        self.members == 0 && self.stats.counters().iter().all(|count| *count == 0)
+    }
+}
+
+pub(super) fn up(is_up: bool) -> Family {
+    flag("up", "Whether the service runs: 1 or 0.", is_up)
 }
 
 pub(super) fn service(now: &Snapshot) -> Vec<Family> {
     let every = now.start.sample_every.into();
+    let sampled = "One request in so many carries stage times; 0: none.";
     let info = "Always 1, labelled with the policies asked for: hops and choice of devices.";
     let parks = "Whether the policy of a hop would spin and parks instead, and why: 1 or 0.";
     let may_spin = "Whether clients are told that they may spin: 1 or 0.";
     vec![
-        single("uptime", "Time since the service started.", Kind::TimeLevel, now.uptime()),
-        single("sample_every_requests", "One request in so many carries stage times; 0: none.", Kind::Level, every),
+        Family::single("uptime", "Time since the service started.", Kind::TimeLevel, Value::time(now.uptime())),
+        Family::single("sample_every_requests", sampled, Kind::Level, Value::Number(every)),
         Family::new("policies_info", info, Kind::Level, [(policies(now), Value::Number(1))]),
         Family::new("policy_parks", parks, Kind::Level, parked(now)),
-        single("clients_may_spin", may_spin, Kind::Level, now.clients_may_spin.into()),
+        flag("clients_may_spin", may_spin, now.clients_may_spin),
     ]
 }
 
@@ -77,15 +101,15 @@ pub(super) fn classes(all: &[ClassStats]) -> Vec<Family> {
     table(&labelled(all, |stats| vec![("class", stats.class.name().to_owned())]))
 }
 
-pub(super) fn clients(all: &Accounts<LaneCounter>) -> Vec<Family> {
+pub(super) fn clients(all: &Accounts<Sum<LaneCounter>>) -> Vec<Family> {
     let members = all.all().map(|(labels, account)| (labels.clone(), Value::Number(account.members)));
     let mut families = sums(all);
     families.push(Family::new("client_lanes", "Open lanes of the client.", Kind::Level, members));
     families
 }
 
-pub(super) fn sums<C: Counter<About: Default>>(all: &Accounts<C>) -> Vec<Family> {
-    table(&all.all().map(|(labels, account)| (labels.clone(), &account.sum)).collect())
+pub(super) fn sums<C: Counter<About: Default>>(all: &Accounts<Sum<C>>) -> Vec<Family> {
+    table(&all.all().map(|(labels, account)| (labels.clone(), &account.stats)).collect())
 }
 
 fn policies(now: &Snapshot) -> Labels {
@@ -118,8 +142,8 @@ fn labelled<'s, C: Counter>(
     all.into_iter().map(|stats| (labels(stats), stats)).collect()
 }
 
-pub(super) fn single(name: &str, help: &'static str, kind: Kind, value: u64) -> Family {
-    Family::new(name, help, kind, [(Labels::new(), Value::Number(value))])
+fn flag(name: &str, help: &'static str, is_so: bool) -> Family {
+    Family::single(name, help, Kind::Level, Value::Number(is_so.into()))
 }
 
 fn flags<C: Counter>(
@@ -136,18 +160,37 @@ fn table<C: Counter>(all: &Labelled<'_, C>) -> Vec<Family> {
     let named = |name: &str| format!("{}{name}", C::PREFIX);
     let rows = C::ROWS.iter().enumerate().filter(|(_, row)| !row.metric.is_empty());
     let metrics = rows.map(|(i, row)| {
-        let samples = all.iter().map(|(labels, stats)| (labels.clone(), Value::Number(stats.counters()[i])));
-        Family::new(named(row.metric), row.help, row.kind, samples)
+        let samples = all.iter().map(|(labels, stats)| (labels.clone(), value(row.kind, stats.counters()[i])));
+        Family::new(named(row.metric), row.help, exported(row.kind), samples)
     });
     let (name, help) = C::TIMES;
     let times = all.iter().flat_map(|(labels, stats)| staged(labels, stats));
     metrics.chain([Family::new(named(name), help, Kind::Times, times)]).collect()
 }
 
+fn exported(kind: sidecore_counters::Kind) -> Kind {
+    use sidecore_counters::Kind as Counted;
+    match kind {
+        Counted::Count => Kind::Count,
+        Counted::Bytes => Kind::Bytes,
+        Counted::Time => Kind::Time,
+        Counted::Level | Counted::Code => Kind::Level,
+        Counted::TimeLevel => Kind::TimeLevel,
+        Counted::Times => Kind::Times,
+    }
+}
+
+fn value(kind: sidecore_counters::Kind, number: u64) -> Value {
+    match exported(kind) {
+        Kind::Time | Kind::TimeLevel => Value::time(number),
+        _ => Value::Number(number),
+    }
+}
+
 /// A histogram for each stage. The label `stage` is left out if there is only one.
 fn staged<C: Counter>(labels: &Labels, stats: &Stats<C>) -> impl Iterator<Item = (Labels, Value)> {
     C::STAGES.iter().zip(&stats.stages).map(|(stage, times)| {
         let stage = (C::STAGES.len() > 1).then(|| ("stage", stage.name().to_owned()));
-        (labels.iter().cloned().chain(stage).collect(), Value::Times(Box::new(times.clone())))
+        (labels.iter().cloned().chain(stage).collect(), Value::times(times.sum(), times.counts()))
     })
 }

@@ -3,15 +3,12 @@
 //! The service lists a user's own programs, and to root all programs. The list costs CPU time on that user's thread, so
 //! the exporter asks once a second at most, also if scrapes are more frequent.
 
-use super::family::{Family, Labels, Value};
-use super::{OTHERS, families};
 use crate::args::SocketsService;
 use crate::sockets::listed;
-use crate::sockets::programs::{Account, Counts, Seen};
-use crate::users::Users;
-use sidecore_counters::Kind;
+use crate::sockets::programs::{Account, Seen};
 use sidecore_sockets::protocol::Row;
-use std::collections::BTreeMap;
+use sidecore_terminal::metrics::{Accounts, Family, Kind, Labels, OTHERS, Value};
+use sidecore_terminal::users::Users;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -27,9 +24,7 @@ pub(super) struct Sockets {
     /// Whether the service answered. `None`: there is no such service.
     is_up: Option<bool>,
     seen: Seen,
-    programs: BTreeMap<Labels, Account>,
-    others: Account,
-    limit: usize,
+    programs: Accounts<Account>,
     users: Users,
 }
 
@@ -49,9 +44,7 @@ impl Sockets {
             asked: None,
             is_up: None,
             seen: Seen::default(),
-            programs: BTreeMap::new(),
-            others: Account::default(),
-            limit,
+            programs: Accounts::new(limit, program(OTHERS, String::new())),
             users: Users::default(),
         }
     }
@@ -77,26 +70,16 @@ impl Sockets {
             List::Nobody => return self.is_up = None,
         };
         self.is_up = Some(true);
-        let label = |row: &Row| vec![("program", row.program.clone()), ("user", self.users.name(row.uid))];
-        let owners: Vec<Labels> = rows.iter().map(label).collect();
-        self.programs.retain(|owner, _| owners.contains(owner));
-        self.programs.values_mut().chain([&mut self.others]).for_each(Account::clear_levels);
-        for ((row, owner), recent) in rows.iter().zip(owners).zip(self.seen.take(&rows)) {
-            self.account(owner).take(row, &recent);
-        }
-    }
-
-    fn account(&mut self, owner: Labels) -> &mut Account {
-        if self.programs.len() >= self.limit && !self.programs.contains_key(&owner) {
-            return &mut self.others;
-        }
-        self.programs.entry(owner).or_default()
+        let owner = |row: &Row| program(&row.program, self.users.name(row.uid));
+        let increases = rows.iter().zip(self.seen.take(&rows));
+        let recent = increases.map(|(row, increase)| (owner(row), (row, increase))).collect();
+        self.programs.take(recent, |account, (row, increase)| account.take(row, &increase));
     }
 
     pub(super) fn families(&self) -> Vec<Family> {
         let Some(is_up) = self.is_up else { return Vec::new() };
         let help = "Whether the service of sockets answers: 1 or 0.";
-        let mut all = vec![families::single("sockets_up", help, Kind::Level, is_up.into())];
+        let mut all = vec![Family::single("sockets_up", help, Kind::Level, Value::Number(is_up.into()))];
         if is_up {
             all.extend(self.levels());
             all.extend(self.sums());
@@ -124,8 +107,9 @@ impl Sockets {
         );
         let drains = "System calls by which the program itself moved something out of its rings, as it says.";
         let saved = "CPU time that fewer system calls saved, an estimate; below 0 where work was only moved.";
-        let seconds =
-            self.each(|account| account.sum.saved_ns.map(|nanos| (None, Value::Balance(nanos))).into_iter().collect());
+        let seconds = self.each(|account| {
+            account.sum.saved_ns.map(|nanos| (None, Value::Decimal(nanos as f64 / 1e9))).into_iter().collect()
+        });
         [
             self.number("messages", through, Kind::Count, |account| account.sum.messages),
             self.number("kernel_messages", beside, Kind::Count, |account| account.sum.kernel_messages),
@@ -145,14 +129,14 @@ impl Sockets {
 
     /// Samples of each account; `of` may add a label.
     fn each(&self, of: impl Fn(&Account) -> Vec<(Option<(&'static str, String)>, Value)>) -> Vec<(Labels, Value)> {
-        let others = vec![("program", OTHERS.to_owned()), ("user", String::new())];
-        let seen = self.others.sum != Counts::default();
-        let all = self.programs.iter().map(|(owner, account)| (owner.clone(), account));
-        let all = all.chain(seen.then_some((others, &self.others)));
-        let samples = |(owner, account): (Labels, &Account)| {
+        let samples = |(owner, account): (&Labels, &Account)| {
             let labelled = |(label, value)| (owner.iter().cloned().chain(label).collect(), value);
             of(account).into_iter().map(labelled).collect::<Vec<_>>()
         };
-        all.flat_map(samples).collect()
+        self.programs.all().flat_map(samples).collect()
     }
+}
+
+fn program(name: &str, user: String) -> Labels {
+    vec![("program", name.to_owned()), ("user", user)]
 }

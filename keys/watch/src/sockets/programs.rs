@@ -5,6 +5,7 @@
 
 use sidecore_sockets::protocol::Row;
 use sidecore_streams::rule::PathReason;
+use sidecore_terminal::metrics;
 use std::collections::{BTreeMap, HashMap};
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -125,10 +126,15 @@ impl Account {
             None => {}
         }
     }
+}
 
-    /// Drops the levels, which are unknown from now on, and keeps the sums.
-    pub(crate) fn clear_levels(&mut self) {
+impl metrics::Account for Account {
+    fn clear_levels(&mut self) {
         *self = Self { sum: self.sum, ..Self::default() };
+    }
+
+    fn is_empty(&self) -> bool {
+        self.sum == Counts::default()
     }
 }
 

@@ -1,7 +1,6 @@
 //! The tables of both views, as text.
 
 use super::units::{NONE, age, count, known, time};
-use crate::users::Users;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::notify::{Audit, Notify};
 use sidecore_core::stage::Stage;
@@ -14,6 +13,7 @@ mod table;
 
 pub(super) use clients::{SORTS, clients};
 use sidecore_terminal::table::Rows;
+use sidecore_terminal::users::Users;
 
 /// The line below the clients, which explains the star in their headings.
 pub(super) const ALLEGED: &str = "* as the client itself says";

@@ -3,7 +3,6 @@
 use crate::error::WatchError;
 use crate::sockets::programs::{Account, Counts, Seen};
 use crate::sockets::{NO_SOCKETS, listed};
-use crate::users::Users;
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
@@ -12,6 +11,7 @@ use sidecore_terminal::output;
 use sidecore_terminal::screen::{Shown, show, wrapped};
 use sidecore_terminal::table::{Rows, draw_table};
 use sidecore_terminal::units::{amount, count, known, signed_time};
+use sidecore_terminal::users::Users;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::path::Path;

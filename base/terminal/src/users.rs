@@ -9,10 +9,11 @@ const LIMIT: usize = 4096;
 
 /// Names of users by number. Each is looked up once, because the system may ask a directory service.
 #[derive(Debug, Default)]
-pub(crate) struct Users(RefCell<HashMap<u32, String>>);
+pub struct Users(RefCell<HashMap<u32, String>>);
 
 impl Users {
-    pub(crate) fn name(&self, uid: u32) -> String {
+    /// The name of the user with this number. Who has none is named by the number.
+    pub fn name(&self, uid: u32) -> String {
         let mut known = self.0.borrow_mut();
         if known.len() >= LIMIT {
             known.clear();
