@@ -191,7 +191,7 @@ fn without_a_service_there_is_nothing_to_set_or_to_watch() {
     let scratch = tempfile::tempdir().unwrap();
     let socket = scratch.path().join("socket");
     let named = path_text(&socket);
-    for arguments in [&["set", "notify=park"][..], &["top", "--once"], &["top", "--once", "--sockets", &named]] {
+    for arguments in [&["set", "notify=park"][..], &["top", "--once"], &["sockets", "top", "--socket", &named]] {
         let output = command().args(arguments).env("SIDECORE_SOCKET", &socket).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         assert!(stderr(&output).contains(&path_text(&socket)), "{}", stderr(&output));

@@ -15,6 +15,15 @@ pub(crate) enum WatchError {
     Library(Box<dyn Error + Send + Sync>),
     #[error("{}: no heartbeat", .0.display())]
     NoHeartbeat(PathBuf),
+    #[error("a service of sockets has a command of its own: `{0}`")]
+    OfSockets(&'static str),
+    #[error(
+        "{counters}: no such counter file, though {socket} is a socket: start `sidecore serve`, or name the file by --counters; \
+         for a service of sockets run `sidecore sockets top --socket {socket}`",
+        counters = .counters.display(),
+        socket = .socket.display()
+    )]
+    NoCounters { counters: PathBuf, socket: PathBuf },
     #[error("the service ended: these are its last numbers")]
     Ended,
 }

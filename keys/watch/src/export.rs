@@ -1,8 +1,7 @@
 //! `sidecore export`: the counters for Prometheus, over HTTP.
 //!
 //! The exporter is a separate process that only reads the counter file, at each scrape. A scraper therefore cannot
-//! reach the service, and the exporter outlives it. A service of sockets has no counter file: the exporter asks it for
-//! its list.
+//! reach the service, and the exporter outlives it.
 
 use crate::args::Export;
 use crate::error::WatchError;
@@ -10,12 +9,9 @@ use families::Sum;
 use sidecore_counters::{KeyCounter, LaneCounter, LaneStats, Snapshot};
 use sidecore_terminal::metrics::{self, Accounts, Family, Labels, OTHERS, encode};
 use sidecore_terminal::users::Users;
-use sockets::Sockets;
 use std::path::PathBuf;
-use std::time::Instant;
 
 mod families;
-mod sockets;
 #[cfg(test)]
 mod tests;
 
@@ -29,12 +25,11 @@ struct Exporter {
     clients: Accounts<Sum<LaneCounter>>,
     keys: Accounts<Sum<KeyCounter>>,
     users: Users,
-    sockets: Sockets,
 }
 
 pub(crate) fn run(args: &Export) -> Result<(), WatchError> {
-    let sockets = Sockets::new(&args.sockets, args.clients as usize);
-    let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize, sockets);
+    args.sockets.refuse("sidecore sockets export")?;
+    let exporter = Exporter::new(args.counters.path(), args.clients as usize, args.keys as usize);
     Ok(metrics::export(args.listen, exporter)?)
 }
 
@@ -43,11 +38,15 @@ impl metrics::Exporter for Exporter {
 
     /// Without a service: only the metric that reports its absence.
     fn metrics(&mut self) -> String {
-        self.sockets.ask(Instant::now());
-        self.page()
+        let mut all = match self.read() {
+            Ok(now) => self.families(now),
+            Err(_) => vec![families::up(false)],
+        };
+        all.push(Family::build());
+        encode(PREFIX, all)
     }
 
-    fn state(&self) -> String {
+    fn state(&mut self) -> String {
         match self.read() {
             Ok(now) => format!("The service runs, as process {}.", now.start.pid),
             Err(why) => format!("The service does not run: {why}."),
@@ -57,20 +56,10 @@ impl metrics::Exporter for Exporter {
 
 impl Exporter {
     /// At most `clients` clients and `keys` keys have metrics of their own.
-    fn new(file: PathBuf, clients: usize, keys: usize, sockets: Sockets) -> Self {
+    fn new(file: PathBuf, clients: usize, keys: usize) -> Self {
         let clients = Accounts::new(clients, client(OTHERS, String::new(), String::new()));
         let keys = Accounts::new(keys, key(OTHERS));
-        Self { file, last: None, clients, keys, users: Users::default(), sockets }
-    }
-
-    fn page(&mut self) -> String {
-        let mut all = match self.read() {
-            Ok(now) => self.families(now),
-            Err(_) => vec![families::up(false)],
-        };
-        all.push(Family::build());
-        all.extend(self.sockets.families());
-        encode(PREFIX, all)
+        Self { file, last: None, clients, keys, users: Users::default() }
     }
 
     fn read(&self) -> Result<Snapshot, WatchError> {

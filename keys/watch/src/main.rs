@@ -1,12 +1,11 @@
-//! Views of services: `sidecore top`, `sidecore export` and `sidecore sockets`. A program of its own, so that the program
-//! that has keys draws nothing and speaks no HTTP.
+//! Views of the service: `sidecore top` and `sidecore export`. A program of its own, so that the program that has keys
+//! draws nothing and speaks no HTTP.
 //!
 //! |Module|For|
 //! |---|---|
 //! |`args`, `error`|the command line; errors and exit codes|
 //! |`top`|live view of a service|
 //! |`export`|metrics for Prometheus|
-//! |`sockets`|paths of programs' sockets|
 
 // The macros panic if a write fails. `output` reports the error instead.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -14,7 +13,6 @@
 mod args;
 mod error;
 mod export;
-mod sockets;
 mod top;
 
 use args::{Cli, Command};
@@ -26,8 +24,7 @@ use std::time::Duration;
 
 const INTERVAL: Duration = Duration::from_secs(1);
 
-const EXAMPLES: [(&str, &str); 4] = [
-    ("sidecore sockets", "The path of each socket, and the reason."),
+const EXAMPLES: [(&str, &str); 3] = [
     ("sidecore top", "Live, until q."),
     ("sidecore top --once", "All tables as text, with the rates of one second."),
     ("sidecore export --listen 127.0.0.1:9787", "Metrics at /metrics for Prometheus."),
@@ -39,7 +36,6 @@ fn main() -> ExitCode {
 
 fn run(command: Command) -> Result<u8, WatchError> {
     match command {
-        Command::Sockets(args) => sockets::run(&args)?,
         Command::Top(args) => top::run(&args, INTERVAL)?,
         Command::Export(args) => export::run(&args)?,
         Command::Manuals(args) => {

@@ -1,20 +1,20 @@
 //! `sidecore top`: what the service does, its clients, and where the time goes.
 //!
 //! It only reads the counter file, so it does not disturb the service. It can show the last numbers of a service that
-//! has ended. A service of sockets has no counter file: `top` requests its list.
+//! has ended.
 
-use crate::args::Top;
+use crate::args::{CounterFile, Top};
 use crate::error::WatchError;
 use rows::{ALLEGED, View, classes, clients, devices, header, keys, sidecores};
 use sidecore_counters::Snapshot;
 use sidecore_terminal::output::unless_closed;
 use std::io::{self, IsTerminal, Write};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::FileTypeExt;
+use std::path::Path;
 use std::time::Duration;
 
 mod live;
 mod rows;
-mod sockets;
 #[cfg(test)]
 mod tests;
 mod units;
@@ -22,24 +22,24 @@ mod units;
 /// Shows a service's counters until the user quits, with rates over each `interval`. With `once`, or if standard output
 /// is no terminal, prints them once as text with rates over one interval. An interval of zero: since the start.
 pub(crate) fn run(args: &Top, interval: Duration) -> Result<(), WatchError> {
-    let (counters, once) = (args.counters.path(), args.once || !io::stdout().is_terminal());
-    match (service_of_sockets(args, &counters), once) {
-        (Some(socket), true) => sockets::print(&socket, interval),
-        (Some(socket), false) => sockets::run(&socket, interval),
-        (None, true) => print(&counters, interval, &mut io::stdout().lock()),
-        (None, false) => live::run(&counters, interval),
+    args.sockets.refuse("sidecore sockets top")?;
+    expect_counters(&args.counters)?;
+    let counters = args.counters.path();
+    if args.once || !io::stdout().is_terminal() {
+        return print(&counters, interval, &mut io::stdout().lock());
     }
+    live::run(&counters, interval)
 }
 
-/// The socket of the service of sockets to show: one that `--sockets` names, or `--socket` if a service of sockets
-/// answers there and has no counters.
-fn service_of_sockets(args: &Top, counters: &Path) -> Option<PathBuf> {
-    if args.sockets.is_named() {
-        return Some(args.sockets.path());
+/// Refuses a socket without a counter file beside it: it is that of a service of sockets, or the configuration names
+/// another file.
+fn expect_counters(file: &CounterFile) -> Result<(), WatchError> {
+    let (counters, socket) = (file.path(), &file.socket);
+    let is_socket = socket.metadata().is_ok_and(|found| found.file_type().is_socket());
+    if file.counters.is_none() && is_socket && !counters.exists() {
+        return Err(WatchError::NoCounters { counters, socket: socket.clone() });
     }
-    let socket = &args.counters.socket;
-    let is_one = !counters.exists() && args.counters.counters.is_none() && crate::sockets::listed(socket).is_ok();
-    is_one.then(|| socket.clone())
+    Ok(())
 }
 
 /// Prints the counters of this file. Rates are those of one interval, which the call waits for. Quantiles and counts

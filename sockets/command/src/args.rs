@@ -4,6 +4,7 @@ use clap::{Args, Parser, Subcommand};
 use sidecore_sockets::protocol;
 use sidecore_terminal::arguments::{LogArguments, Manuals};
 use std::ffi::OsString;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 /// Sends programs' small messages many at a time.
@@ -17,7 +18,7 @@ pub(crate) struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Small messages of programs
+    /// List the sockets of programs that `run` started: the path of each, and the reason; serve, run, top, export
     Sockets(SocketsArguments),
     /// Write the pages of the manual
     #[command(hide = true)]
@@ -25,9 +26,12 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct SocketsArguments {
     #[command(subcommand)]
-    pub(crate) command: Sockets,
+    pub(crate) command: Option<Sockets>,
+    #[command(flatten)]
+    pub(crate) list: List,
 }
 
 #[derive(Debug, Subcommand)]
@@ -36,6 +40,10 @@ pub(crate) enum Sockets {
     Serve(Serve),
     /// Run a program whose small messages go through the service
     Run(Run),
+    /// Watch the programs: their messages, and the CPU time that rings save
+    Top(Top),
+    /// Give the counts of programs to Prometheus, over HTTP
+    Export(Export),
 }
 
 #[derive(Debug, Args)]
@@ -64,10 +72,49 @@ pub(crate) struct Run {
     /// The library that sends through rings; default: next to this program or in ../lib/sidecore
     #[arg(long, value_name = "FILE")]
     pub(crate) preload: Option<PathBuf>,
-    /// The socket of the service
-    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
-    pub(crate) socket: PathBuf,
+    #[command(flatten)]
+    pub(crate) service: Service,
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct List {
+    /// Print JSON, one object a line for each socket
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print a row for each socket, not for the busiest alone
+    #[arg(long)]
+    pub(crate) all: bool,
+    #[command(flatten)]
+    pub(crate) service: Service,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Top {
+    /// Print once and end
+    #[arg(long)]
+    pub(crate) once: bool,
+    #[command(flatten)]
+    pub(crate) service: Service,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Export {
+    /// Address and port to answer at
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9789")]
+    pub(crate) listen: SocketAddr,
+    /// Most names of programs that have metrics of their own; the rest is summed up
+    #[arg(long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(..=1024))]
+    pub(crate) clients: u32,
+    #[command(flatten)]
+    pub(crate) service: Service,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Service {
+    /// The socket of the service of sockets
+    #[arg(long, value_name = "PATH", env = protocol::SOCKET_VARIABLE, default_value = protocol::DEFAULT_SOCKET)]
+    pub(crate) socket: PathBuf,
 }

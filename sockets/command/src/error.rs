@@ -4,6 +4,7 @@ use sidecore_daemon::config::ConfigError;
 use sidecore_daemon::sandbox::SandboxError;
 use sidecore_daemon::start;
 use sidecore_daemon::tenants::SubordinatesError;
+use sidecore_sockets::ask::ListError;
 use sidecore_sockets_service::StartError;
 use sidecore_terminal::error::{Failure, TerminalError, USAGE};
 use std::io::{self, ErrorKind};
@@ -19,6 +20,8 @@ pub(crate) enum CommandError {
     Terminal(#[from] TerminalError),
     #[error(transparent)]
     System(#[from] io::Error),
+    #[error(transparent)]
+    List(#[from] ListError),
     #[error(transparent)]
     Config(#[from] ConfigError),
     #[error("{}: {why}", file.display())]

@@ -45,13 +45,13 @@ fn prepared(args: &Run) -> Result<Command, CommandError> {
         let name = Path::new(&name).display();
         output::tell(format_args!("the connections of {name} stay on the kernel: it {obstacle}"));
     }
-    command.env(SOCKET_VARIABLE, &args.socket).env(USERS_VARIABLE, ask::trusted_users());
+    command.env(SOCKET_VARIABLE, &args.service.socket).env(USERS_VARIABLE, ask::trusted_users());
     // A program that cannot load the library would end. Programs that it starts may be able to.
     if looked.loads {
         command.env(PRELOAD, preloaded(env::var_os(PRELOAD), &library)?);
     }
-    if let Err(error) = ask::listens(&args.socket) {
-        let socket = args.socket.display();
+    if let Err(error) = ask::listens(&args.service.socket) {
+        let socket = args.service.socket.display();
         output::tell(format_args!(
             "no service of sockets at {socket}: {error}; connections stay on the kernel until one answers there: start it with \
              `sidecore sockets serve`"

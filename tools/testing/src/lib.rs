@@ -12,6 +12,7 @@ mod service;
 mod skipped;
 mod stop;
 pub mod sys;
+pub mod terminal;
 pub mod tree;
 
 pub use busy::BusyProgram;

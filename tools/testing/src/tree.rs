@@ -16,6 +16,15 @@ pub fn holds_no_private_key(package: &str, further: &[&str]) {
     assert!(wrong.is_empty(), "{package} depends on {wrong:?}: what it needs of them belongs into the service");
 }
 
+/// The test fails if a package of this workspace links anything of the key service, of its clients or of AWS-LC.
+pub fn knows_no_keys(package: &str) {
+    let (service, own) = (crates("sidecore"), crates(package));
+    let of_keys = ["sidecore", "sidecore-client", "sidecore-counters", "aws-lc-rs", "aws-lc-sys"];
+    assert!(of_keys.iter().all(|name| service.contains(*name)), "{service:?}");
+    let wrong: Vec<&&str> = of_keys.iter().filter(|name| own.contains(**name)).collect();
+    assert!(wrong.is_empty(), "{package} depends on {wrong:?}: what both need belongs into base");
+}
+
 fn crates(of: &str) -> BTreeSet<String> {
     let arguments = ["tree", "--offline", "--edges", "normal", "--prefix", "none", "--format", "{p}", "--package", of];
     let tree = Command::new(env!("CARGO")).args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().unwrap();

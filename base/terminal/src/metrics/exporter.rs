@@ -15,7 +15,7 @@ pub trait Exporter {
     fn metrics(&mut self) -> String;
 
     /// A sentence about what it watches, for its first page. Empty: there is none.
-    fn state(&self) -> String {
+    fn state(&mut self) -> String {
         String::new()
     }
 }
@@ -41,7 +41,7 @@ pub fn answer(exporter: &mut impl Exporter, wanted: &Wanted) -> Answer {
     }
 }
 
-fn first_page<E: Exporter>(exporter: &E) -> String {
+fn first_page<E: Exporter>(exporter: &mut E) -> String {
     let state = escaped(&exporter.state());
     let state = if state.is_empty() { state } else { format!("<p>{state}</p>\n") };
     let title = E::TITLE;

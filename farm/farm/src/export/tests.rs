@@ -4,7 +4,7 @@ use super::metrics::page;
 use crate::status::{Node, Quantiles, Stages, Status, Totals};
 use crate::status_watch::View;
 use sidecore_terminal::metrics::{Server, answer};
-use sidecore_testing::scraped::{number, parsed};
+use sidecore_testing::scraped::{names, number, parsed};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
@@ -69,8 +69,7 @@ fn everything_has_its_name_unit_and_labels() {
 #[test]
 fn each_metric_of_the_alerts_is_exported() {
     let (text, alerts) = (page(&view()), include_str!("../../../../packaging/prometheus/sidecore.rules.yml"));
-    let words = |text: &'static str| text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-    let used: Vec<&str> = words(alerts).filter(|word| word.starts_with("sidecore_farm_")).collect();
+    let used: Vec<&str> = names(alerts).filter(|name| name.starts_with("sidecore_farm_")).collect();
     assert!(!used.is_empty());
     for name in used {
         assert!(text.lines().any(|line| line.split(['{', ' ']).next() == Some(name)), "{name} is not exported");

@@ -1,9 +1,6 @@
-//! Exported pages of made-up counter files, and a server on loopback.
+//! Exported pages of made-up counter files.
 
 use super::Exporter;
-use super::sockets::{List, Sockets};
-use crate::args::SocketsService;
-use crate::sockets::programs::made_up;
 use prometheus_parse::Scrape;
 use sidecore_core::dispatch::DeviceState;
 use sidecore_core::policy::balance::Balance;
@@ -14,12 +11,10 @@ use sidecore_counters::{
     Counters, DeviceCounter, KeyCounter, LaneCounter, Limit, LimitUse, Shape, SidecoreCounter, Start,
 };
 use sidecore_ipc::sys::clock;
-use sidecore_sockets::protocol::Row;
 use sidecore_terminal::metrics::Exporter as _;
-use sidecore_testing::scraped::{number, parsed};
+use sidecore_testing::scraped::{explained, names, number, parsed};
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 struct Service {
@@ -78,8 +73,7 @@ impl Service {
     }
 
     fn exporter(&self) -> Exporter {
-        let nowhere = SocketsService::at(self.folder.path().join("sockets"));
-        Exporter::new(self.path(), 2, 2, Sockets::new(&nowhere, 2))
+        Exporter::new(self.path(), 2, 2)
     }
 }
 
@@ -183,100 +177,6 @@ fn hostile_names_stay_inside_their_labels() {
     assert!(text.lines().all(|line| line == "# EOF" || fine(line)), "{text}");
 }
 
-fn with_sockets(exporter: &mut Exporter, rows: &[Row]) -> String {
-    exporter.sockets.take(List::Rows(rows.to_vec()));
-    exporter.page()
-}
-
-#[test]
-fn programs_with_sockets_are_summed_up_by_name() {
-    let service = Service::new();
-    let mut exporter = service.exporter();
-    let mut rows = vec![made_up::row("feed", 31, 0), made_up::row("feed", 32, 0), made_up::row("feed", 32, 1)];
-    (rows[2].open, rows[2].why, rows[2].saved_ns) = (false, 2, None);
-    let labels = [("program", "feed"), ("user", "root")];
-    for (name, labels, value) in [
-        ("sidecore_up", &[][..], 1.0),
-        ("sidecore_sockets_up", &[], 1.0),
-        ("sidecore_sockets_in_rings", &labels, 2.0),
-        ("sidecore_sockets_on_kernel", &[("program", "feed"), ("why", "large sends")], 1.0),
-        ("sidecore_sockets_waiting_bytes", &labels, 1920.0),
-        ("sidecore_sockets_messages_total", &labels, 3000.0),
-        ("sidecore_sockets_kernel_messages_total", &labels, 18.0),
-        ("sidecore_sockets_transfers_total", &labels, 18.0),
-        ("sidecore_sockets_drains_total", &labels, 6.0),
-        ("sidecore_sockets_sent_bytes_total", &labels, 192_000.0),
-        ("sidecore_sockets_cpu_saved_seconds", &labels, 0.007_936),
-    ] {
-        let text = with_sockets(&mut exporter, &rows);
-        assert_eq!(number(&parsed(&text), name, labels), Some(value), "{name} {labels:?} in\n{text}");
-    }
-    // A closed socket takes nothing off the sums. The saved time may become negative.
-    (rows[0].messages, rows[0].saved_ns) = (1001, Some(-1_000_000_000));
-    let scrape = parsed(&with_sockets(&mut exporter, &rows[..1]));
-    assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3001.0));
-    assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(1.0));
-    assert!(number(&scrape, "sidecore_sockets_cpu_saved_seconds", &labels).unwrap() < -0.9);
-    // The last counts of a program that has ended are added to the sums.
-    let gone = Row { messages: 1011, open: false, gone_ns: Some(1), ..rows[0].clone() };
-    let scrape = parsed(&with_sockets(&mut exporter, &[gone]));
-    assert_eq!(number(&scrape, "sidecore_sockets_messages_total", &labels), Some(3011.0));
-    assert_eq!(number(&scrape, "sidecore_sockets_in_rings", &labels), Some(0.0));
-    assert_eq!(number(&scrape, "sidecore_sockets_waiting_bytes", &labels), Some(0.0));
-}
-
-#[test]
-fn names_of_programs_with_sockets_are_bounded_in_number_and_stay_inside_their_labels() {
-    let service = Service::new();
-    let mut exporter = service.exporter();
-    let mut rows: Vec<Row> = (0..9).map(|pid| made_up::row(&format!("p{pid}"), pid, 0)).collect();
-    let messages =
-        |text: &str, program: &str| number(&parsed(text), "sidecore_sockets_messages_total", &[("program", program)]);
-    let text = with_sockets(&mut exporter, &rows);
-    assert_eq!(
-        (messages(&text, "p1"), messages(&text, "p2"), messages(&text, "(other)")),
-        (Some(1000.0), None, Some(7000.0))
-    );
-    rows.truncate(1);
-    rows[0].stream = 2;
-    rows[0].program = "a\"} 1\nsidecore_up 0\\".to_owned();
-    let text = with_sockets(&mut exporter, &rows);
-    assert!(
-        text.contains("sidecore_sockets_messages_total{program=\"a\\\"} 1\\nsidecore_up 0\\\\\",user=\"root\"} 1000\n"),
-        "{text}"
-    );
-    assert_eq!(messages(&text, "(other)"), Some(7000.0), "what was counted stays");
-    assert_eq!(text.lines().filter(|line| line.starts_with("sidecore_up ")).count(), 1);
-}
-
-#[test]
-fn a_service_of_sockets_is_told_of_where_it_is_or_was_named() {
-    let service = Service::new();
-    let mut exporter = service.exporter();
-    assert!(exporter.metrics().contains("sidecore_sockets_up 0\n"), "it was named");
-    exporter.sockets.take(List::Nobody);
-    assert!(!exporter.page().contains("sidecore_sockets"));
-    with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]);
-    exporter.sockets.take(List::Silence);
-    assert!(!exporter.page().contains("feed"), "old numbers are not given out as new ones");
-    service.counters.heartbeat(1);
-    let text = with_sockets(&mut exporter, &[made_up::row("feed", 31, 0)]);
-    assert!(text.contains("sidecore_sockets_messages_total{program=\"feed\",user=\"root\"} 1000\n"), "{text}");
-}
-
-#[test]
-fn the_service_of_sockets_is_asked_once_a_second_however_often_somebody_scrapes() {
-    let mut exporter = Service::new().exporter();
-    let (start, feed) = (Instant::now(), [made_up::row("feed", 31, 0)]);
-    let asked = [0, 1, 999, 1000, 1500, 2000].map(|after| {
-        with_sockets(&mut exporter, &feed);
-        exporter.sockets.ask(start + Duration::from_millis(after));
-        // There is no service: the page reports it as down.
-        exporter.page().contains("sidecore_sockets_up 0\n")
-    });
-    assert_eq!(asked, [true, false, false, true, false, true]);
-}
-
 #[test]
 fn clients_that_close_disappear_and_many_share_one_account() {
     let service = Service::new();
@@ -313,11 +213,6 @@ fn a_service_that_goes_and_comes_is_down_and_up_again() {
     assert_eq!(up(&mut exporter), Some(0.0));
 }
 
-fn metrics(text: &str) -> impl Iterator<Item = &str> {
-    let words = text.split(|letter: char| !(letter.is_ascii_alphanumeric() || letter == '_'));
-    words.filter(|word| word.starts_with("sidecore_"))
-}
-
 #[test]
 fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
     let dashboard: serde_json::Value =
@@ -328,12 +223,12 @@ fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
     let alerts = include_str!("../../../../packaging/prometheus/sidecore.rules.yml");
     expressions.extend(alerts.lines().filter(|line| !line.contains("summary:") && !line.starts_with('#')));
     let service = Service::new();
-    let text = with_sockets(&mut service.exporter(), &[made_up::row("feed", 31, 0)]);
+    let text = service.exporter().metrics();
     let exported: std::collections::HashSet<&str> =
-        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| metrics(line).next()).collect();
-    // `farm export` has the metrics of a farm; its own tests cover them.
-    let own = |name: &&str| !name.starts_with("sidecore_farm_");
-    let used: Vec<&str> = expressions.iter().flat_map(|expression| metrics(expression)).filter(own).collect();
+        text.lines().filter(|line| !line.starts_with('#')).filter_map(|line| names(line).next()).collect();
+    // Exporters of other services have these; their own tests cover them.
+    let own = |name: &&str| !["sidecore_farm_", "sidecore_sockets_"].iter().any(|others| name.starts_with(others));
+    let used: Vec<&str> = expressions.iter().flat_map(|expression| names(expression)).filter(own).collect();
     assert!(used.len() > 50);
     for name in used {
         assert!(exported.contains(name), "{name} is not exported");
@@ -342,20 +237,5 @@ fn each_metric_of_the_dashboard_and_of_the_alerts_is_exported() {
 
 #[test]
 fn each_metric_is_explained_with_its_type_in_its_own_words() {
-    let page = include_str!("../../../../docs/watching.md");
-    let service = Service::new();
-    let text = with_sockets(&mut service.exporter(), &[Row { open: false, why: 4, ..made_up::row("feed", 31, 0) }]);
-    let after = |start: &str| text.lines().find_map(|line| line.strip_prefix(start)).unwrap().to_lowercase();
-    let types = text.lines().filter_map(|line| line.strip_prefix("# TYPE "));
-    for (name, kind) in types.map(|line| line.split_once(' ').unwrap()) {
-        let full = if kind == "counter" { format!("{name}_total") } else { name.to_owned() };
-        let row = page.lines().find(|line| line.starts_with(&format!("|`{full}`|{kind}|")));
-        let row = row.unwrap_or_else(|| panic!("{full} is not in docs/watching.md as a {kind}"));
-        let help = after(&format!("# HELP {name} "));
-        assert!(row.to_lowercase().contains(help.trim_end_matches('.')), "{row}\ndoes not say: {help}");
-    }
-    let page = page.split('`').skip(1).step_by(2).filter(|code| code.starts_with("sidecore_"));
-    for name in page.filter(|code| metrics(code).next() == Some(*code)) {
-        assert!(text.contains(&format!("\n{name}")), "{name} is explained and not exported");
-    }
+    explained(include_str!("../../../../docs/watching.md"), &Service::new().exporter().metrics());
 }

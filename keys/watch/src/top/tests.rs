@@ -122,7 +122,7 @@ impl Drop for Service {
     }
 }
 
-pub(super) fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
+fn line<'a>(text: &'a str, begin: &str) -> Vec<&'a str> {
     let found = text.lines().find(|line| line.starts_with(begin));
     found.unwrap_or_else(|| panic!("{begin} in\n{text}")).split_whitespace().collect()
 }
@@ -281,13 +281,13 @@ fn shown(service: &Service) -> Screen<Pages> {
     Screen::new(Pages::new(service.read()))
 }
 
-pub(super) fn drawn(screen: &mut Screen<impl Shown>, width: u16, height: u16) -> String {
+fn drawn(screen: &mut Screen<impl Shown>, width: u16, height: u16) -> String {
     let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
     terminal.draw(|frame| screen.draw(frame)).unwrap();
     terminal.backend().to_string()
 }
 
-pub(super) fn press(screen: &mut Screen<impl Shown>, key: char) {
+fn press(screen: &mut Screen<impl Shown>, key: char) {
     screen.key(KeyEvent::new(KeyCode::Char(key), KeyModifiers::NONE));
 }
 

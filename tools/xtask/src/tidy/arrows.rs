@@ -49,17 +49,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     // What root runs links nothing that simulates or measures.
     ("sidecore-cli", &["sidecore", "sidecore-counters", "sidecore-daemon", "sidecore-ipc", "sidecore-terminal"]),
     // It has no key, and reads what the service counts.
-    (
-        "sidecore-watch",
-        &[
-            "sidecore-counters",
-            "sidecore-sockets",
-            "sidecore-streams",
-            "sidecore-ipc",
-            "sidecore-core",
-            "sidecore-terminal",
-        ],
-    ),
+    ("sidecore-watch", &["sidecore-counters", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
     ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
     // Sockets: no AWS-LC behind them.
     // What a program and the service of its sockets decide about streams.
@@ -72,7 +62,14 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ),
     (
         "sidecore-sockets-command",
-        &["sidecore-sockets-service", "sidecore-sockets", "sidecore-daemon", "sidecore-core", "sidecore-terminal"],
+        &[
+            "sidecore-sockets-service",
+            "sidecore-sockets",
+            "sidecore-streams",
+            "sidecore-daemon",
+            "sidecore-core",
+            "sidecore-terminal",
+        ],
     ),
     // Farm.
     // What a dispatcher decides and says, without NATS.
@@ -136,9 +133,8 @@ const PUBLISHED: [&str; 4] = ["sidecore-core", "sidecore-ipc", "sidecore-client"
 const TESTING: &str = "sidecore-testing";
 
 /// Additional crates for tests only: interfaces are tested against a service, and as programs call them.
-const FOR_TESTS: [(&str, &str); 12] = [
+const FOR_TESTS: [(&str, &str); 11] = [
     ("sidecore-watch", "sidecore"),
-    ("sidecore-watch", "sidecore-sockets-service"),
     ("sidecore-rustls", "sidecore"),
     ("sidecore-c", "sidecore"),
     ("sidecore-openssl", "sidecore"),
@@ -299,6 +295,7 @@ mod tests {
             ("sidecore-cli", "sidecore-sim"),
             ("sidecore-cli", "sidecore-lab"),
             ("sidecore-watch", "sidecore"),
+            ("sidecore-watch", "sidecore-sockets"),
             ("sidecore-counters", "sidecore-client"),
         ] {
             assert!(is_wrong(&arrow(from, to)), "{from} -> {to}");

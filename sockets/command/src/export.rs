@@ -1,90 +1,94 @@
-//! Metrics of programs whose small messages go through the service of sockets, by program name.
+//! `sidecore sockets export`: metrics of programs whose small messages go through the service of sockets, by program name.
 //!
-//! The service lists a user's own programs, and to root all programs. The list costs CPU time on that user's thread, so
-//! the exporter asks once a second at most, also if scrapes are more frequent.
+//! The exporter is a separate process, which outlives the service. The service lists a user's own programs, and to root
+//! all programs. The list costs CPU time on that user's thread, so the exporter asks once a second at most, also if scrapes
+//! are more frequent.
 
-use crate::args::SocketsService;
-use crate::sockets::listed;
-use crate::sockets::programs::{Account, Seen};
+use crate::args::Export;
+use crate::error::CommandError;
+use crate::list::listed;
+use crate::programs::{Account, Seen};
 use sidecore_sockets::protocol::Row;
-use sidecore_terminal::metrics::{Accounts, Family, Kind, Labels, OTHERS, Value};
+use sidecore_terminal::metrics::{self, Accounts, Family, Kind, Labels, OTHERS, Value, encode};
 use sidecore_terminal::users::Users;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
+/// Prefix of each metric's name.
+const PREFIX: &str = "sidecore";
 /// Longest age of a list before the next request.
 const AGE: Duration = Duration::from_secs(1);
 
 #[derive(Debug)]
-pub(super) struct Sockets {
+struct Exporter {
     socket: PathBuf,
-    /// The command line names the service: its absence is then an error.
-    named: bool,
     asked: Option<Instant>,
-    /// Whether the service answered. `None`: there is no such service.
-    is_up: Option<bool>,
+    /// Whether the service answered.
+    is_up: bool,
     seen: Seen,
     programs: Accounts<Account>,
     users: Users,
 }
 
-#[derive(Debug)]
-pub(super) enum List {
-    Rows(Vec<Row>),
-    Silence,
-    /// There is no service, and the command line names none.
-    Nobody,
+pub(crate) fn run(args: &Export) -> Result<(), CommandError> {
+    Ok(metrics::export(args.listen, Exporter::new(args.service.socket.clone(), args.clients as usize))?)
 }
 
-impl Sockets {
-    pub(super) fn new(service: &SocketsService, limit: usize) -> Self {
+impl metrics::Exporter for Exporter {
+    const TITLE: &'static str = "sidecore sockets";
+
+    fn metrics(&mut self) -> String {
+        self.ask(Instant::now());
+        self.page()
+    }
+
+    fn state(&mut self) -> String {
+        self.ask(Instant::now());
+        let state = if self.is_up { "answers" } else { "does not answer" };
+        format!("The service of sockets {state}.")
+    }
+}
+
+impl Exporter {
+    /// At most `limit` names of programs have metrics of their own.
+    fn new(socket: PathBuf, limit: usize) -> Self {
         Self {
-            socket: service.path(),
-            named: service.is_named(),
+            socket,
             asked: None,
-            is_up: None,
+            is_up: false,
             seen: Seen::default(),
             programs: Accounts::new(limit, program(OTHERS, String::new())),
             users: Users::default(),
         }
     }
 
-    pub(super) fn ask(&mut self, now: Instant) {
+    fn ask(&mut self, now: Instant) {
         if self.asked.is_some_and(|asked| now.saturating_duration_since(asked) < AGE) {
             return;
         }
-        let list = match listed(&self.socket) {
-            Ok(list) => List::Rows(list.rows),
-            Err(_) if self.named || self.socket.exists() => List::Silence,
-            Err(_) => List::Nobody,
-        };
-        self.take(list);
+        self.take(listed(&self.socket).ok().map(|list| list.rows));
         self.asked = Some(now);
     }
 
-    pub(super) fn take(&mut self, list: List) {
-        let rows = match list {
-            List::Rows(rows) => rows,
-            // `seen` stays, so no count is added twice once the service answers again.
-            List::Silence => return self.is_up = Some(false),
-            List::Nobody => return self.is_up = None,
-        };
-        self.is_up = Some(true);
+    /// `None`: the service does not answer. What was seen stays, so no count is added twice once it answers again.
+    fn take(&mut self, rows: Option<Vec<Row>>) {
+        self.is_up = rows.is_some();
+        let Some(rows) = rows else { return };
         let owner = |row: &Row| program(&row.program, self.users.name(row.uid));
         let increases = rows.iter().zip(self.seen.take(&rows));
         let recent = increases.map(|(row, increase)| (owner(row), (row, increase))).collect();
         self.programs.take(recent, |account, (row, increase)| account.take(row, &increase));
     }
 
-    pub(super) fn families(&self) -> Vec<Family> {
-        let Some(is_up) = self.is_up else { return Vec::new() };
+    fn page(&self) -> String {
         let help = "Whether the service of sockets answers: 1 or 0.";
-        let mut all = vec![Family::single("sockets_up", help, Kind::Level, Value::Number(is_up.into()))];
-        if is_up {
+        let mut all = vec![Family::single("sockets_up", help, Kind::Level, Value::Number(self.is_up.into()))];
+        all.push(Family::build());
+        if self.is_up {
             all.extend(self.levels());
             all.extend(self.sums());
         }
-        all
+        encode(PREFIX, all)
     }
 
     fn levels(&self) -> [Family; 3] {
@@ -140,3 +144,6 @@ impl Sockets {
 fn program(name: &str, user: String) -> Labels {
     vec![("program", name.to_owned()), ("user", user)]
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,14 @@
-//! The programs of a service of sockets: messages through their rings, and the CPU time that this saves.
+//! `sidecore sockets top`: the programs of a service of sockets, messages through their rings, and the CPU time that this
+//! saves.
 
-use crate::error::WatchError;
-use crate::sockets::programs::{Account, Counts, Seen};
-use crate::sockets::{NO_SOCKETS, listed};
+use crate::args::Top;
+use crate::error::CommandError;
+use crate::list::{NO_SOCKETS, listed};
+use crate::programs::{Account, Counts, Seen};
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::text::Line;
+use sidecore_sockets::ask::ListError;
 use sidecore_sockets::protocol::Row;
 use sidecore_terminal::output;
 use sidecore_terminal::screen::{Shown, show, wrapped};
@@ -14,9 +17,11 @@ use sidecore_terminal::units::{amount, count, known, signed_time};
 use sidecore_terminal::users::Users;
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+const INTERVAL: Duration = Duration::from_secs(1);
 /// Headings, and whether the column holds numbers. A star marks values of the program, and values derived from
 /// them.
 const COLUMNS: [(&str, bool); 11] = [
@@ -36,21 +41,21 @@ const ALLEGED: &str = "* as the program itself says; SAVED: CPU time, an estimat
 
 type List = (Vec<Row>, Instant);
 
-pub(super) fn run(socket: &Path, interval: Duration) -> Result<(), WatchError> {
+/// Shows programs until the user quits. With `once`, or if standard output is no terminal, prints them once as text. Rates
+/// are those over one interval.
+pub(crate) fn run(args: &Top) -> Result<(), CommandError> {
+    let socket = &args.service.socket;
     let mut view = View::default();
     view.take(list(socket)?);
-    Ok(show(view, || list(socket), interval)?)
+    if args.once || !io::stdout().is_terminal() {
+        std::thread::sleep(INTERVAL);
+        view.take(list(socket)?);
+        return Ok(output::print(&render(&view))?);
+    }
+    Ok(show(view, || list(socket), INTERVAL)?)
 }
 
-pub(super) fn print(socket: &Path, interval: Duration) -> Result<(), WatchError> {
-    let mut view = View::default();
-    view.take(list(socket)?);
-    std::thread::sleep(interval);
-    view.take(list(socket)?);
-    Ok(output::print(&render(&view))?)
-}
-
-fn list(socket: &Path) -> Result<List, WatchError> {
+fn list(socket: &Path) -> Result<List, ListError> {
     Ok((listed(socket)?.rows, Instant::now()))
 }
 
@@ -124,7 +129,7 @@ impl View {
 
 impl Shown for View {
     type Numbers = List;
-    type Error = WatchError;
+    type Error = ListError;
 
     fn take(&mut self, (rows, now): List) {
         self.over = self.taken.replace(now).map(|before| now.saturating_duration_since(before));
@@ -156,9 +161,12 @@ impl Shown for View {
 
 #[cfg(test)]
 mod tests {
-    use super::super::tests::{drawn, line, press};
     use super::*;
-    use crate::sockets::programs::made_up::row;
+    use crate::programs::made_up::row;
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::KeyCode;
+    use sidecore_sockets::protocol::Refused;
     use sidecore_terminal::screen::Screen;
 
     fn view() -> View {
@@ -172,6 +180,16 @@ mod tests {
         rows.push(Row { gone_ns: Some(1), open: false, ..row("ended", 91, 0) });
         view.take((rows, start + Duration::from_millis(500)));
         view
+    }
+
+    fn line<'a>(text: &'a str, program: &str) -> Vec<&'a str> {
+        text.lines().find(|line| line.starts_with(program)).unwrap().split_whitespace().collect()
+    }
+
+    fn drawn(screen: &mut Screen<View>) -> String {
+        let mut terminal = Terminal::new(TestBackend::new(120, 12)).unwrap();
+        terminal.draw(|frame| screen.draw(frame)).unwrap();
+        terminal.backend().to_string()
     }
 
     #[test]
@@ -196,17 +214,17 @@ mod tests {
     #[test]
     fn the_live_view_goes_on_with_the_last_numbers_and_ends_with_q() {
         let mut screen = Screen::new(view());
-        assert!(drawn(&mut screen, 120, 12).contains("50.0k"));
-        screen.refresh(|| Err(WatchError::library("it is gone")));
-        let text = drawn(&mut screen, 120, 12);
+        assert!(drawn(&mut screen).contains("50.0k"));
+        screen.refresh(|| Err(ListError::Refused(Refused::limit("it is gone"))));
+        let text = drawn(&mut screen);
         assert!(text.contains("it is gone") && text.contains("50.0k"), "{text}");
-        press(&mut screen, 'p');
+        screen.key(KeyCode::Char('p').into());
         screen.refresh(|| panic!("nobody asks while it is paused"));
-        assert!(drawn(&mut screen, 120, 12).contains("p go on (paused)"));
-        press(&mut screen, 'p');
+        assert!(drawn(&mut screen).contains("p go on (paused)"));
+        screen.key(KeyCode::Char('p').into());
         screen.refresh(|| Ok((Vec::new(), Instant::now())));
-        assert!(drawn(&mut screen, 120, 12).contains("no sockets") && !screen.quit());
-        press(&mut screen, 'q');
+        assert!(drawn(&mut screen).contains("no sockets") && !screen.quit());
+        screen.key(KeyCode::Char('q').into());
         assert!(screen.quit());
     }
 }

@@ -1,11 +1,11 @@
 //! `sidecore sockets`: sockets of programs whose small messages go through rings, the path of each, and why.
 
-use crate::args::Sockets;
-use crate::error::WatchError;
-use programs::Counts;
+use crate::args;
+use crate::error::CommandError;
+use crate::programs::Counts;
 use serde_json::json;
 use sidecore_core::text::shown;
-use sidecore_sockets::ask::{self, List};
+use sidecore_sockets::ask::{self, List, ListError};
 use sidecore_sockets::protocol::{MAX_REPORTED, REPORTED, Row};
 use sidecore_streams::rule::PathReason;
 use sidecore_terminal::output;
@@ -15,8 +15,6 @@ use sidecore_terminal::users::Users;
 use std::cmp::Reverse;
 use std::fmt::Write as _;
 use std::path::Path;
-
-pub(crate) mod programs;
 
 pub(crate) const NO_SOCKETS: &str =
     "no sockets: programs that `sidecore run --sockets` starts have some once they send small messages\n";
@@ -40,16 +38,16 @@ const COLUMNS: [(&str, bool); 13] = [
 const ALLEGED: &str = "* as the program itself says; KERNEL, KBYTES: messages that it gave to the kernel, and bytes that the kernel took; SAVED: \
                        CPU time, an estimate";
 
-pub(crate) fn run(args: &Sockets) -> Result<(), WatchError> {
-    let List { mut rows, others } = listed(&args.socket)?;
+pub(crate) fn run(args: &args::List) -> Result<(), CommandError> {
+    let List { mut rows, others } = listed(&args.service.socket)?;
     let busy = |row: &Row| (Reverse(row.messages), Reverse(row.kernel_bytes));
     rows.sort_by_key(|row| (row.gone_ns.is_some(), busy(row), row.pid, row.descriptor));
     let most = if args.all { rows.len() } else { BUSIEST };
     Ok(output::print(&if args.json { objects(&rows) } else { text(&rows, most, others) })?)
 }
 
-pub(crate) fn listed(socket: &Path) -> Result<List, WatchError> {
-    let mut list = ask::list(socket).map_err(WatchError::library)?;
+pub(crate) fn listed(socket: &Path) -> Result<List, ListError> {
+    let mut list = ask::list(socket)?;
     list.rows.iter_mut().for_each(printable);
     Ok(list)
 }
@@ -139,8 +137,8 @@ fn objects(rows: &[Row]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::programs::made_up;
     use super::*;
+    use crate::programs::made_up;
 
     fn row(program: &str, descriptor: u32, why: u8) -> Row {
         Row {
