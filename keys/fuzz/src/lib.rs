@@ -22,9 +22,7 @@ use sidecore_core::policy::notify::Notify;
 use sidecore_core::ring::{Consumer, MESSAGE_WORDS, Message, Producer};
 use sidecore_core::wire::{Completion, Extent, MAX_EXTENTS, Submission};
 use sidecore_core::words::Line;
-use sidecore_sim::plan::{MAX_CELLS, Plan};
 use std::fmt::Debug;
-use std::path::Path;
 use std::str;
 
 /// The `main` of a fuzz target. Built without cargo-fuzz, it runs its harness on the files named as arguments, so that
@@ -144,20 +142,3 @@ pub fn uri(data: &[u8]) {
         assert_eq!(Uri::from_der(&uri.to_der()), Ok(uri));
     }
 }
-
-/// A plan of the simulator with arbitrary text in place of one line: it is accepted, or refused in words.
-pub fn plan(data: &[u8]) {
-    let Some((line, text)) = data.split_first() else { return };
-    let Ok(text) = str::from_utf8(text) else { return };
-    let mut lines: Vec<&str> = PLAN.lines().collect();
-    let place = usize::from(*line) % lines.len();
-    lines[place] = text;
-    for plan in [text, &lines.join("\n")] {
-        match Plan::parse(Path::new("no-folder/plan.toml"), plan) {
-            Ok(plan) => assert!(plan.shape.rows.labels.len() * plan.shape.columns.labels.len() <= MAX_CELLS),
-            Err(error) => assert!(error.to_string().starts_with("no-folder/"), "{error}"),
-        }
-    }
-}
-
-const PLAN: &str = include_str!("../../../plans/pool-card.toml");

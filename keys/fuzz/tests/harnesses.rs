@@ -3,7 +3,7 @@
 use proptest::collection::vec;
 use proptest::prelude::*;
 use sidecore::keys::uri::Uri;
-use sidecore_fuzz::{completion, config, control, notify, plan, ring, submission, uri};
+use sidecore_fuzz::{completion, config, control, notify, ring, submission, uri};
 
 /// Words as bytes; the masks clear bits of the first words that are seldom valid by chance.
 fn masked(masks: &'static [u64], words: usize) -> impl Strategy<Value = Vec<u8>> {
@@ -76,11 +76,6 @@ proptest! {
         config(text.as_bytes());
     }
 
-    #[test]
-    fn plans(place in any::<u8>(), data in bytes(), text in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}=, \\[\\]]{0,24}\n?") {
-        plan(&[&[place], &data[..]].concat());
-        plan(&[&[place], text.as_bytes()].concat());
-    }
     #[test]
     fn key_uris(data in bytes(), name in "[-_.%/A-Za-z0-9]{0,66}", place in any::<usize>(), value: u8) {
         uri(&data);

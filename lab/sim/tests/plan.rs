@@ -1,8 +1,10 @@
 //! Correct plans, and the errors for incorrect ones.
 
+use proptest::collection::vec;
+use proptest::prelude::*;
 use sidecore_sim::compare::{Published, compare};
 use sidecore_sim::estimate::Effort;
-use sidecore_sim::plan::Plan;
+use sidecore_sim::plan::{MAX_CELLS, Plan};
 use sidecore_sim::settings::{Origin, Source};
 use sidecore_sim::table;
 use std::fs;
@@ -328,5 +330,55 @@ fn what_follows_from_another_error_is_not_told() {
     ] {
         let error = error(&plan, servers);
         assert!(error.starts_with(said) && error.lines().count() == 1, "{error}");
+    }
+}
+
+/// A plan of a user, with all kinds of lines.
+const POOL: &str = include_str!("../../../plans/pool-card.toml");
+
+/// The text is accepted as a plan within its limits, or refused in words that begin with its path.
+fn accepted_or_refused(text: &str) {
+    match Plan::parse(Path::new("no-folder/plan.toml"), text) {
+        Ok(plan) => assert!(plan.shape.rows.labels.len() * plan.shape.columns.labels.len() <= MAX_CELLS),
+        Err(error) => assert!(error.to_string().starts_with("no-folder/"), "{error}"),
+    }
+}
+
+/// The same, for the text alone and in place of one line of a plan.
+fn accepted_or_refused_at(place: usize, text: &str) {
+    accepted_or_refused(text);
+    let mut lines: Vec<&str> = POOL.lines().collect();
+    let place = place % lines.len();
+    lines[place] = text;
+    accepted_or_refused(&lines.join("\n"));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(4_000))]
+
+    #[test]
+    fn any_text_is_a_plan_or_an_error(
+        place: usize,
+        bytes in vec(any::<u8>(), 0..200),
+        setting in "[a-z_.]{1,12} ?= ?[-0-9a-z'\"{}=, \\[\\]]{0,24}\n?",
+    ) {
+        accepted_or_refused_at(place, &String::from_utf8_lossy(&bytes));
+        accepted_or_refused_at(place, &setting);
+    }
+
+    #[test]
+    fn any_bytes_are_a_published_table_or_an_error(
+        bytes in vec(any::<u8>(), 0..200),
+        table in "#?[a-z, \"\n]{0,12}\n([-0-9.ea-z]{0,4}[,\n\"#]){0,12}",
+    ) {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("table.csv");
+        for bytes in [&bytes, table.as_bytes()] {
+            fs::write(&path, bytes).unwrap();
+            match Published::read(&path) {
+                Ok(published) => assert!(published.rows.len() * published.columns.len() <= MAX_CELLS),
+                Err(error) => assert!(error.to_string().contains("table.csv"), "{error}"),
+            }
+        }
     }
 }

@@ -50,7 +50,7 @@ const ALLOWED: [(&str, &[&str]); 34] = [
     ("sidecore-cli", &["sidecore", "sidecore-counters", "sidecore-daemon", "sidecore-ipc", "sidecore-terminal"]),
     // It has no key, and reads what the service counts.
     ("sidecore-watch", &["sidecore-counters", "sidecore-ipc", "sidecore-core", "sidecore-terminal"]),
-    ("sidecore-fuzz", &["sidecore", "sidecore-sim", "sidecore-core"]),
+    ("sidecore-fuzz", &["sidecore", "sidecore-core"]),
     // Sockets: no AWS-LC behind them.
     // What a program and the service of its sockets decide about streams.
     ("sidecore-streams", &["sidecore-core"]),
