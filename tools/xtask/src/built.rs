@@ -16,10 +16,15 @@ pub(crate) fn cargo(root: &Path) -> Command {
 }
 
 pub(crate) fn everything(root: &Path) -> Result<Vec<Artifact>> {
-    let mut built = tests(&mut cargo(root), &[])?;
+    all_of(root, &["--workspace"])
+}
+
+/// Programs, libraries and tests of the chosen packages, which are `--workspace`, or `-p` and a name for each.
+pub(crate) fn all_of(root: &Path, packages: &[&str]) -> Result<Vec<Artifact>> {
+    let mut built = artifacts(cargo(root).args(["test", "--no-run"]).args(packages))?;
     // A library without a form for Rust is no part of any test: cargo builds it with the features of the tests, which are
     // built already.
-    let again = artifacts(cargo(root).args(["build", "--workspace", "--lib", "--tests"]))?;
+    let again = artifacts(cargo(root).args(["build", "--lib", "--tests"]).args(packages))?;
     built.extend(again.into_iter().filter(|artifact| artifact.target.is_cdylib() && !artifact.profile.test));
     built.iter().filter(|artifact| artifact.manifest_path.starts_with(root)).try_for_each(put_beside_programs)?;
     Ok(built)

@@ -1,5 +1,5 @@
 //! The project's own tools. `cargo xtask tidy` checks the rules of the source, and `cargo xtask test` runs every
-//! check of a change. `cargo xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask
+//! check of a change, or those of one part. `cargo xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask
 //! golden` makes the simulator's pages again, `cargo xtask faults` checks core under faults, and `cargo xtask evp`
 //! imports OpenSSL's test vectors.
 
@@ -10,6 +10,7 @@ mod faults;
 mod golden;
 mod lines;
 mod nightly;
+mod parts;
 mod release;
 mod source;
 mod steps;
@@ -29,6 +30,7 @@ usage: cargo xtask COMMAND
 
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
+  test PART        format, tidy, and lints, tests and models of the crates of base, keys, sockets, farm or lab
   nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, semver, miri, address, thread,
                    arm, sockets or fuzz
   release [--sign KEY]
@@ -58,7 +60,8 @@ fn main() -> ExitCode {
         ["nightly", ref names @ ..] => root().and_then(|root| nightly::run(&root, names)),
         ["release", ref arguments @ ..] => root().and_then(|root| release::run(&root, arguments)),
         ["upgrade", ref arguments @ ..] => root().and_then(|root| upgrade::run(&root, arguments)),
-        ["test"] => root().and_then(|root| steps::run(&root)),
+        ["test"] => root().and_then(|root| steps::run(&root, None)),
+        ["test", part] => root().and_then(|root| steps::run(&root, Some(part))),
         _ => Err(USAGE.into()),
     };
     match done {

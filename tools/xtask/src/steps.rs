@@ -2,6 +2,8 @@
 //! build come next, then the count of instructions, which other programs would disturb; then all tests are built, once.
 //! Programs that start services wait for them, so one runs for each two cores, and one more after all computations.
 //! These, as lints, have most of the processor time that services leave.
+//!
+//! `cargo xtask test PART` does the same for the crates of one part, and leaves out what looks at the whole tree.
 
 mod counts;
 mod machine;
@@ -20,7 +22,7 @@ use std::time::{Duration, Instant};
 use cargo_metadata::Artifact;
 
 use crate::built::{self, cargo};
-use crate::{Result, count, faults, tidy};
+use crate::{Result, count, faults, parts, tidy};
 use counts::Counts;
 use machine::Machine;
 use pool::{Ended, Program, Queue};
@@ -52,6 +54,22 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// The same for a computation, which may get little processor time before the last service has ended.
 const LIMIT_BESIDE: Duration = LIMIT.saturating_mul(2);
 
+/// Tests that need programs of several parts, though they stand in one: which are left out where only one is built. They
+/// are whole programs of tests, or modules of one. `cargo xtask test` runs all.
+const OF_ALL_PARTS: [(&str, &[&str]); 4] = [
+    // It installs the files of all packages.
+    ("keys/cli/tests/packaging.rs", &[]),
+    // It runs wrong command lines of all programs.
+    ("keys/cli/tests/wrong_inputs.rs", &[]),
+    // It starts the laboratory by the command.
+    ("keys/cli/tests/laboratory.rs", &[]),
+    // The package for Debian, and guides: they have all programs.
+    ("keys/cli/tests/servers/main.rs", &["debian::", "debian13::", "guides::", "readme::"]),
+];
+
+/// Crates with models for loom.
+const MODELLED: [&str; 2] = ["sidecore-core", "sidecore-streams"];
+
 /// Commands of cargo, and the components that have them.
 const COMPONENTS: [[&str; 2]; 2] = [["fmt", "rustfmt"], ["clippy", "clippy"]];
 
@@ -65,24 +83,69 @@ const OUTPUT: &str = "target/output";
 /// Runs the steps up to the first failure, then all programs. Ends with the skips of tests, one line of totals and one
 /// for each program that failed. A failure without a failed test, of the format or the build, counts as one failure. In CI, so does each skip that is
 /// not accepted there.
-pub(crate) fn run(root: &Path) -> Result<bool> {
+pub(crate) fn run(root: &Path, part: Option<&str>) -> Result<bool> {
+    let chosen = part.map(|part| Chosen::of(root, part)).transpose()?.unwrap_or_else(Chosen::all);
     let machine = Machine::prepare(root)?;
     COMPONENTS.iter().try_for_each(ensure_component)?;
+    told(root, || {
+        let Some(built) = prepared(root, &chosen) else { return Ok(None) };
+        if !count::IS_LIMITED && part.is_none() {
+            fs::write(root.join(SKIPPED), format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
+        }
+        let [services, beside] = tests(root, &built, &machine.path, &chosen);
+        let mut computing = computations(root, &chosen)?;
+        // Documentation is tested last: it would wait for the lints, which have the directory of builds.
+        let last = computing.pop();
+        Ok(Some([services, computing.into_iter().chain(beside).chain(last).collect()]))
+    })
+}
+
+/// What is tested.
+struct Chosen {
+    /// Empty: all, also what needs several parts.
+    parts: Vec<&'static str>,
+    /// As cargo takes them.
+    packages: Vec<String>,
+}
+
+const WORKSPACE: &str = "--workspace";
+
+impl Chosen {
+    fn all() -> Self {
+        Self { parts: Vec::new(), packages: vec![WORKSPACE.to_owned()] }
+    }
+
+    fn of(root: &Path, part: &str) -> Result<Self> {
+        let names = parts::packages(root, part)?;
+        let parts = parts::names().filter(|name| *name == part).collect();
+        Ok(Self { parts, packages: names.into_iter().flat_map(|name| ["-p".to_owned(), name]).collect() })
+    }
+
+    fn packages(&self) -> Vec<&str> {
+        self.packages.iter().map(String::as_str).collect()
+    }
+
+    /// Whether all is tested, or this part among others.
+    fn has(&self, part: &str) -> bool {
+        self.parts.is_empty() || self.parts.contains(&part)
+    }
+
+    /// What has to be built: tests of the laboratory start programs of all parts.
+    fn needed(&self) -> Vec<&str> {
+        if self.parts.contains(&parts::LABORATORY) { vec![WORKSPACE] } else { self.packages() }
+    }
+}
+
+/// Runs what is prepared: programs that start services, and computations. `None`: the preparation failed, and said so.
+fn told(root: &Path, prepare: impl FnOnce() -> Result<Option<[Vec<Program>; 2]>>) -> Result<bool> {
     let mut counts = Counts::default();
     let (skipped, output) = (root.join(SKIPPED), root.join(OUTPUT));
     // From an earlier run; they may not exist.
     let _ = (fs::remove_file(&skipped), fs::remove_dir_all(&output));
     fs::create_dir_all(&output)?;
-    match prepared(root) {
-        Some(built) => {
-            if !count::IS_LIMITED {
-                fs::write(&skipped, format!("cargo xtask count: {}\n", count::NOT_LIMITED))?;
-            }
-            let (services, beside) = tests(root, &built, &machine.path);
-            let mut computing = computations(root)?;
-            // Documentation is tested last: it would wait for the lints, which have the directory of builds.
-            let last = computing.pop();
-            let beside = computing.into_iter().chain(beside).chain(last).map(Program::at_rest).collect();
+    match prepare()? {
+        Some([services, beside]) => {
+            let beside = beside.into_iter().map(Program::at_rest).collect();
             let at_a_time = thread::available_parallelism().map_or(1, |cores| cores.get().div_ceil(2));
             let (services, beside) = (Queue::new(services, LIMIT), Queue::new(beside, LIMIT_BESIDE));
             let (computes, serves) = ([&beside, &services], [&services]);
@@ -106,15 +169,15 @@ type Step = (&'static str, fn(&Path) -> Result<bool>);
 
 const STEPS: [Step; 2] = [("cargo fmt", format), ("cargo xtask tidy", tidy::run)];
 
-fn prepared(root: &Path) -> Option<Vec<Artifact>> {
+fn prepared(root: &Path, chosen: &Chosen) -> Option<Vec<Artifact>> {
     for (title, step) in STEPS {
         timed(title, || Ok(step(root)?.then_some(())))?;
     }
     // First, since it leaves programs of the tests' names, and the tests need theirs.
-    if count::IS_LIMITED {
+    if count::IS_LIMITED && chosen.parts.is_empty() {
         timed("cargo xtask count", || Ok(count::run(root)?.then_some(())))?;
     }
-    timed("cargo test --no-run", || built::everything(root).map(Some))
+    timed("cargo test --no-run", || built::all_of(root, &chosen.needed()).map(Some))
 }
 
 /// Runs a step. `None`: it failed.
@@ -153,34 +216,60 @@ fn ensure_component([command, component]: &[&str; 2]) -> Result<()> {
     if is_there() { Ok(()) } else { Err(format!("cargo {command} is missing; run: {line}").into()) }
 }
 
-fn computations(root: &Path) -> Result<Vec<Program>> {
+/// The last is that of documentation.
+fn computations(root: &Path, chosen: &Chosen) -> Result<Vec<Program>> {
     let mut golden = Command::new(std::env::current_exe()?);
     golden.arg("golden").current_dir(root);
     let mut lints = cargo(root);
-    lints.args(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]);
+    lints.arg("clippy").args(chosen.packages()).args(["--all-targets", "--", "-D", "warnings"]);
     let mut doc = cargo(root);
-    doc.args(["test", "--workspace", "--doc"]);
-    let all =
-        [("loom", models(root)), ("cargo xtask golden", golden), ("cargo clippy", lints), ("cargo test --doc", doc)];
-    Ok(all.map(|(title, command)| Program { title: title.to_owned(), command }).into())
+    doc.args(["test", "--doc"]).args(chosen.packages());
+    let golden = chosen.has(parts::LABORATORY).then_some(("cargo xtask golden", golden));
+    let loom = models(root, chosen).map(|models| ("loom", models));
+    let all = [loom, golden, Some(("cargo clippy", lints)), Some(("cargo test --doc", doc))];
+    Ok(all.into_iter().flatten().map(|(title, command)| Program { title: title.to_owned(), command }).collect())
 }
 
-fn tests(root: &Path, built: &[Artifact], path: &OsStr) -> (Vec<Program>, Vec<Program>) {
-    let mut tests: Vec<(bool, Program)> = built.iter().filter_map(|artifact| test(root, artifact, path)).collect();
+fn tests(root: &Path, built: &[Artifact], path: &OsStr, chosen: &Chosen) -> [Vec<Program>; 2] {
+    let own = built.iter().filter(|artifact| {
+        let folder = artifact.manifest_path.strip_prefix(root).map_or("", |path| path.as_str());
+        chosen.has(parts::of(folder))
+    });
+    let tests = own.filter_map(|artifact| test(root, artifact, path));
+    let mut tests: Vec<(bool, Program)> = if chosen.parts.is_empty() {
+        tests.collect()
+    } else {
+        tests.filter_map(|(has_services, test)| Some((has_services, of_one_part(test)?))).collect()
+    };
     tests.sort_by(|(_, one), (_, other)| one.title.cmp(&other.title));
     let (services, beside): (Vec<_>, Vec<_>) = tests.into_iter().partition(|(has_services, _)| *has_services);
-    let programs = |tests: Vec<(bool, Program)>| tests.into_iter().map(|(_, program)| program).collect();
-    (programs(services), programs(beside))
+    [services, beside].map(|tests| tests.into_iter().map(|(_, program)| program).collect())
+}
+
+/// The program without what needs several parts, if anything is left of it.
+fn of_one_part(mut test: Program) -> Option<Program> {
+    let Some((source, modules)) = OF_ALL_PARTS.iter().find(|(source, _)| *source == test.title) else {
+        return Some(test);
+    };
+    if modules.is_empty() {
+        println!("left out: {source}, which needs several parts");
+        return None;
+    }
+    println!("left out: {} in {source}, which need several parts", modules.join(", "));
+    test.command.args(modules.iter().flat_map(|module| ["--skip", module]));
+    Some(test)
 }
 
 /// The model checks: `tests/loom.rs` of these crates, compiled with loom's atomics, hence into a directory of their own.
-fn models(root: &Path) -> Command {
+fn models(root: &Path, chosen: &Chosen) -> Option<Command> {
+    let is_chosen = |name: &str| chosen.parts.is_empty() || chosen.packages.iter().any(|chosen| chosen == name);
+    let packages: Vec<_> = MODELLED.iter().filter(|name| is_chosen(name)).flat_map(|name| ["-p", name]).collect();
     let mut command = cargo(root);
-    command.args(["test", "-p", "sidecore-core", "-p", "sidecore-streams", "--profile", "models"]);
+    command.arg("test").args(&packages).args(["--profile", "models"]);
     command.args(["--no-fail-fast", "--test", "loom"]);
     command.env("RUSTFLAGS", "--cfg loom").env("CARGO_TARGET_DIR", root.join("target/loom"));
     command.env("LOOM_MAX_PREEMPTIONS", LOOM_PREEMPTIONS);
-    command
+    (!packages.is_empty()).then_some(command)
 }
 
 fn test(root: &Path, artifact: &Artifact, path: &OsStr) -> Option<(bool, Program)> {
@@ -232,6 +321,25 @@ mod tests {
         let root = crate::root()?;
         let missing: Vec<_> = BESIDE.iter().filter(|folder| !root.join(folder).join("Cargo.toml").is_file()).collect();
         assert!(missing.is_empty(), "{missing:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn what_needs_several_parts_is_there_and_left_out_of_one() -> Result<()> {
+        let root = crate::root()?;
+        let program = |title: &str| Program { title: title.to_owned(), command: Command::new("true") };
+        for (source, modules) in OF_ALL_PARTS {
+            assert!(root.join(source).is_file(), "{source}");
+            let missing = |module: &&&str| {
+                let file = root.join(source).with_file_name(module.trim_end_matches("::")).with_extension("rs");
+                !file.is_file()
+            };
+            assert_eq!(modules.iter().find(missing), None);
+            let left: Option<Vec<_>> = of_one_part(program(source))
+                .map(|test| test.command.get_args().filter(|word| *word != "--skip").map(OsStr::to_owned).collect());
+            assert_eq!(left.unwrap_or_default(), modules);
+        }
+        assert!(of_one_part(program("keys/cli/tests/keys.rs")).is_some());
         Ok(())
     }
 
