@@ -30,6 +30,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     PARTS.iter().map(|(part, _)| *part).filter(|part| *part != TOOLS)
 }
 
+/// Whether crates of one part may depend on any crate of the other.
+pub(crate) fn may_use(part: &str, other: &str) -> bool {
+    part == other || PARTS.iter().any(|(name, used)| *name == part && used.contains(&other))
+}
+
 /// The packages of a part.
 pub(crate) fn packages(root: &Path, part: &str) -> Result<Vec<String>> {
     if names().all(|name| name != part) {
@@ -43,6 +48,15 @@ pub(crate) fn packages(root: &Path, part: &str) -> Result<Vec<String>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn products_share_base_and_only_the_laboratory_knows_them() {
+        for product in ["keys", "sockets", "farm"] {
+            let known: Vec<_> = names().filter(|part| may_use(product, part)).collect();
+            assert_eq!(known, ["base", product]);
+            assert!(may_use("lab", product) && !may_use("base", product) && !may_use(product, "tools"));
+        }
+    }
 
     #[test]
     fn the_packages_of_a_part_are_those_in_its_folder() -> Result<()> {

@@ -1,5 +1,6 @@
 //! Permitted dependencies between crates: faces on the client, the service on it too, the client on core, core on
-//! nothing.
+//! nothing. Above that stands the rule between parts, also for what only tests use: a copy of the tree without the
+//! other products must build, and cargo wants every path that a manifest names.
 
 use std::path::Path;
 
@@ -7,8 +8,11 @@ use cargo_metadata::{Dependency, DependencyKind, MetadataCommand, Package};
 
 use super::Finding;
 use crate::Result;
+use crate::parts;
 use crate::source::Source;
 use crate::tree::Tree;
+
+const THIS: &str = "tools/xtask/src/tidy/arrows.rs";
 
 /// Each crate of ours, and those of ours it may depend on.
 const ALLOWED: [(&str, &[&str]); 34] = [
@@ -147,9 +151,24 @@ const FOR_TESTS: [(&str, &str); 11] = [
     ("sidecore-agent", "sidecore"),
 ];
 
+/// Arrows between parts that may not know each other, until what needs them has moved. Once an arrow is gone, its row is
+/// a finding: the list only gets shorter.
+const STILL: [(&str, &str); 5] = [
+    // Lists, services and paths of sockets, which move to a command of the sockets.
+    ("sidecore-cli", "sidecore-sockets"),
+    ("sidecore-cli", "sidecore-sockets-service"),
+    ("sidecore-watch", "sidecore-sockets"),
+    ("sidecore-watch", "sidecore-sockets-service"),
+    ("sidecore-watch", "sidecore-streams"),
+];
+
+/// A baseline: the laboratory may link it, and all others load it in tests only.
+const LIBCRYPTO: &str = "sidecore-libcrypto";
+
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
+    let gone = STILL.iter().filter_map(|still| stale(*still, &arrows, tree));
     let members = metadata.packages.iter().filter_map(|package| unknown(&package.name, &manifest(package, root)));
     let unpublished = metadata.packages.iter().flat_map(|package| {
         let wrong = if PUBLISHED.contains(&package.name.as_str()) { unpublishable(package) } else { Vec::new() };
@@ -157,7 +176,8 @@ pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
             Finding::new(&manifest(package, root), 1, wrong, "see PUBLISHED in tools/xtask/src/tidy/arrows.rs")
         })
     });
-    Ok(members.chain(arrows.iter().filter_map(|arrow| judge(arrow, tree))).chain(unpublished).collect())
+    let wrong = arrows.iter().filter_map(|arrow| between_parts(arrow, tree).or_else(|| judge(arrow, tree)));
+    Ok(members.chain(wrong).chain(gone).chain(unpublished).collect())
 }
 
 /// What keeps a crate from a registry: its metadata, and crates of ours that are not there, or in no version that is named.
@@ -209,6 +229,8 @@ struct Arrow {
     manifest: String,
     from: String,
     to: String,
+    /// The part of the dependency, if it is a crate of ours.
+    to_part: Option<String>,
     development: bool,
     target: Option<String>,
 }
@@ -218,6 +240,10 @@ fn arrows(package: &Package, root: &Path) -> Vec<Arrow> {
         manifest: manifest(package, root),
         from: package.name.to_string(),
         to: dependency.name.clone(),
+        to_part: dependency
+            .path
+            .as_ref()
+            .and_then(|path| Some(parts::of(path.strip_prefix(root).ok()?.as_str()).to_owned())),
         development: dependency.kind == DependencyKind::Development,
         target: dependency.target.as_ref().map(ToString::to_string),
     };
@@ -232,6 +258,31 @@ fn manifest(package: &Package, root: &Path) -> String {
 fn unknown(name: &str, manifest: &str) -> Option<Finding> {
     let remedy = "give it a row in tools/xtask/src/tidy/arrows.rs and in ARCHITECTURE.md";
     allowed(name).is_none().then(|| Finding::new(manifest, 1, format!("unknown crate `{name}`"), remedy))
+}
+
+/// The rule by part: what is no tool may use a tool for tests only.
+fn between_parts(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
+    let Arrow { from, to, .. } = arrow;
+    let (part, other) = (parts::of(&arrow.manifest), arrow.to_part.as_deref()?);
+    let is_linked_baseline = part == parts::LABORATORY && to == LIBCRYPTO;
+    let permitted = match other {
+        parts::TOOLS => part == parts::TOOLS || arrow.development || is_linked_baseline,
+        _ => parts::may_use(part, other),
+    };
+    if permitted || STILL.contains(&(from.as_str(), to.as_str())) {
+        return None;
+    }
+    let wrong = format!("{part} may not know {other}: `{from}` depends on `{to}`");
+    let remedy = "move what both need to base, and what needs both to lab";
+    Some(Finding::new(&arrow.manifest, line_of(arrow, tree), wrong, remedy))
+}
+
+fn stale((from, to): (&str, &str), arrows: &[Arrow], tree: &Tree) -> Option<Finding> {
+    let is_there = arrows.iter().any(|arrow| arrow.from == from && arrow.to == to);
+    let row = format!("(\"{from}\", \"{to}\")");
+    let line = tree.text(THIS).and_then(|text| text.lines().position(|line| line.contains(&row)));
+    let wrong = format!("`{from}` no longer depends on `{to}`");
+    (!is_there).then(|| Finding::new(THIS, line.map_or(1, |index| index + 1), wrong, "remove the row from STILL"))
 }
 
 fn judge(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
@@ -270,7 +321,8 @@ mod tests {
 
     fn arrow(from: &str, to: &str) -> Arrow {
         let (manifest, target) = (format!("keys/{from}/Cargo.toml"), None);
-        Arrow { manifest, from: from.to_owned(), to: to.to_owned(), development: false, target }
+        let (from, to) = (from.to_owned(), to.to_owned());
+        Arrow { manifest, from, to, to_part: None, development: false, target }
     }
 
     fn is_wrong(arrow: &Arrow) -> bool {
@@ -305,6 +357,42 @@ mod tests {
         assert!(is_wrong(&arrow("sidecore-cli", "sidecore-testing")));
         assert!(!is_wrong(&Arrow { development: true, ..arrow("sidecore-cli", "sidecore-testing") }));
         assert!(!is_wrong(&Arrow { development: true, ..arrow("sidecore-openssl", "sidecore") }));
+    }
+
+    #[test]
+    fn products_do_not_know_each_other_and_tools_are_for_tests() {
+        let said = |from: &str, to: &str, name: &str, development| {
+            let (manifest, to_part) = (format!("{from}/x/Cargo.toml"), Some(to.to_owned()));
+            let arrow = Arrow { manifest, to_part, development, ..arrow("x", name) };
+            between_parts(&arrow, &Tree::of(&[])).map(|finding| finding.wrong)
+        };
+        for (from, to) in [
+            ("keys", "sockets"),
+            ("sockets", "keys"),
+            ("farm", "keys"),
+            ("farm", "lab"),
+            ("base", "farm"),
+            ("base", "lab"),
+            ("tools", "base"),
+        ] {
+            let expected = Some(format!("{from} may not know {to}: `x` depends on `y`"));
+            assert_eq!([said(from, to, "y", false), said(from, to, "y", true)], [expected.clone(), expected]);
+        }
+        for (from, to) in [("farm", "base"), ("farm", "farm"), ("lab", "keys"), ("tools", "tools")] {
+            assert_eq!(said(from, to, "y", false), None, "{from} -> {to}");
+        }
+        for part in ["base", "keys", "sockets", "farm", "lab"] {
+            assert_eq!(said(part, "tools", TESTING, true), None);
+            assert!(said(part, "tools", TESTING, false).is_some());
+            assert_eq!(said(part, "tools", LIBCRYPTO, false).is_none(), part == "lab");
+        }
+    }
+
+    #[test]
+    fn a_row_of_an_arrow_that_is_gone_is_found() {
+        let tree = Tree::of(&[(THIS, "const STILL: [\n    (\"x\", \"y\"),\n")]);
+        assert!(stale(("x", "y"), &[arrow("x", "y")], &tree).is_none());
+        assert_eq!(stale(("x", "y"), &[arrow("x", "z")], &tree).map(|finding| finding.line), Some(2));
     }
 
     #[test]
