@@ -1,8 +1,9 @@
 //! The project's own tools. `cargo xtask tidy` checks the rules of the source, and `cargo xtask test` runs every
-//! check of a change, or those of one part. `cargo xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask
-//! golden` makes the simulator's pages again, `cargo xtask faults` checks core under faults, and `cargo xtask evp`
-//! imports OpenSSL's test vectors.
+//! check of a change, or those of one part. `cargo xtask alone` tests a part in a tree without the others. `cargo
+//! xtask count` counts instructions, and `cargo xtask lines` counts lines. `cargo xtask golden` makes the simulator's
+//! pages again, `cargo xtask faults` checks core under faults, and `cargo xtask evp` imports OpenSSL's test vectors.
 
+mod alone;
 mod built;
 mod count;
 mod evp;
@@ -31,8 +32,10 @@ usage: cargo xtask COMMAND
   tidy             check that the source keeps its own rules
   test             format, lints, tidy, tests, golden pages, faults, instructions, models: all that a change must pass
   test PART        format, tidy, and lints, tests and models of the crates of base, keys, sockets, farm or lab
+  alone PART       copy the tree without the parts that keys, sockets or farm may not know, build it, and run the tests of
+                   this part and of base; lab, which may know all: build the tree without lab
   nightly [NAME]   checks that take long or need another compiler; NAME is deny, oldest, semver, miri, address, thread,
-                   arm, sockets or fuzz
+                   arm, sockets, alone or fuzz
   release [--sign KEY]
                    Debian packages, archives, dependencies, sums and origin of this commit; OpenSSH's KEY signs the sums
   count            count the instructions of an operation, and compare with the limits in docs/results/lane.md
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         ["nightly", ref names @ ..] => root().and_then(|root| nightly::run(&root, names)),
         ["release", ref arguments @ ..] => root().and_then(|root| release::run(&root, arguments)),
         ["upgrade", ref arguments @ ..] => root().and_then(|root| upgrade::run(&root, arguments)),
+        ["alone", ref arguments @ ..] => root().and_then(|root| alone::run(&root, arguments)),
         ["test"] => root().and_then(|root| steps::run(&root, None)),
         ["test", part] => root().and_then(|root| steps::run(&root, Some(part))),
         _ => Err(USAGE.into()),

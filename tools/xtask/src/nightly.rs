@@ -9,9 +9,9 @@ use std::time::Instant;
 
 use cargo_metadata::MetadataCommand;
 
-use crate::Result;
 use crate::tools::{self, Tool};
 use crate::upgrade::newest_release;
+use crate::{Result, alone};
 
 const TARGET: &str = "x86_64-unknown-linux-gnu";
 const ARM: &str = "aarch64-unknown-linux-gnu";
@@ -72,7 +72,7 @@ struct Plant {
     found: &'static str,
 }
 
-const CHECKS: [Check; 9] = [
+const CHECKS: [Check; 10] = [
     Check {
         name: "deny",
         about: "advisories, licences, duplicates and sources of all dependencies",
@@ -254,6 +254,19 @@ const CHECKS: [Check; 9] = [
         },
     },
     Check {
+        name: "alone",
+        about: "parts that build and pass their tests in a copy of the tree without those that they may not know",
+        tool: None,
+        nightly: None,
+        commands: |site| alone::NIGHTLY.iter().map(|part| site.own(&["alone", part])).collect(),
+        plant: Plant {
+            source: "fn main() {}",
+            manifest: "",
+            command: |site| site.own(&["alone", "--plant"]),
+            found: alone::FOUND,
+        },
+    },
+    Check {
         name: "fuzz",
         about: "ten seconds of search for each harness of hostile input, from the inputs of earlier runs",
         tool: Some(FUZZ),
@@ -355,6 +368,13 @@ impl Site {
         let mut cargo = crate::built::cargo(&self.root);
         cargo.args(arguments).env("PATH", &self.path);
         cargo
+    }
+
+    /// This program, in the workspace also where the command is started in a plant.
+    fn own(&self, arguments: &[&str]) -> Result<Command> {
+        let mut own = Command::new("env");
+        own.arg("-C").arg(&self.root).arg(std::env::current_exe()?).args(arguments);
+        Ok(own)
     }
 
     fn rust(&self, toolchain: &str, target: &str, arguments: &[&str]) -> Command {

@@ -3,7 +3,8 @@
 //! Programs that start services wait for them, so one runs for each two cores, and one more after all computations.
 //! These, as lints, have most of the processor time that services leave.
 //!
-//! `cargo xtask test PART` does the same for the crates of one part, and leaves out what looks at the whole tree.
+//! `cargo xtask test PART` does the same for the crates of one part, and leaves out what looks at the whole tree. In a
+//! copy of the tree, `cargo xtask alone PART` runs the tests.
 
 mod counts;
 mod machine;
@@ -97,6 +98,25 @@ pub(crate) fn run(root: &Path, part: Option<&str>) -> Result<bool> {
         // Documentation is tested last: it would wait for the lints, which have the directory of builds.
         let last = computing.pop();
         Ok(Some([services, computing.into_iter().chain(beside).chain(last).collect()]))
+    })
+}
+
+/// What is built in a copy: the tree itself has built this program.
+const COPIED: [&str; 3] = [WORKSPACE, "--exclude", "xtask"];
+
+/// Builds all that is in a copy of the tree, and runs the tests of these parts. The machine gets no packages for it: most
+/// are for tests of other parts.
+///
+/// Without parts it only builds.
+pub(crate) fn run_copy(root: &Path, copy: &Path, parts: &[&'static str]) -> Result<bool> {
+    let machine = Machine::as_it_is(root)?;
+    let chosen = Chosen { parts: parts.to_vec(), packages: vec![WORKSPACE.to_owned()] };
+    told(copy, || {
+        let built = timed("cargo test --no-run", || built::all_of(copy, &COPIED).map(Some));
+        let tests = |built: Vec<_>| {
+            if parts.is_empty() { [vec![], vec![]] } else { tests(copy, &built, &machine.path, &chosen) }
+        };
+        Ok(built.map(tests))
     })
 }
 
@@ -321,6 +341,30 @@ mod tests {
         let root = crate::root()?;
         let missing: Vec<_> = BESIDE.iter().filter(|folder| !root.join(folder).join("Cargo.toml").is_file()).collect();
         assert!(missing.is_empty(), "{missing:?}");
+        Ok(())
+    }
+
+    #[test]
+    fn a_part_has_the_computations_of_its_crates() -> Result<()> {
+        let root = crate::root()?;
+        let (lints, doc) = ("cargo clippy", "cargo test --doc");
+        for (part, titles) in [
+            ("base", &["loom", lints, doc][..]),
+            ("sockets", &["loom", lints, doc]),
+            ("farm", &[lints, doc]),
+            ("lab", &["cargo xtask golden", lints, doc]),
+        ] {
+            let computations = computations(&root, &Chosen::of(&root, part)?)?;
+            assert_eq!(computations.iter().map(|program| &*program.title).collect::<Vec<_>>(), titles, "{part}");
+            let models = computations.iter().find(|program| program.title == "loom");
+            let names = |name: &str| models.is_some_and(|models| models.command.get_args().any(|word| word == name));
+            assert_eq!([names("sidecore-core"), names("sidecore-streams")], [part == "base", part == "sockets"]);
+        }
+        let all = computations(&root, &Chosen::all())?;
+        let words: Vec<_> = all.iter().flat_map(|program| program.command.get_args()).collect();
+        assert!(all.len() == 4 && MODELLED.iter().all(|name| words.contains(&OsStr::new(name))));
+        assert_eq!(Chosen::of(&root, "lab")?.needed(), [WORKSPACE]);
+        assert!(!Chosen::of(&root, "sockets")?.needed().contains(&"sidecore"));
         Ok(())
     }
 
