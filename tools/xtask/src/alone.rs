@@ -58,8 +58,8 @@ const COPIES: [Copy; 4] = [
     },
 ];
 
-/// Parts that the nightly check tries. Keys, and all without the laboratory, follow when tidy's list STILL is empty.
-pub(crate) const NIGHTLY: [&str; 2] = ["sockets", "farm"];
+/// Parts that the nightly check tries.
+pub(crate) const NIGHTLY: [&str; 4] = ["keys", "sockets", "farm", parts::LABORATORY];
 /// What `--plant` says when each of these parts refuses its planted arrow.
 pub(crate) const FOUND: &str = "each planted arrow is found";
 

@@ -12,8 +12,6 @@ use crate::parts;
 use crate::source::Source;
 use crate::tree::Tree;
 
-const THIS: &str = "tools/xtask/src/tidy/arrows.rs";
-
 /// Each crate of ours, and those of ours it may depend on.
 const ALLOWED: [(&str, &[&str]); 34] = [
     // Base: what all parts share.
@@ -151,24 +149,12 @@ const FOR_TESTS: [(&str, &str); 11] = [
     ("sidecore-agent", "sidecore"),
 ];
 
-/// Arrows between parts that may not know each other, until what needs them has moved. Once an arrow is gone, its row is
-/// a finding: the list only gets shorter.
-const STILL: [(&str, &str); 5] = [
-    // Lists, services and paths of sockets, which move to a command of the sockets.
-    ("sidecore-cli", "sidecore-sockets"),
-    ("sidecore-cli", "sidecore-sockets-service"),
-    ("sidecore-watch", "sidecore-sockets"),
-    ("sidecore-watch", "sidecore-sockets-service"),
-    ("sidecore-watch", "sidecore-streams"),
-];
-
 /// A baseline: the laboratory may link it, and all others load it in tests only.
 const LIBCRYPTO: &str = "sidecore-libcrypto";
 
 pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
     let metadata = MetadataCommand::new().current_dir(root).no_deps().exec()?;
     let arrows: Vec<Arrow> = metadata.packages.iter().flat_map(|package| arrows(package, root)).collect();
-    let gone = STILL.iter().filter_map(|still| stale(*still, &arrows, tree));
     let members = metadata.packages.iter().filter_map(|package| unknown(&package.name, &manifest(package, root)));
     let unpublished = metadata.packages.iter().flat_map(|package| {
         let wrong = if PUBLISHED.contains(&package.name.as_str()) { unpublishable(package) } else { Vec::new() };
@@ -177,7 +163,7 @@ pub(super) fn check(root: &Path, tree: &Tree) -> Result<Vec<Finding>> {
         })
     });
     let wrong = arrows.iter().filter_map(|arrow| between_parts(arrow, tree).or_else(|| judge(arrow, tree)));
-    Ok(members.chain(wrong).chain(gone).chain(unpublished).collect())
+    Ok(members.chain(wrong).chain(unpublished).collect())
 }
 
 /// What keeps a crate from a registry: its metadata, and crates of ours that are not there, or in no version that is named.
@@ -269,20 +255,12 @@ fn between_parts(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
         parts::TOOLS => part == parts::TOOLS || arrow.development || is_linked_baseline,
         _ => parts::may_use(part, other),
     };
-    if permitted || STILL.contains(&(from.as_str(), to.as_str())) {
+    if permitted {
         return None;
     }
     let wrong = format!("{part} may not know {other}: `{from}` depends on `{to}`");
     let remedy = "move what both need to base, and what needs both to lab";
     Some(Finding::new(&arrow.manifest, line_of(arrow, tree), wrong, remedy))
-}
-
-fn stale((from, to): (&str, &str), arrows: &[Arrow], tree: &Tree) -> Option<Finding> {
-    let is_there = arrows.iter().any(|arrow| arrow.from == from && arrow.to == to);
-    let row = format!("(\"{from}\", \"{to}\")");
-    let line = tree.text(THIS).and_then(|text| text.lines().position(|line| line.contains(&row)));
-    let wrong = format!("`{from}` no longer depends on `{to}`");
-    (!is_there).then(|| Finding::new(THIS, line.map_or(1, |index| index + 1), wrong, "remove the row from STILL"))
 }
 
 fn judge(arrow: &Arrow, tree: &Tree) -> Option<Finding> {
@@ -386,13 +364,6 @@ mod tests {
             assert!(said(part, "tools", TESTING, false).is_some());
             assert_eq!(said(part, "tools", LIBCRYPTO, false).is_none(), part == "lab");
         }
-    }
-
-    #[test]
-    fn a_row_of_an_arrow_that_is_gone_is_found() {
-        let tree = Tree::of(&[(THIS, "const STILL: [\n    (\"x\", \"y\"),\n")]);
-        assert!(stale(("x", "y"), &[arrow("x", "y")], &tree).is_none());
-        assert_eq!(stale(("x", "y"), &[arrow("x", "z")], &tree).map(|finding| finding.line), Some(2));
     }
 
     #[test]
