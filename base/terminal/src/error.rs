@@ -36,9 +36,16 @@ pub enum TerminalError {
     /// A listening socket takes no connections any more.
     #[error("cannot take connections any more: {0}")]
     Accept(#[source] io::Error),
-    /// Another program of the command is in none of these places, which are relative to this program's directory.
-    #[error("no {0} in {1}, seen from this program: `cargo build --release` builds both")]
-    NoProgram(String, String),
+    /// Another program of the command is not where it is looked for.
+    #[error(
+        "{words} is not installed here: apt-get install {package}, or where cargo built this program, `cargo build --release` builds both"
+    )]
+    NotInstalled {
+        /// What a user types for it, as `sidecore farm`.
+        words: String,
+        /// The Debian package that has it.
+        package: &'static str,
+    },
     /// That program cannot be started.
     #[error("cannot run {program}: {1}", program = .0.display())]
     Run(PathBuf, #[source] io::Error),

@@ -2,7 +2,8 @@
 //! `sidecore key-server` were words of the farm.
 
 use sidecore_terminal::error::TerminalError;
-use sidecore_terminal::{output, programs};
+use sidecore_terminal::output;
+use sidecore_terminal::programs::{self, Other, Row};
 use std::env;
 use std::ffi::OsString;
 
@@ -12,23 +13,28 @@ const BESIDE: [&str; 1] = ["."];
 pub(crate) const REMOTE: &str = "sidecore-remote";
 pub(crate) const LABORATORY: &str = "sidecore-lab";
 
-const PROGRAMS: [(&str, &[&str]); 2] = [(REMOTE, &["gateway", "key-server"]), (LABORATORY, &["try", "bench"])];
+const PROGRAMS: [Row; 2] =
+    [(REMOTE, &["gateway", "key-server"], "sidecore"), (LABORATORY, &["try", "bench"], "sidecore-lab")];
 
 /// The program that has this word, if this program has it not.
 pub(crate) fn program_of(word: &str) -> Option<&'static str> {
-    PROGRAMS.into_iter().find(|(_, words)| words.contains(&word)).map(|(program, _)| program)
+    PROGRAMS.into_iter().find(|(_, words, _)| words.contains(&word)).map(|(program, ..)| program)
 }
 
 /// Replaces this process by that program, with the same arguments. Returns only on failure.
 pub(crate) fn go_on_as(program: &str) -> TerminalError {
     // The laboratory's own `try` and `bench` are not the farm's.
     let farm = (program == LABORATORY).then(|| OsString::from("farm"));
-    programs::go_on_as(program, &BESIDE, farm.into_iter().chain(env::args_os().skip(1)))
+    replaced_by(program, farm.into_iter().chain(env::args_os().skip(1)))
 }
 
 /// The same for the completion of a command line, which has the whole line behind `--`.
 pub(crate) fn complete_as(program: &str) -> TerminalError {
-    programs::go_on_as(program, &BESIDE, env::args_os().skip(1))
+    replaced_by(program, env::args_os().skip(1))
+}
+
+fn replaced_by(program: &str, arguments: impl IntoIterator<Item = OsString>) -> TerminalError {
+    programs::go_on_as(Other::of(program, &PROGRAMS, "sidecore farm"), &BESIDE, arguments)
 }
 
 /// Prints usage, or starts the program that has the help for this word. Returns the exit code.

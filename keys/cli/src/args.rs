@@ -68,7 +68,16 @@ pub(crate) enum Command {
     Agent(HandedOn),
     /// Write the pages of the manual, and completions for bash, zsh and fish
     #[command(hide = true)]
-    Manuals(Manuals),
+    Manuals(AllManuals),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct AllManuals {
+    #[command(flatten)]
+    pub(crate) to: Manuals,
+    /// Only what this Debian package has; all that is here by default
+    #[arg(long, value_name = "NAME")]
+    pub(crate) package: Option<String>,
 }
 
 #[derive(Debug, Args)]

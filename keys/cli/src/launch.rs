@@ -39,7 +39,7 @@ pub(crate) fn run(args: &Run) -> Result<u8, CliError> {
 
 /// `sidecore sockets run`, without the command that it is to become.
 fn with_sockets(args: &Run) -> Result<Command, CliError> {
-    let mut command = Command::new(others::find(others::SOCKETS)?);
+    let mut command = Command::new(others::sockets()?);
     command.args(["sockets", "run"]);
     let options = [("--preload", &args.preload), ("--socket", &args.socket_of_sockets)];
     for (option, path) in options.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?))) {

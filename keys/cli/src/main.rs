@@ -60,7 +60,7 @@ fn run(command: Command) -> Result<u8, CliError> {
         Command::Farm(_) => return Err(others::go_on_as(others::FARM).into()),
         Command::Gateway(_) | Command::KeyServer(_) => return Err(others::go_on_as(others::REMOTE).into()),
         Command::Agent(_) => return Err(others::go_on_as(others::AGENT).into()),
-        Command::Manuals(args) => manuals::write(&args.directory)?,
+        Command::Manuals(args) => manuals::write(&args.to.directory, args.package.as_deref())?,
     }
     Ok(0)
 }

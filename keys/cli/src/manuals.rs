@@ -2,7 +2,7 @@
 
 use crate::args::Cli;
 use crate::error::{CliError, failed};
-use crate::others::{BESIDE, PROGRAMS};
+use crate::others::{BESIDE, PACKAGE, PROGRAMS};
 use clap::CommandFactory;
 use clap_complete::env::Shells;
 use clap_mangen::roff::{Roff, bold, roman};
@@ -95,17 +95,26 @@ const EXAMPLES: [(&str, &str); 24] = [
     ("sidecore check --config /etc/sidecore/sidecore.toml", "Whether a service would start with that file."),
 ];
 
-pub(crate) fn write(directory: &Path) -> Result<(), CliError> {
-    let all = arguments::shown(Cli::command());
-    arguments::write_pages(arguments::visible(&all), &EXAMPLES, directory)?;
-    written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
-    for (shell, file, last) in SHELLS {
-        written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))?;
+/// `wanted`: the Debian package whose pages these are; all by default.
+pub(crate) fn write(directory: &Path, wanted: Option<&str>) -> Result<(), CliError> {
+    let is_wanted = |package: &str| wanted.is_none_or(|wanted| wanted == package);
+    if is_wanted(PACKAGE) {
+        write_own(directory)?;
     }
     PROGRAMS
         .iter()
-        .filter_map(|(name, _)| programs::find(&[name], &BESIDE))
+        .filter(|(.., package)| is_wanted(package))
+        .filter_map(|(name, ..)| programs::find(&[name], &BESIDE))
         .try_for_each(|other| have_written(other, directory))
+}
+
+fn write_own(directory: &Path) -> Result<(), CliError> {
+    let all = arguments::shown(Cli::command());
+    arguments::write_pages(arguments::visible(&all), &EXAMPLES, directory)?;
+    written(directory, "man/man1/sidecore.1", |page| first_page(&all, page))?;
+    SHELLS.iter().try_for_each(|(shell, file, last)| {
+        written(directory, file, |script| asks(shell, script).and_then(|()| script.write_all(last.as_bytes())))
+    })
 }
 
 fn first_page(command: &clap::Command, page: &mut dyn io::Write) -> io::Result<()> {

@@ -1,8 +1,10 @@
 //! Commands that are other programs: root need not run them, and this program has less behind it.
 
 use sidecore_terminal::error::TerminalError;
-use sidecore_terminal::{output, programs};
+use sidecore_terminal::output;
+use sidecore_terminal::programs::{self, Other, Row};
 use std::env;
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 /// Directories of the other programs: cargo builds all into one, `packaging/install` uses the other.
@@ -16,25 +18,30 @@ pub(crate) const FARM: &str = "sidecore-farm";
 pub(crate) const REMOTE: &str = "sidecore-remote";
 pub(crate) const AGENT: &str = "sidecore-agent";
 
-/// Programs with their commands.
-pub(crate) const PROGRAMS: [(&str, &[&str]); 7] = [
-    (TRY, &["try"]),
-    (LABORATORY, &["bench", "sim", "net"]),
-    (WATCH, &["top", "export"]),
-    (SOCKETS, &["sockets"]),
-    (FARM, &["farm"]),
-    (REMOTE, &["gateway", "key-server"]),
-    (AGENT, &["agent"]),
+/// The Debian package of this program.
+pub(crate) const PACKAGE: &str = "sidecore";
+
+/// Programs with their commands, and the Debian package that has the program.
+pub(crate) const PROGRAMS: [Row; 7] = [
+    (TRY, &["try"], PACKAGE),
+    (LABORATORY, &["bench", "sim", "net"], "sidecore-lab"),
+    (WATCH, &["top", "export"], PACKAGE),
+    (SOCKETS, &["sockets"], "sidecore-sockets"),
+    (FARM, &["farm"], "sidecore-farm"),
+    (REMOTE, &["gateway", "key-server"], PACKAGE),
+    (AGENT, &["agent"], PACKAGE),
 ];
 
 /// The program that has this command, if this program has it not.
 pub(crate) fn program_of(command: &str) -> Option<&'static str> {
-    PROGRAMS.into_iter().find(|(_, commands)| commands.contains(&command)).map(|(program, _)| program)
+    PROGRAMS.into_iter().find(|(_, commands, _)| commands.contains(&command)).map(|(program, ..)| program)
 }
 
-/// Path of that program.
-pub(crate) fn find(program: &str) -> Result<PathBuf, TerminalError> {
-    programs::find(&[program], &BESIDE).ok_or_else(|| TerminalError::NoProgram(program.to_owned(), BESIDE.join(" or ")))
+/// Path of the program of sockets, for a command that it starts.
+pub(crate) fn sockets() -> Result<PathBuf, TerminalError> {
+    let words = || "sidecore run --sockets".to_owned();
+    programs::find(&[SOCKETS], &BESIDE)
+        .ok_or_else(|| TerminalError::NotInstalled { words: words(), package: "sidecore-sockets" })
 }
 
 /// Replaces this process by that program, with the same arguments. Returns only on failure.
@@ -45,12 +52,16 @@ pub(crate) fn go_on_as(program: &str) -> TerminalError {
         let help = typed[0] == "help";
         typed.drain(usize::from(help)..=word);
     }
-    programs::go_on_as(program, &BESIDE, typed)
+    replaced_by(program, typed)
 }
 
 /// The same for the completion of a command line, which has the whole line behind `--`.
 pub(crate) fn complete_as(program: &str) -> TerminalError {
-    programs::go_on_as(program, &BESIDE, env::args_os().skip(1))
+    replaced_by(program, env::args_os().skip(1))
+}
+
+fn replaced_by(program: &str, arguments: impl IntoIterator<Item = OsString>) -> TerminalError {
+    programs::go_on_as(Other::of(program, &PROGRAMS, "sidecore"), &BESIDE, arguments)
 }
 
 /// Prints usage, or starts the program that has the help for this command. Returns the exit code.

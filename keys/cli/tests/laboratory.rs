@@ -68,11 +68,19 @@ fn it_gets_arguments_input_and_signals_and_its_exit_code_is_the_commands() {
 #[test]
 fn without_it_the_command_says_what_to_do_and_does_the_rest() {
     let root = installed(None);
-    for arguments in [&["bench", "lane"][..], &["sim", "--help"], &["help", "bench"]] {
+    let missing = [
+        (&["bench", "lane"][..], "sidecore bench", "sidecore-lab"),
+        (&["sim", "--help"], "sidecore sim", "sidecore-lab"),
+        (&["help", "bench"], "sidecore bench", "sidecore-lab"),
+        (&["farm", "try"], "sidecore farm", "sidecore-farm"),
+        (&["key-server"], "sidecore key-server", "sidecore"),
+    ];
+    for (arguments, words, package) in missing {
         let output = ran(root.path(), arguments);
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         let said = text(&output.stderr);
-        assert!(said.contains("no sidecore-lab in") && said.contains("cargo build --release"), "{said}");
+        let wanted = format!("{words} is not installed here: apt-get install {package}, ");
+        assert!(said.contains(&wanted) && said.contains("cargo build --release"), "{said}");
     }
     let help = ran(root.path(), &["--help"]);
     assert!(help.status.success());
@@ -108,7 +116,7 @@ fn a_program_with_sockets_is_started_by_the_program_of_sockets() {
     };
     let without = run(&["--", "true"]);
     assert_eq!(without.status.code(), Some(2));
-    assert!(text(&without.stderr).contains("no sidecore-sockets in"), "{}", text(&without.stderr));
+    assert!(text(&without.stderr).contains("apt-get install sidecore-sockets"), "{}", text(&without.stderr));
     let script = root.path().join("stand-in");
     fs::write(&script, "#!/bin/sh\necho \"$@\"\ntest -f \"$OPENSSL_CONF\" && exit 7\n").unwrap();
     install(&script, &root.path().join("bin/sidecore-sockets"));

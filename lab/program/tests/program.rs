@@ -73,7 +73,10 @@ fn what_the_other_program_does_is_left_to_it() {
     install(PROGRAM.as_ref(), &program);
     let missing = Command::new(&program).arg("serve").output().unwrap();
     let said = String::from_utf8_lossy(&missing.stderr).into_owned();
-    assert!(missing.status.code() == Some(2) && said.contains("no sidecore in"), "{said}");
+    assert!(
+        missing.status.code() == Some(2) && said.contains("sidecore is not installed here: apt-get install sidecore,"),
+        "{said}"
+    );
     fs::write(&script, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
     install(&script, &other);
     let done = Command::new(&program).args(["keys", "--help"]).output().unwrap();

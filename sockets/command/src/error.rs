@@ -41,8 +41,8 @@ pub(crate) enum CommandError {
     #[error("the service did not start: its log says why")]
     NotStarted(u8),
     #[error(
-        "no library for sockets beside this program or in ../lib/sidecore: build it with `cargo build --release -p \
-         sidecore-preload`, or name it with --preload"
+        "no library for sockets beside this program or in ../lib/sidecore: apt-get install sidecore-sockets, build it with \
+         `cargo build --release -p sidecore-preload`, or name it with --preload"
     )]
     NoLibrary,
     #[error("{}: {source}; name libsidecore_preload.so", path.display())]

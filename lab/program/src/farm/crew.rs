@@ -24,7 +24,7 @@ pub(crate) struct Role {
 pub(crate) enum ProcessError {
     #[error("cannot find this program: {0}")]
     OwnPath(io::Error),
-    #[error("no {FARM} beside this program: `cargo build --release -p {FARM}` builds it")]
+    #[error("no {FARM} beside this program: apt-get install {FARM}, or `cargo build --release -p {FARM}` builds it")]
     NoFarm,
     #[error("cannot write {}: {source}", log.display())]
     Log { log: PathBuf, source: io::Error },
