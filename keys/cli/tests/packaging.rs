@@ -72,6 +72,7 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
         "usr/lib/systemd/system/sidecore-agent-host.socket",
         "usr/lib/systemd/user/sidecore-agent.socket",
         "usr/lib/sysusers.d/sidecore.conf",
+        "usr/lib/sysusers.d/sidecore-sockets.conf",
         "usr/share/man/man1/sidecore.1",
         "usr/share/man/man1/sidecore-keys-import.1",
         "usr/share/bash-completion/completions/sidecore",
@@ -121,6 +122,42 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
     assert_eq!(folder.files(), [""; 0]);
 }
 
+/// Pages of other programs are there where cargo has built these.
+#[test]
+fn each_file_is_of_one_part_and_all_parts_are_the_whole() {
+    let folder = BuildFolder::new();
+    let others = [("libsidecore_preload.so", "preload"), ("sidecore-farm", "farm"), ("sidecore-lab", "lab")];
+    for (name, content) in others {
+        fs::write(folder.built().join(name), content).unwrap();
+    }
+    let installed = |parts: &[&str]| {
+        let mut arguments = vec![folder.built()];
+        arguments.extend(parts.iter().map(PathBuf::from));
+        folder.done("install", &arguments.iter().map(PathBuf::as_path).collect::<Vec<_>>());
+        let files = folder.files();
+        fs::remove_dir_all(folder.root()).unwrap();
+        files
+    };
+    let parts = ["keys", "sockets", "farm", "lab"].map(|part| installed(&[part]));
+    let mut together = parts.concat();
+    together.sort();
+    assert_eq!(together, installed(&[]));
+    assert_eq!(installed(&["farm", "sockets"]).len(), parts[1].len() + parts[2].len());
+    let of_each = [
+        ["usr/bin/sidecore", "etc/sidecore/sidecore.toml", "usr/share/doc/sidecore/keys.md"],
+        [
+            "usr/lib/sidecore/sidecore-preload.so",
+            "etc/sidecore/sockets.toml",
+            "usr/lib/systemd/system/sidecore-sockets.service",
+        ],
+        ["usr/lib/sidecore/sidecore-farm", "usr/share/doc/sidecore/farm.md", "usr/share/sidecore/farm/accounts.conf"],
+        ["usr/lib/sidecore/sidecore-lab", "usr/share/doc/sidecore/measuring.md", "usr/share/sidecore/plans/zvm.toml"],
+    ];
+    for (files, wanted) in parts.iter().zip(of_each) {
+        assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");
+    }
+}
+
 #[test]
 fn what_cannot_be_installed_is_said_before_anything_is_changed() {
     let folder = BuildFolder::new();
@@ -128,6 +165,11 @@ fn what_cannot_be_installed_is_said_before_anything_is_changed() {
     let refused = folder.script("install", &[&folder.built()]);
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(refused.status.code() == Some(2) && said.contains("cargo build --release"), "{said}");
+    assert!(!folder.root().exists());
+    for part in ["sockets", "farm", "lab", "socket"] {
+        let refused = folder.script("install", &[&folder.built(), Path::new(part)]);
+        assert_eq!(refused.status.code(), Some(2), "{part}: it has not been built, or is none");
+    }
     assert!(!folder.root().exists());
     let refused = folder.script("uninstall", &[Path::new("--all")]);
     assert_eq!(refused.status.code(), Some(2));

@@ -18,6 +18,8 @@ use crate::tools;
 /// Below the workspace.
 const BUILD: &str = "target/release-build";
 const FILES: &str = "target/release-files";
+/// Directories below `target/package`, where `packaging/deb` leaves the files of each package.
+const PACKAGES: [&str; 4] = ["sidecore", "sidecore-sockets", "sidecore-farm", "sidecore-lab"];
 const SUMS: &str = "SHA256SUMS";
 /// Written into each signature, so that it holds for nothing else.
 const NAMESPACE: &str = "sidecore-release";
@@ -113,23 +115,23 @@ impl Release {
         succeed(build.env("SOURCE_DATE_EPOCH", &self.time))
     }
 
-    /// The Debian package, and the same files as an archive.
+    /// The Debian packages, and all their files as one archive.
     fn pack(&self, target: &Target, manuals: &Path, files: &Path) -> Result<()> {
-        let package = files.join("package.deb");
         let mut deb = Command::new(self.root.join("packaging/deb"));
-        deb.arg(self.built(target)).args(["--target", target.triple, "--output"]).arg(&package);
+        deb.arg(self.built(target)).args(["--target", target.triple, "--output"]).arg(files);
         deb.env("DEB_HOST_MULTIARCH", target.multiarch).env("MANUALS", manuals);
         deb.env("PATH", tools::path(&self.root)?).env("SOURCE_DATE_EPOCH", &self.time);
         succeed(&mut deb)?;
-        let field = |name: &str| said(Command::new("dpkg-deb").arg("--field").arg(&package).arg(name));
-        let name = format!("sidecore_{}_{}.deb", field("Version")?, field("Architecture")?);
-        fs::rename(&package, files.join(name))?;
         let name = format!("sidecore-{}-{}-linux-gnu.tar.gz", self.version, target.processor);
         let mut tar = Command::new("tar");
         tar.args(["--create", "--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mode=go-w"]);
         tar.arg(format!("--mtime=@{}", self.time)).arg("--use-compress-program=gzip --no-name --best");
         tar.arg(format!("--transform=s,^\\.,sidecore-{},", self.version)).arg("--file").arg(files.join(name));
-        succeed(tar.arg("--directory").arg(self.root.join("target/package")).arg("."))
+        // No file is in two packages; their directories meet in the archive.
+        for package in PACKAGES {
+            tar.arg("--directory").arg(self.root.join("target/package").join(package)).arg(".");
+        }
+        succeed(&mut tar)
     }
 }
 

@@ -1,4 +1,5 @@
-# The README's lines on a bare Debian with systemd, pasted: `move` and `back` in /mnt, beside first.deb.
+# The README's lines on a bare Debian with systemd, pasted: `move` and `back` in /mnt, beside packages in first, of which
+# keys need one.
 . /mnt/words
 pasted() {
     bash -e "/mnt/$1" >"/mnt/$1.said" 2>&1 || fail "$1: $(cat "/mnt/$1.said")"
@@ -9,7 +10,7 @@ pasted() {
 
 said "installed: systemd starts the service"
 [ -d /run/systemd/system ] || fail "no systemd"
-get install /mnt/first.deb
+get install /mnt/first/sidecore_*.deb
 systemctl is-active sidecore
 
 said "nginx with its key in a file"
@@ -45,8 +46,8 @@ systemctl start sidecore
 said "an upgrade stops at a question about a configuration; removed then: the service ends all the same"
 get purge nginx-light
 be_patient
-dpkg-deb -R /mnt/first.deb /tmp/second
-sed -i 's/^Version: .*/Version: 0.1.0-2/' /tmp/second/DEBIAN/control
+dpkg-deb -R /mnt/first/sidecore_*.deb /tmp/second
+sed -i 's/^Version: .*/Version: 0.1.0-3/' /tmp/second/DEBIAN/control
 echo '# of the new version' >>/tmp/second/etc/ssl/openssl-sidecore.cnf
 dpkg-deb -Zgzip -z1 -b /tmp/second /tmp/second.deb
 held=$(systemctl show --property MainPID --value sidecore)

@@ -1,5 +1,5 @@
-# The life of the package on a bare Debian. Beside this file in /mnt: `move` and `restart`, the lines of the README and of
-# docs/install.md; first.deb and second.deb.
+# The life of the packages on a bare Debian. Beside this file in /mnt: `move` and `restart`, the lines of the README and of
+# docs/install.md; packages in first and second.
 . /mnt/words
 ours() { find / -xdev \( -path /proc -o -path /mnt -o -path /dev -o -path '/var/cache/*' -o -path '/var/lib/dpkg/*' \) -prune -o -path '*sidecore*' -print | sort; }
 version() { dpkg-query -W -f '${Version}' sidecore; }
@@ -10,8 +10,8 @@ said "a bare Debian: no systemd, nothing of the package"
 [ -z "$(ours)" ] || fail "$(ours)"
 
 said "installed, and started by hand: without an init system Debian lets packages start nothing unless policy-rc.d permits it"
-get install /mnt/first.deb
-[ "$(version)" = 0.1.0-1 ] || fail "$(version)"
+get install /mnt/first/*.deb
+[ "$(version)" = 0.1.0-2 ] || fail "$(version)"
 [ ! -e /run/sidecore.pid ] || fail "it runs already"
 service sidecore start
 printf '#!/bin/sh\nexit 0\n' >/usr/sbin/policy-rc.d
@@ -48,8 +48,8 @@ said "upgraded while handshakes go on"
 handshakes_go_on
 more
 before=$(pid)
-get install /mnt/second.deb
-[ "$(version)" = 0.1.0-2 ] || fail "$(version)"
+get install /mnt/second/*.deb
+[ "$(version)" = 0.1.0-3 ] || fail "$(version)"
 more
 handshakes_end
 [ "$(pid)" != "$before" ] || fail "the old service still runs"
@@ -75,13 +75,13 @@ get remove sidecore
 ls /var/lib/sidecore/keys/www@*.key /etc/sidecore/sidecore.toml /etc/sidecore/passphrase /etc/ssl/openssl-sidecore.cnf
 
 said "installed again: the key is there"
-get install /mnt/second.deb
+get install /mnt/second/sidecore_*.deb
 . /mnt/restart
 handshake || fail "after the package came back: $(cat /mnt/said)"
 
 said "an upgrade stops at a question about a configuration; removed then: the service ends all the same"
-dpkg-deb -R /mnt/second.deb /tmp/third
-sed -i 's/^Version: .*/Version: 0.1.0-3/' /tmp/third/DEBIAN/control
+dpkg-deb -R /mnt/second/sidecore_*.deb /tmp/third
+sed -i 's/^Version: .*/Version: 0.1.0-4/' /tmp/third/DEBIAN/control
 echo '# of the new version' >>/tmp/third/etc/ssl/openssl-sidecore.cnf
 dpkg-deb -Zgzip -z1 -b /tmp/third /tmp/third.deb
 held=$(pid)
@@ -93,7 +93,7 @@ get remove sidecore
 rm -r /tmp/third /tmp/third.deb
 
 said "purged: only keys and their passphrase stay, and it says so"
-get purge sidecore >/mnt/purged 2>&1
+get purge sidecore sidecore-sockets sidecore-farm sidecore-lab >/mnt/purged 2>&1
 cat /mnt/purged
 line=$(sed -n 's/^sidecore: to delete them: //p' /mnt/purged)
 ours | grep -v -e '^/etc/nginx/www.sidecore.pem$' -e '^/etc/sidecore$' -e '^/etc/sidecore/passphrase$' -e '^/var/lib/sidecore' >/mnt/left || true

@@ -1,4 +1,4 @@
-//! The Debian package on a bare Debian: installed, used by nginx with the README's lines, upgraded under load, removed
+//! The Debian packages on a bare Debian: installed, used by nginx with the README's lines, upgraded under load, removed
 //! and purged.
 
 use crate::guides::project;
@@ -6,6 +6,7 @@ use crate::library;
 use crate::module;
 use crate::programs::{Daemon, is_root, program, run, wait_for};
 use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
@@ -26,13 +27,18 @@ fn pasted(words: &str) -> &'static str {
     behind.split("```sh\n").nth(1).and_then(|block| block.split("```").next()).unwrap()
 }
 
-/// Builds a package of that version once. Its programs are the tests' builds, not release builds.
-fn package(version: &'static str, to: &Path) {
-    // The package is assembled in one directory of the project.
-    static MADE: Mutex<BTreeMap<&str, Vec<u8>>> = Mutex::new(BTreeMap::new());
+/// The files of packages: their names and bytes.
+type Files = Vec<(OsString, Vec<u8>)>;
+
+/// Builds the packages of that version once, and puts them into this directory. Their programs are the tests' builds, not
+/// release builds.
+fn packages(version: &'static str, to: &Path) {
+    // The packages are assembled in one directory of the project.
+    static MADE: Mutex<BTreeMap<&str, Files>> = Mutex::new(BTreeMap::new());
+    std::fs::create_dir(to).unwrap();
     let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(package) = made.get(version) {
-        return std::fs::write(to, package).unwrap();
+    if let Some(packages) = made.get(version) {
+        return packages.iter().for_each(|(name, package)| std::fs::write(to.join(name), package).unwrap());
     }
     for name in ["sidecore-lab", "sidecore-try", "sidecore-watch", "sidecore-remote", "sidecore-farm", "sidecore-agent"]
     {
@@ -46,7 +52,8 @@ fn package(version: &'static str, to: &Path) {
     let mut command = program("sh");
     command.arg(project().join("packaging/deb")).arg(built.parent().unwrap()).args(["--fast", "--quiet"]);
     finished("packaging/deb", command.args(["--deb-version", version, "--output"]).arg(to), &to.with_extension("log"));
-    made.insert(version, std::fs::read(to).unwrap());
+    let files = std::fs::read_dir(to).unwrap().map(|file| file.unwrap());
+    made.insert(version, files.map(|file| (file.file_name(), std::fs::read(file.path()).unwrap())).collect());
 }
 
 fn finished(name: &str, command: &mut Command, log: &Path) -> String {
@@ -82,8 +89,8 @@ impl Debian {
         std::fs::write(self.shared(name), text).unwrap();
     }
 
-    pub(crate) fn package(&self, name: &str, version: &'static str) {
-        package(version, &self.shared(name));
+    pub(crate) fn packages(&self, name: &str, version: &'static str) {
+        packages(version, &self.shared(name));
     }
 
     /// Creates the system and runs the steps in it. `packages`: Debian packages that the steps may install. Returns the
@@ -105,8 +112,8 @@ impl Debian {
 #[test]
 fn a_bare_debian_installs_upgrades_and_removes_the_package_and_nginx_loses_no_handshake() {
     let debian = Debian::new();
-    debian.package("first.deb", "0.1.0-1");
-    debian.package("second.deb", "0.1.0-2");
+    debian.packages("first", "0.1.0-2");
+    debian.packages("second", "0.1.0-3");
     debian
         .write("move", &pasted("**Keys out of nginx in seven lines**").lines().take(3).collect::<Vec<_>>().join("\n"));
     debian.follow(include_str!("debian-steps.sh"), &["nginx-light", "openssl"], &[]);
@@ -115,12 +122,19 @@ fn a_bare_debian_installs_upgrades_and_removes_the_package_and_nginx_loses_no_ha
 #[test]
 fn pasted_into_a_bare_debian_the_lines_of_the_readme_move_the_key_and_bring_it_back() {
     let debian = Debian::new();
-    debian.package("first.deb", "0.1.0-1");
+    debian.packages("first", "0.1.0-2");
     debian.write("move", pasted("**Keys out of nginx in seven lines**"));
     debian.write("back", pasted("**And back**"));
     let said = debian.follow(include_str!("debian-readme-steps.sh"), &["nginx-light", "openssl"], &[("BOOT", "yes")]);
     let server = "ok     server: localhost:443 shook hands by the key \"www\", which signed for it: 1, in all: 2";
     assert!(said.contains(server), "{said}");
+}
+
+#[test]
+fn one_package_of_all_parts_becomes_one_for_each_and_nothing_is_lost() {
+    let debian = Debian::new();
+    debian.packages("first", "0.1.0-2");
+    debian.follow(include_str!("debian-parts-steps.sh"), &[], &[("BOOT", "yes")]);
 }
 
 #[test]

@@ -2,8 +2,8 @@
 # A bare Debian of its own, for the package: made by debootstrap, in a file system and namespaces that are gone with its first
 # process. That is the steps' shell; with BOOT in the environment it is systemd, which is installed before.
 #
-# debian.sh SCRATCH PACKAGE...: does SCRATCH/shared/steps there, as root. SCRATCH/shared is its /mnt, with first.deb, which the steps may
-# install, and these packages of Debian as well. In the environment: SUITE, the release, else that of this machine; SHOWN, directories of
+# debian.sh SCRATCH PACKAGE...: does SCRATCH/shared/steps there, as root. SCRATCH/shared is its /mnt, with packages in first, which the
+# steps may install, and these packages of Debian as well. In the environment: SUITE, the release, else that of this machine; SHOWN, directories of
 # this machine, one a line, which are there under the same names and cannot be written.
 set -eu
 scratch=$1
@@ -25,7 +25,7 @@ outside() {
     devices
     show
     # The namespaces have no network: what is installed there later is fetched before.
-    fetch install /mnt/first.deb
+    fetch install $(cd "$scratch/shared" && printf '/mnt/%s\n' first/*.deb)
     fetch install "$@"
     [ -z "${BOOT:-}" ] || chroot "$root" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends install systemd
     umount -R "$root/dev" "$root/proc"
@@ -62,4 +62,4 @@ inside() {
     chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root TERM=dumb DEBIAN_FRONTEND=noninteractive bash /mnt/steps
 }
 
-if [ "$1" = inside ]; then inside; else outside "$@"; fi
+if [ "${1:-}" = inside ]; then inside; else outside "$@"; fi

@@ -1,11 +1,11 @@
-# Debian 13 with its OpenSSL 3.5. Beside this file in /mnt: first.deb; `packages`, those of the programs; `restart`, lines of
+# Debian 13 with its OpenSSL 3.5. Beside this file in /mnt: packages in first; `packages`, those of the programs; `restart`, lines of
 # docs/install.md; `tables`, the command that compares docs/programs.md with what the programs do.
 . /mnt/words
 configuration=/etc/ssl/openssl-sidecore.cnf
 as_www="setpriv --reuid=www-data --regid=www-data --clear-groups"
 
 said "installed, and started by hand"
-get install /mnt/first.deb $(cat /mnt/packages)
+get install /mnt/first/sidecore_*.deb $(cat /mnt/packages)
 openssl version
 [[ $(openssl version) == "OpenSSL 3.5."* ]] || fail "another OpenSSL"
 service sidecore start

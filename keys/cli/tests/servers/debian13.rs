@@ -9,7 +9,7 @@ use std::path::Path;
 #[test]
 fn on_debian_13_the_programs_do_with_openssl_3_5_as_the_page_says() {
     let debian = Debian::new();
-    debian.package("first.deb", "0.1.0-1");
+    debian.packages("first", "0.1.0-2");
     let mut packages = vec!["openssl"];
     packages.extend(PROGRAMS.iter().flat_map(|program| package_of(program.command[0]).split(' ')));
     debian.write("packages", &packages.join(" "));
