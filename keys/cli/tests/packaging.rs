@@ -126,9 +126,8 @@ fn what_is_installed_below_a_directory_is_taken_away_again_but_for_what_is_the_o
 #[test]
 fn each_file_is_of_one_part_and_all_parts_are_the_whole() {
     let folder = BuildFolder::new();
-    let others = [("libsidecore_preload.so", "preload"), ("sidecore-farm", "farm"), ("sidecore-lab", "lab")];
-    for (name, content) in others {
-        fs::write(folder.built().join(name), content).unwrap();
+    for name in ["sidecore-sockets", "libsidecore_preload.so", "sidecore-farm", "sidecore-lab"] {
+        fs::write(folder.built().join(name), name).unwrap();
     }
     let installed = |parts: &[&str]| {
         let mut arguments = vec![folder.built()];
@@ -144,14 +143,25 @@ fn each_file_is_of_one_part_and_all_parts_are_the_whole() {
     assert_eq!(together, installed(&[]));
     assert_eq!(installed(&["farm", "sockets"]).len(), parts[1].len() + parts[2].len());
     let of_each = [
-        ["usr/bin/sidecore", "etc/sidecore/sidecore.toml", "usr/share/doc/sidecore/keys.md"],
+        ["usr/bin/sidecore", "etc/sidecore/sidecore.toml", "etc/apparmor.d/sidecore", "usr/share/doc/sidecore/keys.md"],
         [
+            "usr/lib/sidecore/sidecore-sockets",
             "usr/lib/sidecore/sidecore-preload.so",
             "etc/sidecore/sockets.toml",
             "usr/lib/systemd/system/sidecore-sockets.service",
         ],
-        ["usr/lib/sidecore/sidecore-farm", "usr/share/doc/sidecore/farm.md", "usr/share/sidecore/farm/accounts.conf"],
-        ["usr/lib/sidecore/sidecore-lab", "usr/share/doc/sidecore/measuring.md", "usr/share/sidecore/plans/zvm.toml"],
+        [
+            "usr/lib/sidecore/sidecore-farm",
+            "usr/share/doc/sidecore/farm.md",
+            "usr/share/sidecore/farm/accounts.conf",
+            "usr/share/sidecore/farm/server.conf",
+        ],
+        [
+            "usr/lib/sidecore/sidecore-lab",
+            "usr/share/doc/sidecore/measuring.md",
+            "usr/share/sidecore/plans/zvm.toml",
+            "usr/share/sidecore/plans/parameters/zvm.toml",
+        ],
     ];
     for (files, wanted) in parts.iter().zip(of_each) {
         assert!(wanted.iter().all(|file| files.iter().any(|found| found == file)), "{files:?}");

@@ -55,17 +55,15 @@ const LIMIT: Duration = Duration::from_secs(25 * 60);
 /// The same for a computation, which may get little processor time before the last service has ended.
 const LIMIT_BESIDE: Duration = LIMIT.saturating_mul(2);
 
-/// Tests that need programs of several parts, though they stand in one: which are left out where only one is built. They
-/// are whole programs of tests, or modules of one. `cargo xtask test` runs all.
-const OF_ALL_PARTS: [(&str, &[&str]); 4] = [
-    // It installs the files of all packages.
-    ("keys/cli/tests/packaging.rs", &[]),
-    // It runs wrong command lines of all programs.
+/// Tests that need programs of several parts, though they stand in one: they are left out where only one is built, as whole
+/// programs of tests or as modules of one. `cargo xtask test` runs all.
+const OF_ALL_PARTS: [(&str, &[&str]); 3] = [
+    // Wrong command lines of all programs.
     ("keys/cli/tests/wrong_inputs.rs", &[]),
-    // It starts the laboratory by the command.
-    ("keys/cli/tests/laboratory.rs", &[]),
-    // The package for Debian, and guides: they have all programs.
+    // The package for Debian, and guides: they have all programs. README's commands begin with the laboratory's.
     ("keys/cli/tests/servers/main.rs", &["debian::", "debian13::", "guides::", "readme::"]),
+    // The laboratory's link stands between the machines.
+    ("keys/remote/tests/remote/main.rs", &["distant::"]),
 ];
 
 /// Crates with models for loom.

@@ -46,6 +46,9 @@ fn packages(version: &'static str, to: &Path) {
             library::file(name, name);
         }
     }
+    if !module::path().with_file_name("sidecore-sockets").is_file() {
+        library::file("sidecore-sockets-command", "sidecore-sockets");
+    }
     library::built("sidecore-preload");
     library::built("sidecore-c");
     let built = module::path();
