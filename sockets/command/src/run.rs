@@ -37,7 +37,7 @@ fn prepared(args: &Run) -> Result<Command, CommandError> {
     };
     // The parser demands a command.
     let (name, rest) =
-        args.command.split_first().map_or((Default::default(), &[][..]), |(name, rest)| (name.clone(), rest));
+        args.command.split_first().map_or((OsString::default(), &[][..]), |(name, rest)| (name.clone(), rest));
     let mut command = Command::new(&name);
     command.args(rest);
     let looked = program::look(&name);
