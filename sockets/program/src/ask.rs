@@ -228,7 +228,7 @@ mod tests {
         let scratch = tempfile::tempdir().unwrap();
         let path = scratch.path().join("socket");
         assert!(listens(&path).is_err());
-        assert!(rows(&path).unwrap_err().to_string().contains("[sockets]"));
+        assert!(rows(&path).unwrap_err().to_string().contains("sidecore sockets serve"));
         let listener = packet::socket().unwrap();
         bind(&listener, &SocketAddrUnix::new(&path).unwrap()).unwrap();
         listen(&listener, 8).unwrap();

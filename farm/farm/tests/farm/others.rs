@@ -50,10 +50,11 @@ fn they_get_the_arguments_and_the_exit_code_is_theirs() {
 #[test]
 fn without_them_it_is_said_how_to_get_them_and_the_farm_does_the_rest() {
     let directory = installed(&[]);
-    for (word, program) in [("gateway", "sidecore-remote"), ("bench", "sidecore-lab")] {
+    for (word, package) in [("gateway", "sidecore"), ("bench", "sidecore-lab")] {
         let (code, said) = ran(directory.path(), &[word], None);
         assert_eq!(code, Some(2), "{said}");
-        assert!(said.contains(&format!("no {program} in")) && said.contains("cargo build --release"), "{said}");
+        let remedy = format!("sidecore farm {word} is not installed here: apt-get install {package}, or");
+        assert!(said.contains(&remedy) && said.contains("cargo build --release"), "{said}");
     }
     let (code, help) = ran(directory.path(), &["--help"], None);
     assert_eq!(code, Some(0));

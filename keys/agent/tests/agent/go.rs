@@ -1,4 +1,4 @@
-//! The package `go/sidecore`, whose tests have the service and the agent changed by commands on a socket.
+//! The package `keys/go/sidecore`, whose tests have the service and the agent changed by commands on a socket.
 
 use crate::site::{Agent, KEYS, Site, root_or_skipped};
 use sidecore::keys::{Acl, KeyCommand, Kind};

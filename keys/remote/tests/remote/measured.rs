@@ -1,5 +1,5 @@
 //! Signatures on a remote key, one at a time and many in flight. All must be answered; the test prints their cost. For
-//! figures: `cargo test --release -p sidecore-farm --test farm remote_signatures -- --nocapture`.
+//! figures: `cargo test --release -p sidecore-remote --test remote remote_signatures -- --nocapture`.
 
 use super::losses::RSA;
 use super::site::{Site, User, pkcs1};
