@@ -206,6 +206,8 @@ const CHECKS: [Check; 10] = [
                 "-p",
                 "sidecore-core",
                 "-p",
+                "sidecore-nodes",
+                "-p",
                 "sidecore-ipc",
                 "-p",
                 "sidecore-client",
