@@ -40,6 +40,8 @@ struct Failure {
 const STORE_FAILED: u64 = 10_077;
 const NO_STORAGE: [u64; 4] = [10_047, 10_028, 10_023, 10_002];
 const UNAVAILABLE: u16 = 503;
+/// A copy of the message with the same id is on its way to the other servers: whether the stream has it is not known yet.
+const IN_PROCESS: u64 = 10_158;
 
 impl Ack {
     /// Reads the message that came to the reply subject.
@@ -65,7 +67,7 @@ fn failed(failure: Failure) -> Ack {
         && (said.contains("maximum bytes") || said.contains("maximum messages exceeded"));
     if full || NO_STORAGE.contains(&failure.err_code) {
         Ack::Full
-    } else if failure.code == UNAVAILABLE {
+    } else if failure.code == UNAVAILABLE || failure.err_code == IN_PROCESS {
         Ack::NotNow(failure.description)
     } else {
         Ack::Never(failure.description)
@@ -91,6 +93,7 @@ mod tests {
         assert_eq!(error(503, 10_077, "maximum bytes exceeded"), Ack::Full);
         assert_eq!(error(503, 10_023, "insufficient resources"), Ack::Full);
         assert!(matches!(error(503, 10_008, "no leader"), Ack::NotNow(_)));
+        assert!(matches!(error(409, 10_158, "duplicate message id is in process"), Ack::NotNow(_)));
         assert!(matches!(error(400, 10_054, "message size exceeds maximum allowed"), Ack::Never(_)));
         for rubbish in ["", "{}", "[]", "+OK", r#"{"seq":"x"}"#] {
             assert!(matches!(body(rubbish.as_bytes()), Ack::NotNow(_)), "{rubbish}");
