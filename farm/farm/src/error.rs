@@ -2,6 +2,7 @@
 
 use crate::connect::ConnectError;
 use crate::feed::error::InputError;
+use crate::ids::NoRandom;
 use crate::large::LargeError;
 use crate::results::error::ResultError;
 use crate::streams::error::StreamError;
@@ -54,8 +55,8 @@ pub(crate) enum FarmError {
     NotFedAgain { id: String, source: Cause },
     #[error("the connection to NATS {0}")]
     Closed(&'static str),
-    #[error("the kernel gives no random bytes")]
-    NoRandom,
+    #[error(transparent)]
+    NoRandom(#[from] NoRandom),
 }
 
 impl Failure for FarmError {}

@@ -1,6 +1,5 @@
 //! Ids of events: the feeder's name, and a part of each event.
 
-use crate::error::FarmError;
 use crate::wire;
 use async_nats::Client;
 use std::ffi::OsStr;
@@ -74,10 +73,15 @@ pub(crate) fn digest<'a>(parts: impl IntoIterator<Item = &'a [u8]>) -> String {
     hexadecimal(&context.finish().as_ref()[..DIGEST / 2])
 }
 
+/// The system gives no random bytes.
+#[derive(Debug, thiserror::Error)]
+#[error("the kernel gives no random bytes")]
+pub(crate) struct NoRandom;
+
 /// 128 random bits in hexadecimal.
-pub(crate) fn secret() -> Result<String, FarmError> {
+pub(crate) fn secret() -> Result<String, NoRandom> {
     let mut bytes = [0; DIGEST / 2];
-    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| FarmError::NoRandom)?;
+    aws_lc_rs::rand::fill(&mut bytes).map_err(|_| NoRandom)?;
     Ok(hexadecimal(&bytes))
 }
 

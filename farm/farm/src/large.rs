@@ -7,7 +7,6 @@
 //! ends by its age.
 
 use crate::connect::denied;
-use crate::error::Cause;
 use crate::ids::{self, hexadecimal};
 use crate::node::task::{Outcome, Task};
 use crate::streams::names;
@@ -90,7 +89,7 @@ pub(crate) enum LargeError {
     )]
     NoAnswer,
     #[error("the servers do not give or take an object: {0}")]
-    Failed(Cause),
+    Failed(Box<dyn std::error::Error + Send + Sync>),
 }
 
 /// What a message of the farm carries.

@@ -11,7 +11,6 @@ mod new;
 mod output;
 mod paper_rows;
 mod plots;
-mod pool_rows;
 mod replay;
 mod tables;
 

@@ -9,6 +9,7 @@ pub(crate) mod permit;
 pub(crate) mod preloaded;
 pub(crate) mod promote;
 mod report;
+mod room;
 pub(crate) mod send;
 pub(crate) mod settle;
 pub(crate) mod wait;

@@ -3,10 +3,11 @@
 
 use super::compare::percent;
 use super::output::{predict, read_rows, show_cells};
-use super::{farm_rows, paper_rows, pool_rows};
+use super::{farm_rows, paper_rows};
 use crate::args::Plans;
 use crate::error::LabError;
 use crate::report::{Column, Grid, Row, column, digits};
+use sidecore::core::session::Class;
 use sidecore_sim::compare::Cell;
 use sidecore_sim::estimate::Effort;
 use sidecore_sim::plan::{Changes, Plan};
@@ -19,10 +20,10 @@ const WITHIN: [(&str, &str, f64); 3] =
 
 const MIN_REQUESTS: f64 = 100.0;
 
-pub(super) struct Case {
-    pub(super) name: String,
-    pub(super) set: Changes,
-    pub(super) measured: Vec<(&'static str, f64)>,
+struct Case {
+    name: String,
+    set: Changes,
+    measured: Vec<(&'static str, f64)>,
 }
 
 pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, LabError> {
@@ -33,7 +34,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
         return farm_rows::compare(plan, path, args);
     }
     let scenarios: &[&str] = match plan.system.name {
-        "pool" => &[pool_rows::SCENARIO],
+        "pool" => &["pool"],
         "machine" => &["crypto", "notify"],
         _ => return Err(not_predicted(path)),
     };
@@ -45,7 +46,7 @@ pub(super) fn compare(plan: &Plan, path: &Path, args: &Plans) -> Result<bool, La
     let is_pool = plan.system.name == "pool";
     let (mut cells, mut left_out) = (Vec::<Cell>::new(), 0);
     predict(&rows, |row| {
-        match if is_pool { pool_rows::case(plan, row) } else { case(plan, row) } {
+        match if is_pool { pool_case(plan, row) } else { case(plan, row) } {
             Some(case) if cells.iter().any(|known| known.row == case.name) => {}
             Some(case) => cells.extend(predicted(plan, case, &args.effort.effort())?),
             None => left_out += usize::from(is_pool || row.scenario() == "notify" || row.variant() == "sidecore"),
@@ -156,4 +157,30 @@ fn grid(cells: &[Cell], is_pool: bool, left_out: usize) -> Grid {
         grid.notes.push(format!("{left_out} rows are left out: {why}."));
     }
     grid
+}
+
+/// `None`: the plan does not have the row's operation, or the row lacks something.
+fn pool_case(plan: &Plan, row: &Row) -> Option<Case> {
+    let (op, size, load) = (row.text(column::OP)?, row.number(column::SIZE)?, row.number(column::LOAD)?);
+    let (notify, offered) = (row.text(column::NOTIFY)?, row.number(column::SENT_PER_S)?);
+    let class = Class::from_name(op)?;
+    let works: Vec<&str> = plan
+        .settings
+        .iter()
+        .filter_map(|(parameter, _)| parameter.name.strip_prefix("work.")?.strip_suffix(".share"))
+        .collect();
+    let own = works.iter().copied().filter(|name| class.belongs_to(name)).max_by_key(|name| name.len())?;
+    let share = |name: &&str| (format!("work.{name}.share"), u8::from(*name == own).to_string());
+    let shares = works.iter().map(share);
+    let mut set = vec![("requests.rate_per_s".to_owned(), offered.to_string())];
+    set.extend(shares);
+    set.push((format!("work.{own}.bytes"), size.to_string()));
+    set.push(("host.notify".to_owned(), notify.to_owned()));
+    if notify != "spin" {
+        // A sleeping sidecore is woken for the first of several answers.
+        set.push(("host.interrupt_us".to_owned(), plan.settings.text("host.wake_us")?.to_owned()));
+    }
+    let median = row.number(column::TOTAL_P50).map(|median| ("p50_us", median));
+    let measured = [("rate_per_s", row.number(column::OPS_PER_S)?)].into_iter().chain(median).collect();
+    Some(Case { name: format!("pool {op} {size} B, load {load}, {notify}"), set, measured })
 }

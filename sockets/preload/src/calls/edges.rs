@@ -5,7 +5,7 @@
 //! time, and a program that waits for an edge would wait for ever. So a thread looks at these sockets until they can send
 //! again, and then has the kernel announce its room. The thread exists only as long as there are such sockets.
 
-use crate::calls::wait::has_room;
+use crate::calls::room::has_room;
 use crate::gate::{self, Gate, Path};
 use crate::interpose::signals;
 use sidecore_ipc::sys::clock;

@@ -1,7 +1,8 @@
 //! Brings a socket back to the kernel's path, after all bytes accepted before.
 
 use crate::calls::forks;
-use crate::calls::wait::{Awaited, has_room, room_until, would_block};
+use crate::calls::room::{has_room, room_until};
+use crate::calls::wait::{Awaited, would_block};
 use crate::gate::{self, Gate, InRing, Path};
 use crate::interpose::{signals, socket};
 use rustix::io::Errno;

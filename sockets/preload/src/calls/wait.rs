@@ -4,11 +4,9 @@ use crate::calls::edges;
 use crate::gate::Gate;
 use crate::interpose::signals::{self, Interrupted};
 use libc::c_int;
-use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::{OFlags, fcntl_getfl};
 use rustix::io::Errno;
 use rustix::net::sockopt::{Timeout, socket_timeout};
-use rustix::time::Timespec;
 use std::time::{Duration, Instant};
 
 /// The longest single wait. The kernel announces room; the limit is for a number that has been reused.
@@ -91,18 +89,4 @@ pub(crate) fn would_block(gate: Gate, awaited: Awaited) -> Errno {
 pub(crate) fn may_block(gate: Gate, flags: c_int) -> bool {
     let is_told_not_to = || fcntl_getfl(gate.borrowed()).is_ok_and(|flags| flags.contains(OFlags::NONBLOCK));
     flags & libc::MSG_DONTWAIT == 0 && !is_told_not_to()
-}
-
-pub(crate) fn has_room(gate: Gate) -> bool {
-    polled(gate, Duration::ZERO)
-}
-
-pub(crate) fn room_until(gate: Gate, until: Instant) -> bool {
-    let left = until.saturating_duration_since(Instant::now());
-    !left.is_zero() && polled(gate, left)
-}
-
-fn polled(gate: Gate, limit: Duration) -> bool {
-    let (socket, limit) = (gate.borrowed(), Timespec::try_from(limit).ok());
-    poll(&mut [PollFd::new(&socket, PollFlags::OUT)], limit.as_ref()) == Ok(1)
 }
