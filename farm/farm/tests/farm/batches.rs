@@ -20,7 +20,8 @@ fn urgent_events_overtake_a_long_queue_and_let_one_of_eight_of_it_through() {
     let _dispatcher = Running::start(&mut farm(&url, &["dispatch", "--hold", "64"]));
     until("it has taken what it holds", || status(&url)["held"].as_u64() == Some(64));
     fine(&run_with(&url, &["feed", "--lines", "--name", "now", "--urgent", "--kind", "other"], &b"1\n".repeat(200)));
-    let _node = Running::start(&mut farm(&url, &["work", "--jobs", "1", "--sleep", "1ms"]));
+    // Slow beside a dispatcher on a busy machine, which brings urgent events from the servers meanwhile.
+    let _node = Running::start(&mut farm(&url, &["work", "--jobs", "1", "--sleep", "5ms"]));
     until("the urgent ones are done", || {
         let progress = fine(&run(&url, &["progress", "now", "--json"]));
         serde_json::from_str::<Value>(&progress).unwrap()["left"] == 0
